@@ -42,7 +42,9 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     if group.pending_cleanup is not None:
         require_group(client, group)
     ids = args[3:]
-    acknowledged = len(ids) if group.acknowledge_all(ids) else group.acknowledge(parse_ids(ids))
+    acknowledged = group.acknowledge_all(ids)
+    if acknowledged is None:
+        acknowledged = group.acknowledge(parse_ids(ids))
     if acknowledged:
         server = client.server
         server.keyspace.dirty += acknowledged

@@ -43,10 +43,7 @@ def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes]
         The replies; None, and nothing is done, if there is no run of at least ``SHORTEST_RUN``.
     """
     verb, name, new_id = batch[at][:3]
-    if len(batch) - at < SHORTEST_RUN or not batch[at + 1][:2] == batch[at + SHORTEST_RUN - 1][:2] == [
-        verb,
-        name,
-    ]:
+    if not _is_run(batch, at):
         return None
     stream = _unobserved_stream(client, name)
     if stream is None:
@@ -73,6 +70,19 @@ def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes]
         else:
             propagation.flush_units(db.index, records)
     return added.ids
+
+
+def _is_run(batch: list[list[bytes]], at: int) -> bool:
+    """Whether the shortest run may begin there; looked at before any fields are encoded, which may be for nothing."""
+    stop = at + SHORTEST_RUN
+    if stop > len(batch):
+        return False
+    verb, name, new_id = batch[at][:3]
+    has_id = new_id[:1].isdigit()
+    for args in batch[at + 1 : stop]:
+        if len(args) < 3 or args[1] != name or args[0] != verb or not (has_id or args[2] == new_id):
+            return False
+    return True
 
 
 class _Added(NamedTuple):

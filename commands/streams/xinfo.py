@@ -8,7 +8,7 @@ from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
 from ...storage.groups.deliveries import NEVER
 from ...storage.groups.lag import entries_read_estimate, has_tombstone_from
-from ...storage.groups.pel_pages import blocks_of, texts_of
+from ...storage.groups.pel_pages import batches_of, texts_of
 from ...storage.groups.pel_search import find_pending
 from ...storage.streams import ids as stream_id
 from ...storage.streams.idempotency import Idempotency
@@ -144,10 +144,10 @@ def _idempotency(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
 def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count: int | None) -> bytes:
     resp = client.resp
     pending = []
-    for text, block in _pending(group, count):
+    for text, batch in _pending(group, count):
         pending.append(
             b"*4\r\n%b%b:%d\r\n:%d\r\n"
-            % (replies.bulk(text), replies.bulk(block.consumer.name), max(block.ms, 0), block.count)
+            % (replies.bulk(text), replies.bulk(batch.consumer.name), max(batch.ms, 0), batch.count)
         )
     nacked = ((b"nacked-count", replies.integer(group.unowned.pending)),)
     consumers = [
@@ -172,13 +172,13 @@ def _pending(
     group: Group, count: int | None, consumer: Consumer | None = None
 ) -> Iterator[tuple[bytes, Facts]]:
     places = find_pending(group, count=count, consumer=consumer)
-    return zip(texts_of(places), blocks_of(places), strict=True)
+    return zip(texts_of(places), batches_of(places), strict=True)
 
 
 def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int | None) -> bytes:
     pending = []
-    for text, block in _pending(group, count, consumer):
-        pending.append(b"*3\r\n%b:%d\r\n:%d\r\n" % (replies.bulk(text), block.ms, block.count))
+    for text, batch in _pending(group, count, consumer):
+        pending.append(b"*3\r\n%b:%d\r\n:%d\r\n" % (replies.bulk(text), batch.ms, batch.count))
     active = [(b"active-time", b":%d\r\n" % consumer.active_ms)]
     return replies.map_of(
         [

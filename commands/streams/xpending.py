@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.groups.deliveries import UNOWNED_MS
-from ...storage.groups.pel_pages import blocks_of, texts_of
+from ...storage.groups.pel_pages import batches_of, texts_of
 from ...storage.groups.pel_search import find_idle, find_pending
+from ...storage.streams.iteration import owner_of
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
@@ -18,13 +18,14 @@ from .lookup import find_group, parse_interval
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...storage.groups.deliveries import Facts
+    from ...storage.groups.deliveries import Consumer, Facts
     from ...storage.groups.group import Group
     from ...storage.groups.pel_pages import Page, PelRuns
+    from ...storage.streams.stream import Stream
     from ..runtime.client import Client
 
-# What comes before an ID, by its length; the longest has twice twenty digits.
-_HEADS: Final = tuple(b"*4\r\n$%d\r\n" % size for size in range(42))
+_ROW: Final = b"*4\r\n"
+_UNOWNED: Final = b":-1\r\n"
 
 
 @handles(specs.XPENDING)
@@ -46,7 +47,7 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
         start, end = parse_interval(args[at], args[at + 1])
         if words > at + 3:
             name = args[at + 3]
-    _, group = find_group(client, args[1], args[2])
+    stream, group = find_group(client, args[1], args[2])
     if words == 3:
         return _summary(group, client.resp)
     consumer = None
@@ -59,51 +60,54 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
         places = find_idle(group, now - min_idle, start, end, count, consumer)
     else:
         places = find_pending(group, start, end, count, consumer)
-    return _facts(places, now)
+    return _facts(stream, places, now)
 
 
-def _facts(places: PelRuns, now: int) -> bytes:
+def _facts(stream: Stream, places: PelRuns, now: int) -> bytes:
     """``[[id, consumer, milliseconds since its delivery, deliveries], …]``; what has no owner is idle for -1."""
     number = 0
     pieces = [b""]
-    last: Facts | None = None
-    facts = b""
+    consumer: Consumer | None = None
+    ms = UNOWNED_MS
+    owner, idle = b"", _UNOWNED
     for page, positions in places:
         number += len(positions)
-        blocks = blocks_of([(page, positions)])
-        if blocks.count(blocks[0]) == len(blocks):
-            pieces.append(_with_ids(page, positions, _with_whom(blocks[0], now)))
-            continue
-        for text, block in zip(texts_of([(page, positions)]), blocks, strict=True):
-            if block is not last:
-                if (
-                    last is None
-                    or block.ms != last.ms
-                    or block.count != last.count
-                    or block.consumer is not last.consumer
-                ):
-                    facts = _with_whom(block, now)
-                last = block
-            pieces += (_HEADS[len(text)], text, facts)
+        ids = _ids(stream, page, positions)
+        batches: list[Facts]
+        if type(positions) is range:
+            batches = page.batches[positions.start : positions.stop]  # type: ignore[assignment]  # none is None
+        else:
+            batches = batches_of([(page, positions)])
+        # What was delivered together has the same facts: they are written once.
+        are_alike = batches.count(batches[0]) == len(batches)
+        for each, batch in zip(ids, batches, strict=True):
+            if batch.consumer is not consumer:
+                consumer = batch.consumer
+                owner = replies.bulk(consumer.name)
+            if batch.ms != ms:
+                ms = batch.ms
+                idle = replies.integer(max(now - ms, 0)) if ms != UNOWNED_MS else _UNOWNED
+            if are_alike:
+                facts = owner + idle + replies.integer(batch.count)
+                pieces += (_ROW, (facts + _ROW).join(ids), facts)
+                break
+            pieces += (_ROW, each, owner, idle, replies.integer(batch.count))
     pieces[0] = replies.array_header(number)
     return b"".join(pieces)
 
 
-def _with_whom(block: Facts, now: int) -> bytes:
-    """What follows the id."""
-    owner = block.consumer.name
-    idle = max(now - block.ms, 0) if block.ms != UNOWNED_MS else -1
-    return b"\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (len(owner), owner, idle, block.count)
-
-
-def _with_ids(page: Page, positions: Sequence[int], facts: bytes) -> bytes:
-    """The items of entries that were delivered together."""
+def _ids(stream: Stream, page: Page, positions: Sequence[int]) -> list[bytes]:
+    """The IDs at some places of a page as bulk strings."""
     start, stop = positions[0], positions[-1] + 1
-    if stop - start == len(positions) > 1 and (size := page.text_size(start, stop)) is not None:
-        form = b"%b%%d-%%d%b" % (_HEADS[size], facts.replace(b"%", b"%%"))
-        halves = chain.from_iterable(zip(page.ms[start:stop], page.seq[start:stop], strict=True))
-        return form * len(positions) % tuple(halves)
-    return b"".join([b"%b%b%b" % (_HEADS[len(text)], text, facts) for text in map(page.text, positions)])
+    number = len(positions)
+    if number > 1 and stop - start <= 2 * number:
+        # Cut out of the entries; formatting two numbers takes longer.
+        chunk = owner_of(stream, page.ms, page.seq, start)
+        if chunk is not None:
+            offsets = chunk.offsets
+            ids = chunk.bulks(start, stop, bytes(chunk.data[offsets[start] : offsets[stop]]))
+            return ids if stop - start == number else [ids[at - start] for at in positions]
+    return list(map(replies.bulk, texts_of([(page, positions)])))
 
 
 def _summary(group: Group, resp: int) -> bytes:

@@ -95,7 +95,13 @@ def run_plain(
         client.last_command = entry.name
         if entry.batch_handler is not None and at + _REST < number:
             following, last = batch[at], batch[at + _REST]
-            if len(following) > 1 < len(last) and following[1] == argv[1] == last[1]:
+            # Mostly these two show already that there is no run: its third words are all alike (`*`) or differ (IDs).
+            if (
+                len(following) > 2 < len(last)
+                and following[1] == argv[1] == last[1]
+                and following[0] == argv[0] == last[0]
+                and (following[2] == argv[2]) is (last[2] == argv[2])
+            ):
                 answers = calls.call_run(client, entry, batch, at - 1)
                 if answers is not None:
                     out += answers

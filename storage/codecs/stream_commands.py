@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import command
-from ..groups.pel_pages import blocks_of, texts_of
+from ..groups.pel_pages import batches_of, texts_of
 from ..groups.pel_search import find_pending, given_back
 from ..streams.ids import encode
 from ..streams.iteration import iter_entries
@@ -78,12 +78,12 @@ def _group(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
         head = b"*12\r\n$6\r\nXCLAIM\r\n%b%b%b$1\r\n0\r\n" % (_word(key), _word(name), _word(consumer_name))
         last, tail = None, b""
         places = find_pending(group, consumer=consumer)
-        for text, block in zip(texts_of(places), blocks_of(places), strict=True):
-            if block is not last:  # entries delivered together share time and count
-                last = block
+        for text, batch in zip(texts_of(places), batches_of(places), strict=True):
+            if batch is not last:  # entries delivered together share time and count
+                last = batch
                 tail = b"$4\r\nTIME\r\n%b$10\r\nRETRYCOUNT\r\n%b$6\r\nJUSTID\r\n$5\r\nFORCE\r\n" % (
-                    _word(b"%d" % block.ms),
-                    _word(b"%d" % block.count),
+                    _word(b"%d" % batch.ms),
+                    _word(b"%d" % batch.count),
                 )
             yield b"%b$%d\r\n%b\r\n%b" % (head, len(text), text, tail)
     yield from _given_back(key, name, group)
@@ -91,7 +91,7 @@ def _group(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
 
 def _given_back(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
     """Yield XNACK for the entries without owner, in order; neighbours with equal counts share one."""
-    entries = ((block.count, page.text(at)) for page, at in given_back(group) if (block := page.blocks[at]))
+    entries = ((batch.count, page.text(at)) for page, at in given_back(group) if (batch := page.batches[at]))
     for count, of_count in groupby(entries, itemgetter(0)):
         while ids := [text for _, text in islice(of_count, _IDS_GIVEN_BACK)]:
             yield _command(

@@ -128,7 +128,7 @@ def _apply_to_group(group: Group, source: ByteSource) -> None:
             raise RdbError("A field of Rillet names a consumer that is not there")
         group.consumers[name].active_ms = int.from_bytes(source.take(8), "little", signed=True)
     numbers = [int.from_bytes(source.take(16), "big") for _ in range(read_length(source))]
-    counts = [block.count for block in map(group.pel.at, numbers) if block is not None]
+    counts = [batch.count for batch in map(group.pel.at, numbers) if batch is not None]
     if not (len(numbers) == len(counts) and are_distinct(numbers)):
         raise RdbError("A field of Rillet names a pending entry that is not there")
     group.give_back(numbers, counts)

@@ -75,7 +75,7 @@ class Books(Freeable):
         """So many entries that had these facts have left the PEL, or have others now."""
 
     @abstractmethod
-    def acknowledge_all(self, ids: list[bytes]) -> bool:
+    def acknowledge_all(self, ids: list[bytes]) -> int | None:
         """As ``Group.acknowledge_all``."""
 
     @abstractmethod
@@ -108,7 +108,7 @@ class Books(Freeable):
         return [
             page.number(at)
             for page, start, stop in self.pel.spans()
-            for at, facts in enumerate(page.blocks[start:stop], start)
+            for at, facts in enumerate(page.batches[start:stop], start)
             if facts is not None and facts.consumer is consumer
         ]
 

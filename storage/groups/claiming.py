@@ -13,7 +13,7 @@ from ..streams import ids as stream_id
 from ..streams.chunk import ids_in, texts_in
 from ..streams.iteration import entries_at, find_runs, missing_in
 from .claims import SCAN_FACTOR, Claimed
-from .pel_pages import blocks_of, texts_of
+from .pel_pages import batches_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -103,29 +103,29 @@ def _claim_each(
         if place is None:
             if not force:
                 continue
-            block = None
+            batch = None
             entry = stream.entry(number)
         else:
             page, at = place
-            block = page.blocks[at]
-            if block is None and not force:
+            batch = page.batches[at]
+            if batch is None and not force:
                 continue
             entry = stream.entry(number, page.ms, at)
         if entry is None:
-            if block is not None:
+            if batch is not None:
                 deleted.append(number)
                 claimed.deleted.append(word)
-                changes.append(((word,), block.consumer.name, block.ms, block.count))
+                changes.append(((word,), batch.consumer.name, batch.ms, batch.count))
             continue
-        if block is None:
+        if batch is None:
             # A forced entry begins as delivered once; the claim is the second delivery.
             count = terms.next_count(1)
             group.assign(consumer, [number], ms, count)
             target = None
-        elif block.ms > latest:
+        elif batch.ms > latest:
             continue
         else:
-            count = terms.next_count(block.count)
+            count = terms.next_count(batch.count)
             target = take(consumer, page, at, ms, count, target)
         claimed.count += 1
         if just_id:
@@ -162,13 +162,13 @@ def _claim_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerm
     places = group.pel.locate_run(run.pieces)
     if places is None:
         return None
-    blocks = blocks_of(places)
-    first = blocks[0]
-    are_alike = blocks.count(first) == len(blocks)
-    if first.ms > terms.latest or not (are_alike or _are_old(blocks, terms.latest)):
+    batches = batches_of(places)
+    first = batches[0]
+    are_alike = batches.count(first) == len(batches)
+    if first.ms > terms.latest or not (are_alike or _are_old(batches, terms.latest)):
         return None
     claimed = Claimed()
-    claimed.count = len(blocks)
+    claimed.count = len(batches)
     if terms.just_id:
         claimed.ids = run.ids
     else:
@@ -176,10 +176,10 @@ def _claim_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerm
     if are_alike:
         count = terms.next_count(first.count)
         claimed.changes.append((run.ids, consumer.name, terms.ms, count))
-        group.reassign(consumer, places, terms.ms, count, blocks)
+        group.reassign(consumer, places, terms.ms, count, batches)
     else:
-        claimed.changes = _changes(run.ids, blocks, consumer.name, terms)
-        move(group, consumer, places, blocks, terms)
+        claimed.changes = _changes(run.ids, batches, consumer.name, terms)
+        move(group, consumer, places, batches, terms)
     return claimed
 
 
@@ -210,21 +210,21 @@ def _force_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerm
     return claimed
 
 
-def _are_old(blocks: list[Facts], latest: int) -> bool:
+def _are_old(batches: list[Facts], latest: int) -> bool:
     """Whether all of them were delivered at ``latest`` or before."""
-    first = blocks[0]
-    if blocks.count(first) == len(blocks):
+    first = batches[0]
+    if batches.count(first) == len(batches):
         return first.ms <= latest
-    return all(block.ms <= latest for block in set(blocks))
+    return all(batch.ms <= latest for batch in set(batches))
 
 
-def move(group: Group, consumer: Consumer, places: PelRuns, blocks: list[Facts], terms: ClaimTerms) -> None:
-    """Give pending entries, each with its facts in ``blocks``, to the consumer; no place may be named twice."""
-    first = blocks[0]
-    if blocks.count(first) == len(blocks):
-        group.reassign(consumer, places, terms.ms, terms.next_count(first.count), blocks)
+def move(group: Group, consumer: Consumer, places: PelRuns, batches: list[Facts], terms: ClaimTerms) -> None:
+    """Give pending entries, each with its facts in ``batches``, to the consumer; no place may be named twice."""
+    first = batches[0]
+    if batches.count(first) == len(batches):
+        group.reassign(consumer, places, terms.ms, terms.next_count(first.count), batches)
     else:
-        counts = [terms.next_count(block.count) for block in blocks]
+        counts = [terms.next_count(batch.count) for batch in batches]
         group.reassign_each(consumer, places, terms.ms, counts)
 
 
@@ -258,7 +258,7 @@ def autoclaim(
     are_many = count > MANY
     left, budget = count, count * SCAN_FACTOR
     found: PelRuns = []
-    found_blocks: list[Facts] = []
+    found_batches: list[Facts] = []
     deleted: list[int] = []
     for page, pending in group.pel.pending_runs(start):
         if not (left and budget):
@@ -266,32 +266,32 @@ def autoclaim(
             break
         looked_at = met = pending[:budget]
         budget -= len(looked_at)
-        blocks = blocks_of([(page, met)])
+        batches = batches_of([(page, met)])
         runs = find_runs(stream, page.ms, page.seq, met[0], met[-1] + 1, are_many)
         gone = missing_in(runs, met)
-        if not _are_old(blocks, latest):
-            met = [at for at, block in zip(met, blocks, strict=True) if block.ms <= latest or at in gone]
-            blocks = blocks_of([(page, met)])
+        if not _are_old(batches, latest):
+            met = [at for at, batch in zip(met, batches, strict=True) if batch.ms <= latest or at in gone]
+            batches = batches_of([(page, met)])
         met = met[:left]
-        blocks = blocks[: len(met)]
+        batches = batches[: len(met)]
         left -= len(met)
-        old, old_blocks = met, blocks
+        old, old_batches = met, batches
         if gone:
             lost = [at for at in met if at in gone]
             old = [at for at in met if at not in gone]
-            old_blocks = blocks_of([(page, old)])
+            old_batches = batches_of([(page, old)])
             claimed.deleted += texts_of([(page, lost)])
             deleted += [page.number(at) for at in lost]
         if old:
             found.append((page, old))
-            found_blocks += old_blocks
+            found_batches += old_batches
             claimed.count += len(old)
             if not terms.just_id:
                 claimed.items += entries_at(runs, old)
         if with_changes and gone:
-            claimed.changes += _mixed_changes(page, met, blocks, gone, name, terms)
+            claimed.changes += _mixed_changes(page, met, batches, gone, name, terms)
         elif with_changes and met:
-            claimed.changes += _changes(texts_of([(page, met)]), blocks, name, terms)
+            claimed.changes += _changes(texts_of([(page, met)]), batches, name, terms)
         if not left and met[-1] != pending[-1]:
             claimed.cursor = page.text(pending[pending.index(met[-1]) + 1])
             break
@@ -302,37 +302,37 @@ def autoclaim(
     if found:
         if terms.just_id:
             claimed.ids = texts_of(found)
-        move(group, consumer, found, found_blocks, terms)
+        move(group, consumer, found, found_batches, terms)
     if deleted:
         group.acknowledge(deleted)
     return claimed
 
 
-def _changes(ids: list[bytes], blocks: list[Facts], name: bytes, terms: ClaimTerms) -> list[Change]:
+def _changes(ids: list[bytes], batches: list[Facts], name: bytes, terms: ClaimTerms) -> list[Change]:
     """What becomes of entries that are claimed."""
-    first = blocks[0]
-    if blocks.count(first) == len(blocks):
+    first = batches[0]
+    if batches.count(first) == len(batches):
         return [(ids, name, terms.ms, terms.next_count(first.count))]
     return [
-        ((text,), name, terms.ms, terms.next_count(block.count))
-        for text, block in zip(ids, blocks, strict=True)
+        ((text,), name, terms.ms, terms.next_count(batch.count))
+        for text, batch in zip(ids, batches, strict=True)
     ]
 
 
 def _mixed_changes(
     page: Page,
     positions: Sequence[int],
-    blocks: list[Facts],
+    batches: list[Facts],
     gone: Collection[int],
     name: bytes,
     terms: ClaimTerms,
 ) -> list[Change]:
     """What becomes of entries of which some are no longer in the stream; those keep the facts that they had."""
     return [
-        ((text,), block.consumer.name, block.ms, block.count)
+        ((text,), batch.consumer.name, batch.ms, batch.count)
         if at in gone
-        else ((text,), name, terms.ms, terms.next_count(block.count))
-        for at, text, block in zip(positions, texts_of([(page, positions)]), blocks, strict=True)
+        else ((text,), name, terms.ms, terms.next_count(batch.count))
+        for at, text, batch in zip(positions, texts_of([(page, positions)]), batches, strict=True)
     ]
 
 
@@ -358,11 +358,11 @@ def release(
     released: list[int] = []
     counts: list[int] = []
     for number in numbers:
-        block = group.pel.at(number)
-        if block is None and not (force and stream.contains(number)):
+        batch = group.pel.at(number)
+        if batch is None and not (force and stream.contains(number)):
             continue
         released.append(number)
-        counts.append(next_count(0 if block is None else block.count))
+        counts.append(next_count(0 if batch is None else batch.count))
     if released:
         group.give_back(released, counts)
     return len(released)

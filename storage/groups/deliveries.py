@@ -51,10 +51,10 @@ class Facts:
         self.count = count
 
 
-class Block(Facts):
+class DeliveryBatch(Facts):
     """Entries that share their facts.
 
-    Which entries are still its own only the PEL knows: those that it has in this block.
+    Which entries are still its own only the PEL knows: those that it has in this batch.
 
     Attributes:
         ids: the IDs in the order in which they came, each at most once, as their halves by turns; None where looking
@@ -62,7 +62,7 @@ class Block(Facts):
         first, last: if ``ids`` is None, no entry has a smaller or a greater ID, and they came in the order of their IDs;
             of a delivery they are bounds in any case.
         size: how many entries it had when somebody last looked at all of them, and those that came since.
-        live: how many it has. A block with none is dead and falls out of all lists.
+        live: how many it has. A batch with none is dead and falls out of all lists.
     """
 
     __slots__ = ("first", "ids", "last", "live", "size")
@@ -77,7 +77,7 @@ class Block(Facts):
         self.size = size
         self.live = size
 
-    def copy(self, consumer: Consumer) -> Block:
+    def copy(self, consumer: Consumer) -> DeliveryBatch:
         """The same with somebody else."""
         twin = type(self)(consumer, self.ms, self.count, self.first, self.last, self.size)
         twin.ids = None if self.ids is None else self.ids[:]
@@ -117,7 +117,7 @@ class Block(Facts):
         self.live += 1
 
 
-class Delivery(Block):
+class Delivery(DeliveryBatch):
     """Entries that came in the order of their IDs, as do those of all deliveries of the same millisecond.
 
     Such deliveries to several consumers may therefore be extended by turns; a caller that needs the order in which all
@@ -134,12 +134,22 @@ class Consumer(Freeable):
         seen_ms: last time a command named it.
         active_ms: last time it was given entries, NEVER (-1) if it never was.
         pending: number of entries it owns.
-        blocks: its blocks in the order they were made, dead ones among them; none while the books are plain.
+        batches: its batches in the order they were made, dead ones among them; none while the books are plain.
         since: how many entries the group had ever delivered when the newest delivery to it began.
         order: its entries in ID order, and others that have been its own; None until they are needed.
     """
 
-    __slots__ = ("_prune_at", "_slack", "active_ms", "blocks", "name", "order", "pending", "seen_ms", "since")
+    __slots__ = (
+        "_prune_at",
+        "_slack",
+        "active_ms",
+        "batches",
+        "name",
+        "order",
+        "pending",
+        "seen_ms",
+        "since",
+    )
 
     def __init__(self, name: bytes, seen_ms: int, active_ms: int = NEVER, slack: int = DEFAULT.slack) -> None:
         self.name = name
@@ -147,22 +157,22 @@ class Consumer(Freeable):
         self.active_ms = active_ms
         self.pending = 0
         self.since = 0
-        self.blocks: list[Block] = []
+        self.batches: list[DeliveryBatch] = []
         self.order: IdOrder | None = None
         self._slack = self._prune_at = slack
 
     def parts(self) -> Iterable[object]:
-        """Return its blocks and their order; the blocks, which reference it, are detached."""
-        blocks, self.blocks = self.blocks, []
-        return blocks, self.order
+        """Return its batches and their order; the batches, which reference it, are detached."""
+        batches, self.batches = self.batches, []
+        return batches, self.order
 
-    def add(self, block: Block) -> None:
-        """Keep a new block. ``pending`` is the caller's to count."""
-        blocks = self.blocks
-        blocks.append(block)
-        if len(blocks) > self._prune_at:
-            blocks[:] = [block for block in blocks if block.live]
-            self._prune_at = 2 * len(blocks) + self._slack
+    def add(self, batch: DeliveryBatch) -> None:
+        """Keep a new batch. ``pending`` is the caller's to count."""
+        batches = self.batches
+        batches.append(batch)
+        if len(batches) > self._prune_at:
+            batches[:] = [batch for batch in batches if batch.live]
+            self._prune_at = 2 * len(batches) + self._slack
 
     def forget_waste(self, slack: int) -> None:
         """Some of what it had is gone: drop the order if most of what stands there is no longer its own."""
@@ -184,19 +194,19 @@ def in_columns(
 
 
 class IdleOrder(Freeable):
-    """The blocks of a group by delivery time, the longest idle first; those of one time in the order they were made.
+    """The batches of a group by delivery time, the longest idle first; those of one time in the order they were made.
 
-    Time normally goes on, so a new block goes to the end of a list; the strays (an explicit TIME or IDLE, a clock
-    set back) are kept sorted apart, and so are, in front of all, the blocks without owner: the NACK zone.
+    Time normally goes on, so a new batch goes to the end of a list; the strays (an explicit TIME or IDLE, a clock
+    set back) are kept sorted apart, and so are, in front of all, the batches without owner: the NACK zone.
 
     Attributes:
-        newest: the block that was listed last, None if there was none. Only it can be extended without ids of
-            other blocks of the same millisecond getting before their turn; deliveries see ``moved_ms``.
-        moved_ms: the latest time of a block that is no delivery.
+        newest: the batch that was listed last, None if there was none. Only it can be extended without ids of
+            other batches of the same millisecond getting before their turn; deliveries see ``moved_ms``.
+        moved_ms: the latest time of a batch that is no delivery.
     """
 
     __slots__ = (
-        "_blocks",
+        "_batches",
         "_dead",
         "_slack",
         "_start",
@@ -209,75 +219,75 @@ class IdleOrder(Freeable):
 
     def __init__(self, slack: int = DEFAULT.slack) -> None:
         self._slack = slack
-        self.newest: Block | None = None
+        self.newest: DeliveryBatch | None = None
         self.moved_ms = UNOWNED_MS
-        self._blocks: list[Block] = []
-        self._start = 0  # the blocks before it are dead, and no longer counted anywhere
-        self._strays: SortedKeyList[Block, int] = SortedKeyList(key=_by_ms)
+        self._batches: list[DeliveryBatch] = []
+        self._start = 0  # the batches before it are dead, and no longer counted anywhere
+        self._strays: SortedKeyList[DeliveryBatch, int] = SortedKeyList(key=_by_ms)
         self._stray_ms = UNOWNED_MS  # the latest time a stray ever had
-        self._zone: deque[Block] = deque()
-        self._dead = 0  # dead blocks still listed
+        self._zone: deque[DeliveryBatch] = deque()
+        self._dead = 0  # dead batches still listed
 
     def parts(self) -> Iterable[object]:
-        """Return the blocks. The strays are in a list that gives them up one by one only; its inner lists do not."""
-        return self._blocks, self._strays._lists, self._strays._keys, self._zone  # noqa: SLF001
+        """Return the batches. The strays are in a list that gives them up one by one only; its inner lists do not."""
+        return self._batches, self._strays._lists, self._strays._keys, self._zone  # noqa: SLF001
 
-    def add(self, block: Block) -> None:
-        """List a new block."""
-        blocks = self._blocks
-        ms = block.ms
-        self.newest = block
-        if ms > self._stray_ms and (not blocks or blocks[-1].ms <= ms):
-            blocks.append(block)
+    def add(self, batch: DeliveryBatch) -> None:
+        """List a new batch."""
+        batches = self._batches
+        ms = batch.ms
+        self.newest = batch
+        if ms > self._stray_ms and (not batches or batches[-1].ms <= ms):
+            batches.append(batch)
         elif ms == UNOWNED_MS:
-            self._zone.append(block)
+            self._zone.append(batch)
         else:
-            self._strays.add(block)
+            self._strays.add(batch)
             self._stray_ms = max(self._stray_ms, ms)
 
     def died(self) -> None:
-        """One listed block has lost its last entry."""
+        """One listed batch has lost its last entry."""
         self._dead += 1
         if self._dead > self._slack and self._dead * 2 > len(self):
-            self._blocks = [block for block in self._blocks if block.live]
+            self._batches = [batch for batch in self._batches if batch.live]
             self._start = 0
-            self._strays = SortedKeyList([block for block in self._strays if block.live], key=_by_ms)
+            self._strays = SortedKeyList([batch for batch in self._strays if batch.live], key=_by_ms)
             self._stray_ms = self._strays[-1].ms if self._strays else UNOWNED_MS
-            self._zone = deque([block for block in self._zone if block.live])
+            self._zone = deque([batch for batch in self._zone if batch.live])
             self._dead = 0
 
     def __len__(self) -> int:
-        return len(self._blocks) - self._start + len(self._strays) + len(self._zone)
+        return len(self._batches) - self._start + len(self._strays) + len(self._zone)
 
-    def until(self, latest: int, at_most: int | None = None) -> list[Block] | None:
-        """The living blocks delivered at ``latest`` or before, oldest first.
+    def until(self, latest: int, at_most: int | None = None) -> list[DeliveryBatch] | None:
+        """The living batches delivered at ``latest`` or before, oldest first.
 
         Args:
             latest: milliseconds since the epoch.
-            at_most: None is answered if there are more blocks than that.
+            at_most: None is answered if there are more batches than that.
         """
-        blocks, strays, start = self._blocks, self._strays, self._start
-        old = bisect_right(blocks, latest, start, key=_by_ms)
+        batches, strays, start = self._batches, self._strays, self._start
+        old = bisect_right(batches, latest, start, key=_by_ms)
         stray = strays.bisect_key_right(latest)
         if at_most is not None and old - start + stray + len(self._zone) - self._dead > at_most:
             return None
-        found = [block for block in blocks[start:old] if block.live]
+        found = [batch for batch in batches[start:old] if batch.live]
         if len(found) < old:
-            blocks[:old] = found
+            batches[:old] = found
             self._dead -= old - start - len(found)
             self._start = 0
         if stray:
-            late = [block for block in strays.islice(0, stray) if block.live]
+            late = [batch for batch in strays.islice(0, stray) if batch.live]
             if len(late) < stray:
                 del strays[:stray]
                 strays.update(late)
                 self._dead -= stray - len(late)
             found = sorted(found + late, key=_by_ms)
         if self._zone:
-            found[:0] = [block for block in self._zone if block.live]
+            found[:0] = [batch for batch in self._zone if batch.live]
         return None if at_most is not None and len(found) > at_most else found
 
-    def oldest(self, latest: int) -> Iterator[Block]:
+    def oldest(self, latest: int) -> Iterator[DeliveryBatch]:
         """As ``until``, one by one; what lies behind the last one asked for costs nothing.
 
         Nothing may be changed before the walk is over.
@@ -286,9 +296,9 @@ class IdleOrder(Freeable):
         while zone and not zone[0].live:
             zone.popleft()
             self._dead -= 1
-        for block in zone:
-            if block.live:
-                yield block
+        for batch in zone:
+            if batch.live:
+                yield batch
         strays = self._strays
         while strays and not strays[0].live:
             del strays[0]
@@ -296,47 +306,47 @@ class IdleOrder(Freeable):
         usual = self._usual(latest)
         if strays:
             stray = strays.islice(0, strays.bisect_key_right(latest))
-            yield from merge(usual, (block for block in stray if block.live), key=_by_ms)
+            yield from merge(usual, (batch for batch in stray if batch.live), key=_by_ms)
         else:
             yield from usual
 
-    def _usual(self, latest: int) -> Iterator[Block]:
+    def _usual(self, latest: int) -> Iterator[DeliveryBatch]:
         """The living ones of the main list. Dead ones are passed once and then dropped, wherever they stand."""
-        blocks, start = self._blocks, self._start
-        while start < len(blocks) and not blocks[start].live:
+        batches, start = self._batches, self._start
+        while start < len(batches) and not batches[start].live:
             start += 1
         self._dead -= start - self._start
-        if start * 2 > len(blocks):
-            del blocks[:start]
+        if start * 2 > len(batches):
+            del batches[:start]
             start = 0
         self._start = at = start
         passed = 0
         try:
-            while at < len(blocks):
-                block = blocks[at]
-                if block.ms > latest:
+            while at < len(batches):
+                batch = batches[at]
+                if batch.ms > latest:
                     break
                 at += 1
-                if block.live:
-                    yield block
+                if batch.live:
+                    yield batch
                 else:
                     passed += 1
         finally:
-            if passed > self._slack and blocks is self._blocks and start == self._start:
-                living = [block for block in blocks[start:at] if block.live]
+            if passed > self._slack and batches is self._batches and start == self._start:
+                living = [batch for batch in batches[start:at] if batch.live]
                 self._dead -= at - start - len(living)
-                blocks[start:at] = living
+                batches[start:at] = living
 
     def check_invariants(self) -> None:
-        """Assert that each list is in order and the dead blocks are counted; for tests."""
-        usual = self._blocks[self._start :]
-        for blocks in (usual, list(self._strays)):
-            times = [block.ms for block in blocks]
+        """Assert that each list is in order and the dead batches are counted; for tests."""
+        usual = self._batches[self._start :]
+        for batches in (usual, list(self._strays)):
+            times = [batch.ms for batch in batches]
             assert times == sorted(times)
             assert all(ms > UNOWNED_MS for ms in times)
-        assert all(block.ms == UNOWNED_MS for block in self._zone)
-        assert not any(block.live for block in self._blocks[: self._start])
+        assert all(batch.ms == UNOWNED_MS for batch in self._zone)
+        assert not any(batch.live for batch in self._batches[: self._start])
         listed = [*usual, *self._strays, *self._zone]
-        assert len(listed) == len(self) == len({id(block) for block in listed})
-        assert self._dead == sum([not block.live for block in listed])
-        assert all(block.ms <= self._stray_ms for block in self._strays)
+        assert len(listed) == len(self) == len({id(batch) for batch in listed})
+        assert self._dead == sum([not batch.live for batch in listed])
+        assert all(batch.ms <= self._stray_ms for batch in self._strays)

@@ -14,7 +14,7 @@ from .deliveries import MAX_MS, NEVER, UNOWNED_MS, Consumer
 from .dense import Dense
 from .lag import entries_read_after, lag
 from .pel import Pel
-from .pel_pages import blocks_of
+from .pel_pages import batches_of
 from .plain import Plain
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ class Group(Freeable):
         Those without owner have the consumer ``unowned`` and the time ``deliveries.UNOWNED_MS``.
         """
         for page, start, stop in self.pel.spans():
-            for at, block in enumerate(page.blocks[start:stop], start):
-                if block is not None:
-                    yield page.number(at), block.consumer, block.ms, block.count
+            for at, batch in enumerate(page.batches[start:stop], start):
+                if batch is not None:
+                    yield page.number(at), batch.consumer, batch.ms, batch.count
 
     def copy(self) -> Group:
         """A group of the same state that shares nothing that changes."""
@@ -184,7 +184,7 @@ class Group(Freeable):
         places = list(self.books.oldest(MAX_MS))
         self._books = plain = Plain(self._pel, self.tuning, places)
         for consumer in (self.unowned, *self.members.values()):
-            consumer.blocks.clear()
+            consumer.batches.clear()
         self._unsuited = 0
         return plain
 
@@ -367,7 +367,7 @@ class Group(Freeable):
 
     def acknowledge_places(self, places: PelRuns) -> None:
         """Take entries off the PEL that are known to be there; none of the places is good any more."""
-        gone = Counter(blocks_of(places))
+        gone = Counter(batches_of(places))
         self._pel.clear(places)
         for facts, count in gone.items():
             self._books.release(facts, count)
@@ -386,14 +386,18 @@ class Group(Freeable):
 
         return self._clean_up_later(let_go())
 
-    def acknowledge_all(self, ids: list[bytes]) -> bool:
-        """Take entries off the PEL if all these words are pending ids, and none is repeated; else do nothing: False."""
+    def acknowledge_all(self, ids: list[bytes]) -> int | None:
+        """Take entries off the PEL by the words of their IDs; answers how many were there.
+
+        None, and nothing is done, if there may be less simple ones among the words: those that are no IDs, not pending
+        or repeated. The caller parses them then.
+        """
         if self.pending_cleanup is not None:
             self.finish_cleanup()
         return self._books.acknowledge_all(ids)
 
     def check_invariants(self) -> None:
-        """Assert that PEL, blocks, order by time and consumers agree; for tests. It finishes ``pending_cleanup``."""
+        """Assert that PEL, batches, order by time and consumers agree; for tests. It finishes ``pending_cleanup``."""
         self.pel.check_invariants()
         owners = {id(consumer): consumer for consumer in (self.unowned, *self.members.values())}
         assert self._books.pel is self._pel

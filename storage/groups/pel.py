@@ -1,7 +1,7 @@
-"""The PEL itself: which IDs are pending, in order, and the block of each (see ``deliveries``); eight bytes an entry.
+"""The PEL itself: which IDs are pending, in order, and the batch of each (see ``deliveries``); eight bytes an entry.
 
-IDs stand in pages, and beside each ID its block. A page mostly shares its columns of IDs with the chunk of the stream
-out of which the entries were delivered; so only the reference to the block takes memory, and what is read together
+IDs stand in pages, and beside each ID its batch. A page mostly shares its columns of IDs with the chunk of the stream
+out of which the entries were delivered; so only the reference to the batch takes memory, and what is read together
 costs next to nothing: no object is made for an ID. What becomes of the stream afterwards makes no difference, for a
 chunk that loses entries takes new columns.
 """
@@ -16,14 +16,14 @@ from ..freeing import Freeable
 from ..streams.chunk import ids_in
 from ..streams.ids import MAX_ID, MAX_U64
 from ..streams.tuning import DEFAULT
-from .pel_pages import Page, blocks_of, texts_of, widened
+from .pel_pages import Page, batches_of, texts_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ..streams.chunk import Chunk, ChunkRun
     from ..streams.tuning import Tuning
-    from .deliveries import Block, Facts
+    from .deliveries import DeliveryBatch, Facts
     from .pel_pages import PelRuns, Place, Span
 
 _SPARSE: Final = 4  # a page of which only one in so many is pending is made smaller
@@ -32,7 +32,7 @@ _RUN: Final = 4  # so many neighbours are taken off sooner as a run than one by 
 
 
 class Pel(Freeable):
-    """All that is pending in one group. The owner counts for itself how many entries each block has left.
+    """All that is pending in one group. The owner counts for itself how many entries each batch has left.
 
     Attributes:
         highest: the greatest ID that was ever listed, -1 if there was none.
@@ -69,7 +69,7 @@ class Pel(Freeable):
             return None
         page = self._pages[index]
         column = page.ms
-        size = len(page.blocks)
+        size = len(page.batches)
         at = bisect_left(column, ms, 0, size)
         if at == size or column[at] != ms:
             return None
@@ -84,36 +84,32 @@ class Pel(Freeable):
     def place(self, number: int) -> Place | None:
         """Where a pending entry stands, None if it is not pending."""
         found = self.find(number >> 64, number & MAX_U64)
-        return None if found is None or found[0].blocks[found[1]] is None else found
+        return None if found is None or found[0].batches[found[1]] is None else found
 
     def at(self, number: int) -> Facts | None:
-        """The block of an ID, None if it is not pending."""
+        """The batch of an ID, None if it is not pending."""
         found = self.find(number >> 64, number & MAX_U64)
-        return None if found is None else found[0].blocks[found[1]]
+        return None if found is None else found[0].batches[found[1]]
 
-    def places(self, ids: list[bytes]) -> PelRuns | None:
-        """Where two or more neighbours stand; None unless the words are the texts of pending IDs that stand side by side."""
-        left, _, right = ids[0].partition(b"-")
-        if not (left.isdigit() and right.isdigit() and len(ids[0]) <= _LONGEST):
-            return None
-        first = self.find(int(left), int(right))
-        if first is None:
-            return None
-        page, at = first
-        if at + 1 < len(page.blocks) and page.text(at + 1) != ids[1]:
+    def _run_of(self, page: Page, at: int, ids: list[bytes]) -> PelRuns | None:
+        """Where two or more neighbours stand, the first of them at a place; None unless the words are their texts.
+
+        All of them are pending.
+        """
+        if at + 1 < len(page.batches) and page.text(at + 1) != ids[1]:
             return None
         run = self._run(page, at, len(ids))
-        return run if run is not None and texts_of(run) == ids and None not in blocks_of(run) else None
+        return run if run is not None and texts_of(run) == ids and None not in batches_of(run) else None
 
     def _run(self, page: Page, at: int, number: int) -> PelRuns | None:
         """So many IDs from a position on, pending or not; None if there are fewer."""
         stop = at + number
-        if stop <= len(page.blocks):
+        if stop <= len(page.batches):
             return [(page, range(at, stop))]
         places: PelRuns = []
         index = -1
         while True:
-            stop = min(at + number, len(page.blocks))
+            stop = min(at + number, len(page.batches))
             places.append((page, range(at, stop)))
             number -= stop - at
             if not number:
@@ -129,17 +125,17 @@ class Pel(Freeable):
         """Where neighbours in the stream stand, if they are all pending, and neighbours here as well; else None."""
         places = self._line_up(pieces)
         if places is None or any(
-            page.live < len(page.blocks) and None in page.blocks[at.start : at.stop] for page, at in places
+            page.live < len(page.batches) and None in page.batches[at.start : at.stop] for page, at in places
         ):
             return None
         return list(places)
 
-    def blocks_at(self, piece: ChunkRun) -> list[Facts | None]:
-        """The block of each of these entries, None for what is not pending."""
+    def batches_at(self, piece: ChunkRun) -> list[Facts | None]:
+        """The batch of each of these entries, None for what is not pending."""
         places = self._line_up([piece])
         if places is None:
             return list(map(self.at, ids_in([piece])))
-        return [block for page, at in places for block in page.blocks[at.start : at.stop]]
+        return [batch for page, at in places for batch in page.batches[at.start : at.stop]]
 
     def _line_up(self, pieces: list[ChunkRun]) -> list[tuple[Page, range]] | None:
         """Where neighbours in the stream stand, pending or not, if they are neighbours here as well; else None."""
@@ -149,14 +145,14 @@ class Pel(Freeable):
             ms, seq = chunk.ms, chunk.seq
             start = begin
             while start < stop:
-                if page.ms is ms and start < len(page.blocks):
+                if page.ms is ms and start < len(page.batches):
                     at = start
                 else:
                     found = self.find(ms[start], seq[start])
                     if found is None:
                         return None
                     page, at = found
-                end = at + min(stop - start, len(page.blocks) - at)
+                end = at + min(stop - start, len(page.batches) - at)
                 if page.ms is not ms and (
                     page.ms[at:end] != ms[start : start + end - at]
                     or page.seq[at:end] != seq[start : start + end - at]
@@ -181,7 +177,7 @@ class Pel(Freeable):
             at = page.position(start) if start else 0
             index += 1
             is_inside = end == MAX_ID or (index < len(pages) and firsts[index] <= end)
-            stop = len(page.blocks) if is_inside else page.position(end + 1)
+            stop = len(page.batches) if is_inside else page.position(end + 1)
             if at < stop:
                 yield page, at, stop
             start = 0
@@ -189,58 +185,75 @@ class Pel(Freeable):
     def pending_runs(self, start: int = 0, end: int = MAX_ID) -> Iterator[tuple[Page, Sequence[int]]]:
         """The pending IDs from start to end, page by page: positions, ascending. Nothing may be added or removed before the walk is over."""
         for page, at, stop in self.spans(start, end):
-            blocks = page.blocks
-            if page.live == len(blocks):
+            batches = page.batches
+            if page.live == len(batches):
                 yield page, range(at, stop)
-            elif page.live and (found := [i for i in range(at, stop) if blocks[i] is not None]):
+            elif page.live and (found := [i for i in range(at, stop) if batches[i] is not None]):
                 yield page, found
 
-    def of_block(self, block: Block) -> Iterator[Place]:
-        """Where the entries of a block stand, in the order in which they came."""
-        ids = block.ids
+    def first_run(self, start: int, end: int, count: int) -> PelRuns | None:
+        """As the first ``count`` of ``pending_runs``, if the page where they begin has them side by side; else None."""
+        pages = self._pages
+        if not pages or count <= 0:
+            return None
+        page = pages[bisect_right(self._firsts, start) - 1 if start > self._firsts[0] else 0]
+        at = page.position(start) if start else 0
+        stop = at + count
+        batches = page.batches
+        if (
+            stop > len(batches)
+            or (page.live < len(batches) and None in batches[at:stop])
+            or (end < MAX_ID and page.number(stop - 1) > end)
+        ):
+            return None
+        return [(page, range(at, stop))]
+
+    def of_batch(self, batch: DeliveryBatch) -> Iterator[Place]:
+        """Where the entries of a batch stand, in the order in which they came."""
+        ids = batch.ids
         if ids is None:
-            yield from self._within(block)
-            if not self.are_close(block.first, block.last, block.live):
+            yield from self._within(batch)
+            if not self.are_close(batch.first, batch.last, batch.live):
                 # Others have come between them since, whom the next one need not pass.
-                block.enlist([page.number(at) for page, at in self._within(block)])
+                batch.enlist([page.number(at) for page, at in self._within(batch)])
             return
         halves = iter(ids)
         for ms, seq in zip(halves, halves, strict=True):
             found = self.find(ms, seq)
-            if found is not None and found[0].blocks[found[1]] is block:
+            if found is not None and found[0].batches[found[1]] is batch:
                 yield found
 
-    def numbers(self, block: Block) -> Iterator[int]:
-        """The IDs of the entries of a block, in the order in which they came."""
-        return (page.number(at) for page, at in self.of_block(block))
+    def numbers(self, batch: DeliveryBatch) -> Iterator[int]:
+        """The IDs of the entries of a batch, in the order in which they came."""
+        return (page.number(at) for page, at in self.of_batch(batch))
 
-    def _within(self, block: Block) -> Iterator[Place]:
-        """Where the entries of a block stand between its first and its last."""
-        for page, start, stop in self.spans(block.first, block.last):
-            for at, other in enumerate(page.blocks[start:stop], start):
-                if other is block:
+    def _within(self, batch: DeliveryBatch) -> Iterator[Place]:
+        """Where the entries of a batch stand between its first and its last."""
+        for page, start, stop in self.spans(batch.first, batch.last):
+            for at, other in enumerate(page.batches[start:stop], start):
+                if other is batch:
                     yield page, at
 
     def listed(self) -> Iterator[tuple[int, Facts]]:
         """What is pending, in any order and maybe twice, even where a change was broken off in its middle."""
         for page in self._pages:
-            for at, block in enumerate(page.blocks[: min(len(page.ms), len(page.seq))]):
-                if block is not None:
-                    yield page.number(at), block
+            for at, batch in enumerate(page.batches[: min(len(page.ms), len(page.seq))]):
+                if batch is not None:
+                    yield page.number(at), batch
 
     def first(self) -> Place | None:
         """The smallest ID that is pending."""
         for page in self._pages:
             if page.live:
-                return page, page.blocks.index(next(filter(None, page.blocks)))
+                return page, page.batches.index(next(filter(None, page.batches)))
         return None
 
     def last(self) -> Place | None:
         """The greatest ID that is pending."""
         for page in reversed(self._pages):
             if page.live:
-                at = len(page.blocks) - 1
-                while page.blocks[at] is None:
+                at = len(page.batches) - 1
+                while page.batches[at] is None:
                     at -= 1
                 return page, at
         return None
@@ -249,7 +262,7 @@ class Pel(Freeable):
         """Whether so many entries between two IDs are found soon by looking at all that lie there."""
         firsts = self._firsts
         index, end = max(bisect_right(firsts, first) - 1, 0), bisect_right(firsts, last) - 1
-        between = sum([len(page.blocks) for page in self._pages[index : min(end, index + number + 2)]])
+        between = sum([len(page.batches) for page in self._pages[index : min(end, index + number + 2)]])
         return between - self._pages[index].position(first) + self._pages[end].position(
             last
         ) < self._tuning.dense * (number + 1)
@@ -274,11 +287,11 @@ class Pel(Freeable):
         page = pages[-1] if pages else self._page
         for chunk, start, stop in pieces:
             number = stop - start
-            blocks = page.blocks
-            size = len(blocks)
+            batches = page.batches
+            size = len(batches)
             if page.ms is chunk.ms and size <= start:
                 if size < start:  # what lies between was not delivered
-                    blocks += [None] * (start - size)
+                    batches += [None] * (start - size)
             elif size and size + number <= self._most(page, chunk):
                 page.become_private()
                 page.ms += chunk.ms[start:stop]
@@ -288,7 +301,7 @@ class Pel(Freeable):
             else:
                 seq = widened(chunk.seq[start:stop])
                 page = self._begin(Page(chunk.ms[start:stop], seq, [], 0, private=True))
-            page.blocks += each[:number]
+            page.batches += each[:number]
             each = each[number:]
             page.live += number
             self._size += number
@@ -309,10 +322,10 @@ class Pel(Freeable):
         tuning = self._tuning
         return tuning.page if page.private and page.number(0) >= chunk.id_at(0) else tuning.tiny_page
 
-    def extend(self, ms: array[int], seq: array[int], blocks: list[Block]) -> None:
-        """List IDs that ascend and are greater than ``highest``, about as many as a page has, each in a block."""
-        self._begin(Page(ms, seq, list(blocks), len(blocks), private=True))
-        self._size += len(blocks)
+    def extend(self, ms: array[int], seq: array[int], batches: list[DeliveryBatch]) -> None:
+        """List IDs that ascend and are greater than ``highest``, about as many as a page has, each in a batch."""
+        self._begin(Page(ms, seq, list(batches), len(batches), private=True))
+        self._size += len(batches)
         self.highest = ms[-1] << 64 | seq[-1]
 
     def _begin(self, page: Page) -> Page:
@@ -322,32 +335,32 @@ class Pel(Freeable):
         self._firsts.append(page.number(0))
         if len(pages) > 1:
             before = pages[-2]
-            if before.live * _SPARSE < len(before.blocks):
+            if before.live * _SPARSE < len(before.batches):
                 self._tidy(before)
         return page
 
-    def put(self, number: int, block: Facts) -> Facts | None:
-        """Let any ID be pending, in a block; answers the one that it was in before."""
+    def put(self, number: int, batch: Facts) -> Facts | None:
+        """Let any ID be pending, in a batch; answers the one that it was in before."""
         ms, seq = number >> 64, number & MAX_U64
         if number > self.highest:
-            self._append_one(ms, seq, block)
+            self._append_one(ms, seq, batch)
             self.highest = number
             return None
         found = self.find(ms, seq)
         if found is None:
-            self._insert(number, block)
+            self._insert(number, batch)
             return None
         page, at = found
-        before = page.blocks[at]
-        page.blocks[at] = block
+        before = page.batches[at]
+        page.batches[at] = batch
         if before is None:
             page.live += 1
             self._size += 1
         return before
 
-    def _append_one(self, ms: int, seq: int, block: Facts) -> None:
+    def _append_one(self, ms: int, seq: int, batch: Facts) -> None:
         page = self._pages[-1] if self._pages else None
-        if page is None or len(page.blocks) >= (
+        if page is None or len(page.batches) >= (
             self._tuning.page if page.private else self._tuning.tiny_page
         ):
             page = self._begin(Page(array("Q", (ms,)), array("Q", (seq,)), [], 0, private=True))
@@ -355,14 +368,14 @@ class Pel(Freeable):
             page.become_private()
             page.ms.append(ms)
             page.seq.append(seq)
-        page.blocks.append(block)
+        page.batches.append(batch)
         page.live += 1
         self._size += 1
 
-    def _insert(self, number: int, block: Facts) -> None:
+    def _insert(self, number: int, batch: Facts) -> None:
         pages, firsts = self._pages, self._firsts
         if not pages:
-            self._append_one(number >> 64, number & MAX_U64, block)
+            self._append_one(number >> 64, number & MAX_U64, batch)
             return
         index = max(bisect_right(firsts, number) - 1, 0)
         firsts[index] = min(firsts[index], number)
@@ -371,96 +384,85 @@ class Pel(Freeable):
         page.become_private()
         ms, seq = array("Q", (number >> 64,)), array("Q", (number & MAX_U64,))
         # No call comes between these: a page whose columns do not stand beside each other cannot be mended.
-        page.ms[at:at], page.seq[at:at], page.blocks[at:at] = ms, seq, [block]
+        page.ms[at:at], page.seq[at:at], page.batches[at:at] = ms, seq, [batch]
         page.live += 1
         self._size += 1
-        if len(page.blocks) > 2 * self._tuning.page:
+        if len(page.batches) > 2 * self._tuning.page:
             self._split(index)
 
     def _split(self, index: int) -> None:
         page = self._pages[index]
         size = self._tuning.page
-        rest = page.blocks[size:]
+        rest = page.batches[size:]
         more = Page(page.ms[size:], page.seq[size:], rest, len(rest) - rest.count(None), private=True)
         # First listed twice: where this is broken off nothing is lost (see `healing`).
         self._pages.insert(index + 1, more)
         self._firsts.insert(index + 1, more.number(0))
-        del page.blocks[size:], page.ms[size:], page.seq[size:]
+        del page.batches[size:], page.ms[size:], page.seq[size:]
         page.live -= more.live
         for half in (page, more):
-            if half.live * _SPARSE < len(half.blocks):
+            if half.live * _SPARSE < len(half.batches):
                 self._tidy(half)
 
     # Changing and removing
 
-    def pop(self, text: bytes) -> Facts | None:
-        """Take the entry with this ID off; answers the block it was in, None if the word names nothing pending."""
-        ms, _, seq = text.partition(b"-")
-        if ms.isdigit() and seq.isdigit() and len(text) <= _LONGEST:
-            return self._take(int(ms), int(seq))
-        return None
-
     def remove(self, number: int) -> Facts | None:
-        """As ``pop``, by the integer."""
-        return self._take(number >> 64, number & MAX_U64)
+        """Take an entry off; answers the batch it was in, None if it is not pending."""
+        return self.take(number >> 64, number & MAX_U64)
 
-    def _take(self, ms: int, seq: int) -> Facts | None:
+    def take(self, ms: int, seq: int) -> Facts | None:
+        """As ``remove``, by the halves of the ID."""
         page, at = self._page, self._at
-        blocks = page.blocks
+        batches = page.batches
         # Mostly the next one is acknowledged next.
-        if not (at < len(blocks) and page.ms[at] == ms and page.seq[at] == seq):
+        if not (at < len(batches) and page.ms[at] == ms and page.seq[at] == seq):
             found = self.find(ms, seq)
             if found is None:
                 return None
             page, at = found
-            blocks = page.blocks
-        block = blocks[at]
-        if block is None:
+            batches = page.batches
+        batch = batches[at]
+        if batch is None:
             return None
-        blocks[at] = None
+        batches[at] = None
         self._at = at + 1
         self._size -= 1
         page.live = live = page.live - 1
-        if live * _SPARSE < len(blocks):
+        if live * _SPARSE < len(batches):
             self._tidy(page)
-        return block
+        return batch
 
     def take_off(self, number: int, at: int, facts: Facts) -> None:
         """As ``remove``, by the facts that only this entry has, and its probable place in the page."""
         pages = self._pages
         page = pages[bisect_right(self._firsts, number) - 1]
-        blocks = page.blocks
-        if at >= len(blocks) or blocks[at] is not facts:
+        batches = page.batches
+        if at >= len(batches) or batches[at] is not facts:
             at = page.position(number)
-        blocks[at] = None
+        batches[at] = None
         self._size -= 1
         page.live = live = page.live - 1
-        if live * _SPARSE < len(blocks) and page is not pages[-1]:
+        if live * _SPARSE < len(batches) and page is not pages[-1]:
             self._tidy(page)
 
     def take_all(self, ids: list[bytes]) -> list[Facts] | None:
-        """Take two or more entries off, wherever they stand; answers the block of each.
+        """Take two or more entries off, wherever they stand; answers the batch of each.
 
         None, and nothing is done, if a word is not the text of a pending ID, or two name the same.
         """
-        places = self.places(ids) if len(ids) >= _RUN else None
-        if places is not None:
-            run = blocks_of(places)
-            self.clear(places)
-            return run
         pages, firsts = self._pages, self._firsts
-        if not pages or max(map(len, ids)) > _LONGEST:
+        if not pages:
             return None
         found: list[Place] = []
-        blocks: list[Facts] = []
+        batches: list[Facts] = []
         for word in ids:
             left, _, right = word.partition(b"-")
-            if not (left.isdigit() and right.isdigit()):
+            if len(word) > _LONGEST or not (left.isdigit() and right.isdigit()):
                 return None
             ms, seq = int(left), int(right)
             page = pages[bisect_right(firsts, ms << 64 | seq) - 1]
             column = page.ms
-            size = len(page.blocks)
+            size = len(page.batches)
             at = bisect_left(column, ms, 0, size)
             if at == size or column[at] != ms:
                 return None
@@ -468,21 +470,27 @@ class Pel(Freeable):
                 at = bisect_left(page.seq, seq, at, bisect_right(column, ms, at, size))
                 if at == size or page.seq[at] != seq or column[at] != ms:
                     return None
-            block = page.blocks[at]
-            if block is None:
+            batch = page.batches[at]
+            if batch is None:
                 return None
+            if not found and len(ids) >= _RUN:
+                places = self._run_of(page, at, ids)
+                if places is not None:
+                    run = batches_of(places)
+                    self.clear(places)
+                    return run
             found.append((page, at))
-            blocks.append(block)
+            batches.append(batch)
         if len(set(found)) < len(ids):
             return None
         for page, at in found:
-            page.blocks[at] = None
+            page.batches[at] = None
             page.live -= 1
         self._size -= len(found)
         for page, _ in found:
-            if page.live * _SPARSE < len(page.blocks):
+            if page.live * _SPARSE < len(page.batches):
                 self._tidy(page)
-        return blocks
+        return batches
 
     def clear(self, places: PelRuns) -> None:
         """Take pending entries off."""
@@ -490,7 +498,7 @@ class Pel(Freeable):
             page.clear(positions)
             self._size -= len(positions)
         for page, _ in places:
-            if page.live * _SPARSE < len(page.blocks):
+            if page.live * _SPARSE < len(page.batches):
                 self._tidy(page)
 
     def _tidy(self, page: Page) -> None:
@@ -503,12 +511,12 @@ class Pel(Freeable):
             page.compact()
             before = pages[index - 1] if index else page
             after = pages[index + 1]
-            if before.private and before is not page and len(before.blocks) + page.live <= self._tuning.page:
+            if before.private and before is not page and len(before.batches) + page.live <= self._tuning.page:
                 before.take_over(page)
             elif (
                 after.private
                 and after is not pages[-1]
-                and len(after.blocks) + page.live <= self._tuning.page
+                and len(after.batches) + page.live <= self._tuning.page
             ):
                 page.take_over(after)
                 index += 1
@@ -537,5 +545,5 @@ class Pel(Freeable):
             page.check_invariants()
             assert page.live or index == len(self._pages) - 1
             assert before < first <= page.number(0)
-            before = page.number(len(page.blocks) - 1)
+            before = page.number(len(page.batches) - 1)
         assert before <= self.highest

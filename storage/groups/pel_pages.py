@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 
 class Page:
-    """IDs in ascending order, each with its facts: mostly a block, which others share.
+    """IDs in ascending order, each with its facts: mostly a batch, which others share.
 
     Attributes:
-        ms, seq: the halves of the IDs. There may be more IDs than blocks: those are not known here. Each number has
+        ms, seq: the halves of the IDs. There may be more IDs than batches: those are not known here. Each number has
             eight bytes in a column of the page's own, and may have fewer in others.
-        blocks: None for what is not pending (any more).
+        batches: None for what is not pending (any more).
         live: how many are pending.
         private: whether the columns are the page's own. Others are the chunk's, which may add to them.
     """
 
-    __slots__ = ("blocks", "live", "ms", "private", "seq")
+    __slots__ = ("batches", "live", "ms", "private", "seq")
 
     def __init__(
-        self, ms: array[int], seq: array[int], blocks: list[Facts | None], live: int, private: bool
+        self, ms: array[int], seq: array[int], batches: list[Facts | None], live: int, private: bool
     ) -> None:
         self.ms = ms
         self.seq = seq
-        self.blocks = blocks
+        self.batches = batches
         self.live = live
         self.private = private
 
@@ -44,19 +44,9 @@ class Page:
         """The canonical text of an ID."""
         return b"%d-%d" % (self.ms[at], self.seq[at])
 
-    def text_size(self, start: int, stop: int) -> int | None:
-        """How long the texts of these IDs are, None if finding out takes more than a glance."""
-        ms, seq = self.ms, self.seq
-        first, last = ms[start], ms[stop - 1]
-        size = len(b"%d" % first)
-        if first == last:
-            digits = len(b"%d" % seq[start])
-            return size + 1 + digits if len(b"%d" % seq[stop - 1]) == digits else None
-        return size + 2 if len(b"%d" % last) == size and max(seq[start:stop]) < 10 else None
-
     def position(self, number: int) -> int:
-        """The position of the first ID that is not smaller; the number of blocks if there is none."""
-        size = len(self.blocks)
+        """The position of the first ID that is not smaller; the number of batches if there is none."""
+        size = len(self.batches)
         ms, half = self.ms, number >> 64
         low = bisect_left(ms, half, 0, size)
         if low == size or ms[low] != half:
@@ -64,57 +54,57 @@ class Page:
         return bisect_left(self.seq, number & MAX_U64, low, bisect_right(ms, half, low, size))
 
     def become_private(self) -> None:
-        """Take columns of its own, with exactly the IDs that have blocks."""
+        """Take columns of its own, with exactly the IDs that have batches."""
         if not self.private:
-            size = len(self.blocks)
+            size = len(self.batches)
             self.ms = self.ms[:size]
             self.seq = widened(self.seq[:size])
             self.private = True
 
     def compact(self) -> None:
         """Forget what is not pending."""
-        ms, seq, blocks = self.ms, self.seq, self.blocks
-        kept = [at for at, block in enumerate(blocks) if block is not None]
+        ms, seq, batches = self.ms, self.seq, self.batches
+        kept = [at for at, batch in enumerate(batches) if batch is not None]
         fewer = array("Q", [ms[at] for at in kept]), array("Q", [seq[at] for at in kept])
         # All or, where there is no memory for one of them, none.
-        self.blocks, (self.ms, self.seq), self.private = [blocks[at] for at in kept], fewer, True
+        self.batches, (self.ms, self.seq), self.private = [batches[at] for at in kept], fewer, True
 
     def take_over(self, other: Page) -> None:
         """Add all that another page has, which follows; this one has columns of its own, and so has the other."""
-        size = len(other.blocks)
+        size = len(other.batches)
         self.ms += other.ms[:size]
         self.seq += other.seq[:size]
-        self.blocks += other.blocks
+        self.batches += other.batches
         self.live += other.live
 
     def fill(self, positions: Sequence[int], facts: Facts) -> None:
         """What stands there, and is pending, has these facts now."""
         if type(positions) is range:
-            self.blocks[positions.start : positions.stop] = [facts] * len(positions)
+            self.batches[positions.start : positions.stop] = [facts] * len(positions)
         else:
             for at in positions:
-                self.blocks[at] = facts
+                self.batches[at] = facts
 
     def clear(self, positions: Sequence[int]) -> None:
         """What stands there, and is pending, is so no more."""
         if type(positions) is range:
-            self.blocks[positions.start : positions.stop] = [None] * len(positions)
+            self.batches[positions.start : positions.stop] = [None] * len(positions)
         else:
             for at in positions:
-                self.blocks[at] = None
+                self.batches[at] = None
         self.live -= len(positions)
 
     def copy(self, twins: dict[Facts, Facts]) -> Page:
         """The same with other facts for these."""
         ms, seq = (self.ms[:], self.seq[:]) if self.private else (self.ms, self.seq)
-        blocks = [None if block is None else twins[block] for block in self.blocks]
-        return Page(ms, seq, blocks, self.live, self.private)
+        batches = [None if batch is None else twins[batch] for batch in self.batches]
+        return Page(ms, seq, batches, self.live, self.private)
 
     def check_invariants(self) -> None:
         """Assert that columns and count agree; for tests."""
-        size = len(self.blocks)
+        size = len(self.batches)
         assert min(len(self.ms), len(self.seq)) >= size > 0
-        assert self.live == size - self.blocks.count(None)
+        assert self.live == size - self.batches.count(None)
         assert all(self.number(at - 1) < self.number(at) for at in range(1, size))
 
 
@@ -154,19 +144,19 @@ def numbers_of(places: PelRuns) -> list[int]:
     return [page.number(at) for page, positions in places for at in positions]
 
 
-def blocks_of(places: PelRuns) -> list[Facts]:
-    """Their blocks; the entries are pending."""
-    blocks: list[Facts | None] = []
+def batches_of(places: PelRuns) -> list[Facts]:
+    """Their batches; the entries are pending."""
+    batches: list[Facts | None] = []
     if len(places) == 1:
         page, positions = places[0]
         if type(positions) is range:
-            return page.blocks[positions.start : positions.stop]  # type: ignore[return-value]  # none is None
+            return page.batches[positions.start : positions.stop]  # type: ignore[return-value]  # none is None
     for page, positions in places:
         if type(positions) is range:
-            blocks += page.blocks[positions.start : positions.stop]
+            batches += page.batches[positions.start : positions.stop]
         else:
-            blocks += [page.blocks[at] for at in positions]
-    return blocks  # type: ignore[return-value]
+            batches += [page.batches[at] for at in positions]
+    return batches  # type: ignore[return-value]
 
 
 def one_by_one(places: PelRuns) -> PelRuns:

@@ -39,8 +39,10 @@ def find_pending(
         count: at most so many, None for all.
         consumer: only this one's.
     """
-    if consumer is None or consumer.pending == len(group.pel):
-        return _first(group.pel.pending_runs(start, end), count)
+    pel = group.pel
+    if consumer is None or consumer.pending == len(pel):
+        run = None if count is None else pel.first_run(start, end, count)
+        return run if run is not None else _first(pel.pending_runs(start, end), count)
     return _first(_owned(group, consumer, start, end, count), count)
 
 
@@ -72,7 +74,7 @@ def find_idle(
         )
         # Of what is listed some may have gone elsewhere.
         looked_up = ((group.pel.place(number), facts) for number, facts in numbered)
-        there = (place for place, facts in looked_up if place and place[0].blocks[place[1]] is facts)
+        there = (place for place, facts in looked_up if place and place[0].batches[place[1]] is facts)
         return [(page, (at,)) for page, at in islice(there, count)]
     return _first(_idle(group, latest, start, end, count, consumer), count)
 
@@ -88,8 +90,8 @@ def _owned(
         for page, at, stop in pel.spans(start, end):
             found = [
                 i
-                for i, block in enumerate(page.blocks[at:stop], at)
-                if block is not None and block.consumer is consumer
+                for i, batch in enumerate(page.batches[at:stop], at)
+                if batch is not None and batch.consumer is consumer
             ]
             if found:
                 yield page, found
@@ -118,8 +120,8 @@ def _idle(
         group.pel.pending_runs(start, end) if consumer is None else _owned(group, consumer, start, end, count)
     )
     for page, positions in runs:
-        blocks = page.blocks
-        found = [at for at in positions if blocks[at].ms <= latest]  # type: ignore[union-attr]  # pending
+        batches = page.batches
+        found = [at for at in positions if batches[at].ms <= latest]  # type: ignore[union-attr]  # pending
         if found:
             yield page, found
 
@@ -151,7 +153,7 @@ def any_idle(group: Group, latest: int) -> bool:
 
 def _is_with(group: Group, consumer: Consumer) -> Callable[[int], bool]:
     at = group.pel.at
-    return lambda number: (block := at(number)) is not None and block.consumer is consumer
+    return lambda number: (batch := at(number)) is not None and batch.consumer is consumer
 
 
 def _order_of(group: Group, consumer: Consumer) -> IdOrder:

@@ -17,7 +17,7 @@ from ..streams.ids import MAX_COUNT, MAX_U64, encode
 from .books import Books
 from .claims import SCAN_FACTOR, Claimed
 from .deliveries import MAX_MS, UNOWNED_MS, Consumer, Facts
-from .pel_pages import blocks_of
+from .pel_pages import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -88,9 +88,9 @@ class Plain(Books):
         self._zone: dict[Single, None] = {}
         self._latest = UNOWNED_MS
         for page, at in places:
-            facts = page.blocks[at]
+            facts = page.batches[at]
             assert facts is not None
-            page.blocks[at] = self._new(facts.consumer, facts.ms, facts.count, page.number(at), page.ms, at)
+            page.batches[at] = self._new(facts.consumer, facts.ms, facts.count, page.number(at), page.ms, at)
 
     @property
     def entry_bytes(self) -> int:
@@ -198,7 +198,7 @@ class Plain(Books):
         self, consumer: Consumer, places: PelRuns, ms: int, count: int, facts: list[Facts] | None = None
     ) -> None:
         """As of any books."""
-        singles = blocks_of(places) if facts is None else facts
+        singles = batches_of(places) if facts is None else facts
         self.move_each(singles, consumer, ms, [count] * len(singles))  # type: ignore[arg-type]  # as all here
 
     def take(
@@ -206,7 +206,7 @@ class Plain(Books):
     ) -> Single:
         """As of any books."""
         del target
-        single = page.blocks[at]
+        single = page.batches[at]
         if TYPE_CHECKING:
             assert isinstance(single, Single)
         self.move_each((single,), consumer, ms, (count,))
@@ -316,21 +316,21 @@ class Plain(Books):
         self.pel.take_off(single.number, single.at, single)
         self.release(single, 1)
 
-    def acknowledge_all(self, ids: list[bytes]) -> bool:
+    def acknowledge_all(self, ids: list[bytes]) -> int | None:
         """As of any books."""
         if len(ids) == 1:
             single = self.singles.get(ids[0])
             if single is None:
-                return False
+                return None
             self.drop(single)
-            return True
+            return 1
         found = list(map(self.singles.get, ids))
         if not all(found) or len(set(found)) < len(found):
-            return False
+            return None
         for each in found:
             assert each is not None
             self.drop(each)
-        return True
+        return len(found)
 
     def let_go(self, consumer: Consumer) -> Iterator[None]:
         """As of any books."""
@@ -362,7 +362,7 @@ class Plain(Books):
     def singles_from(self, start: int) -> Iterator[Single]:
         """The entries in ID order. Nothing may be added or go before the walk is over."""
         for page, at, stop in self.pel.spans(start):
-            for single in islice(page.blocks, at, stop):
+            for single in islice(page.batches, at, stop):
                 if single is not None:
                     yield single  # type: ignore[misc]  # as all there
 
@@ -430,7 +430,7 @@ class Plain(Books):
             assert owners[id(single.consumer)] is single.consumer
         for consumer in owners.values():
             assert consumer.pending == sum([single.consumer is consumer for single in self.singles.values()])
-            assert not consumer.blocks
+            assert not consumer.batches
         assert len({single.turn for single in self.singles.values()}) == len(self.singles)
         if self._times is not None:
             in_turn = sorted(self.singles.values(), key=_in_turn)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ..streams.ids import MAX_COUNT, MAX_ID
-from ..streams.iteration import entries_at, find_runs, missing_in
+from ..streams.iteration import entries_at, find_runs, missing_in, owner_of
 from .claiming import MANY, move
 from .claims import ClaimTerms
 from .deliveries import MAX_MS
-from .pel_pages import blocks_of, number_of, one_by_one, texts_of
+from .pel_pages import batches_of, number_of, one_by_one, texts_of
 from .pel_search import find_pending, oldest
 
 if TYPE_CHECKING:
@@ -80,12 +80,19 @@ def read_again(
     else:
         number = number_of(places)
     if there:
-        move(group, consumer, there, blocks_of(there), ClaimTerms(MAX_MS, now))
+        move(group, consumer, there, batches_of(there), ClaimTerms(MAX_MS, now))
     return number, entries
 
 
 def _stored(stream: Stream, places: PelRuns) -> bytes | None:
     """The encoded entries at these places, one after the other; None if one is no longer in the stream."""
+    page, positions = places[0]
+    if len(places) == 1 and type(positions) is range:
+        # As below, for neighbours in one page that shares its columns with their chunk.
+        chunk = owner_of(stream, page.ms, page.seq, positions.start)
+        if chunk is not None:
+            offsets = chunk.offsets
+            return bytes(chunk.data[offsets[positions.start] : offsets[positions.stop]])
     parts: list[bytes] = []
     are_many = number_of(places) > MANY
     for page, positions in places:
@@ -133,11 +140,11 @@ def claim_oldest(
         entry = stream.entry(page.number(at), page.ms, at)
         if entry is None:
             continue
-        block = page.blocks[at]
-        assert block is not None
-        item = b"*4%b:%d\r\n:%d\r\n" % (entry[2:], now - max(block.ms, 0), block.count)
+        batch = page.batches[at]
+        assert batch is not None
+        item = b"*4%b:%d\r\n:%d\r\n" % (entry[2:], now - max(batch.ms, 0), batch.count)
         places.append((page, (at,)))
-        counts.append(min(block.count + 1, MAX_COUNT))
+        counts.append(min(batch.count + 1, MAX_COUNT))
         items.append(item)
         budget.add(len(item))
     changes: list[Change] = []

@@ -127,8 +127,8 @@ def _unreferenced(stream: Stream, end: int, most: int, start: int = 0) -> list[i
     for piece in pieces_between(stream, start, min([end, *[group.last_id for group in groups]])):
         if len(found) >= most:
             break
-        held = [pel.blocks_at(piece) for pel in pels]
-        if all(None in blocks for blocks in held):
+        held = [pel.batches_at(piece) for pel in pels]
+        if all(None in batches for batches in held):
             holders_of_each = zip(*held, strict=True) if held else repeat(())
             found += [
                 number for number, by in zip(ids_in([piece]), holders_of_each, strict=False) if not any(by)

@@ -105,11 +105,11 @@ def _whole_group(group: Group) -> Group:
     for consumer in group.consumers.values():
         twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
     pending: dict[int, tuple[Consumer, int, int]] = {}
-    for number, block in group.pel.listed():
-        owner = block.consumer
+    for number, batch in group.pel.listed():
+        owner = batch.consumer
         if owner is group.unowned:
-            pending[number] = twin.unowned, block.ms, block.count
+            pending[number] = twin.unowned, batch.ms, batch.count
         elif group.consumers.get(owner.name) is owner:
-            pending[number] = twin.consumers[owner.name], block.ms, block.count
+            pending[number] = twin.consumers[owner.name], batch.ms, batch.count
     deque(twin.fill(in_columns(sorted(pending.items()))), 0)
     return twin

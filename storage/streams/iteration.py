@@ -105,6 +105,18 @@ def entries_at(runs: list[Run], positions: Sequence[int]) -> list[bytes]:
     return parts
 
 
+def owner_of(stream: Stream, ms: array[int], seq: array[int], at: int) -> Chunk | None:
+    """The chunk that owns two columns, by an ID in them; None if none does that is not packed.
+
+    What stands at a position of the columns is the entry at that position of the chunk then.
+    """
+    index = bisect_right(stream.firsts, ms[at] << 64 | seq[at]) - 1
+    if index < 0:
+        return None
+    chunk = stream.chunks[index]
+    return chunk if type(chunk) is Chunk and chunk.ms is ms else None
+
+
 def _segments(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Positions, ascending, as intervals without gaps: the first of each and that after the last."""
     if type(positions) is range:

@@ -156,7 +156,7 @@ def test_neighbours_are_claimed_as_one_run(count):
         run(client, "XCLAIM", "s", "g", "b", 0, *[f"{ms}-0" for ms in range(1, min(count, N) + 1)], "JUSTID")
     consumer = client.db.entries[b"s"].groups[b"g"].consumers[b"b"]
     assert consumer.pending == min(count, N)
-    assert len(consumer.blocks) == 1
+    assert len(consumer.batches) == 1
 
 
 def test_a_forced_run_leaves_those_alone_that_are_pending_and_young():
@@ -195,4 +195,4 @@ def test_one_young_or_deleted_entry_does_not_break_an_autoclaim_into_single_entr
     assert len(found) <= 1 + young + deleted
     consumer = group.consumers[b"b"]
     assert consumer.pending == N - young - deleted - (not is_shared)
-    assert len(consumer.blocks) == 1
+    assert len(consumer.batches) == 1

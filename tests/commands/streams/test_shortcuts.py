@@ -15,11 +15,13 @@ from rillet.commands.streams.xreadgroup import xreadgroup
 from rillet.protocol import replies
 from rillet.protocol.errors import ReplyError
 from rillet.storage.groups.stream_value import digest_parts
+from rillet.storage.streams.ids import MAX_ID, encode
 from rillet.storage.streams.stream import Stream
 
 NUMBERS = st.integers(-(1 << 64), 1 << 64).map(b"%d".__mod__) | st.sampled_from(
     [b"0", b"007", b"-0", b"+1", b" 1", b"", b"x", b"*", b"1024", b"9223372036854775808"]
 )
+FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 SHORT = st.binary(max_size=9)
 LONG = st.integers(1020, 1028).map(lambda size: b"v" * size)
 WORDS = st.integers(1, 5).flatmap(
@@ -87,6 +89,18 @@ def test_the_record_of_an_xadd_is_what_encoding_its_words_gives(verb, key, new_i
     reply = run(make_client(server=server), verb, key, new_id, *words)
     stated = new_id if b"*" not in new_id else reply.split(b"\r\n")[1]
     assert records == [(0, replies.command([verb.encode(), key, stated, *words]))]
+
+
+@given(st.integers(240, 260) | st.integers(0, 1 << 62), st.integers(1, 20), st.integers(0, 1 << 40))
+def test_an_id_is_written_as_encoding_it_gives_whatever_its_sequence(seq, number, ms):
+    ids = [(ms << 64 | each) for each in range(seq, seq + number)]
+    texts = [encode(each) for each in ids]
+    one_by_one, run_of_them = Stream(), Stream()
+    found = [one_by_one.append(each, FIELDS) for each in ids]
+    assert found == [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
+    assert run_of_them.append_run(ms, seq, [FIELDS] * number, 4096, 100) == found
+    entries = b"".join(b"*2\r\n%b%b" % (reply, FIELDS) for reply in found)
+    assert one_by_one.range(0, MAX_ID)[1] == run_of_them.range(0, MAX_ID)[1] == entries
 
 
 STEPS = st.lists(

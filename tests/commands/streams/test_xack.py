@@ -244,7 +244,7 @@ def test_a_group_set_back_delivers_it_again(client):
 def test_copy_keeps_it_and_its_turn(client):
     nack(client, "FAIL", "IDS", "2", "3-0", "1-0")
     twin = group_of(client).copy()
-    counts = [(page.text(at), page.blocks[at].count) for page, at in given_back(twin)]
+    counts = [(page.text(at), page.batches[at].count) for page, at in given_back(twin)]
     assert counts == [(b"3-0", 1), (b"1-0", 5)]
     assert twin.unowned.pending == 2
     assert group_of(client).acknowledge([3 << 64]) == 1

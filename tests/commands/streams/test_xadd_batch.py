@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.fake_server import make_client, run
 
-from rillet.commands.streams.xadd_batch import _MANY, _given_columns, _given_rows
+from rillet.commands.streams.xadd_batch import _MANY, _given_columns, _given_rows, xadd_batch
 from rillet.storage.streams.ids import MAX_U64
 from rillet.storage.streams.stream import Stream
 
@@ -46,6 +48,19 @@ def test_what_goes_by_columns_is_what_goes_by_rows(batch, last_id, at):
         assert rows is not None
         number = len(columns.ids)  # rows may go on where the number of words changes
         assert columns == tuple(each[:number] for each in rows)
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_no_fields_are_encoded_before_the_shortest_run_is_seen(at, monkeypatch):
+    client = make_client()
+    client.server.keyspace.notify_mask = 0
+    client.server.propagation.active = False
+    run(client, "XADD", "s", "*", "f", "v")
+    adds = [[b"XADD", b"s", b"*", b"f", b"v"] for _ in range(4)]
+    assert len(xadd_batch(client, adds, 0)) == 4
+    adds[at][2:2] = [b"NOMKSTREAM"]
+    monkeypatch.setattr("rillet.commands.streams.xadd_batch.encode_fields", None)
+    assert xadd_batch(client, adds, 0) is None
 
 
 def test_the_usual_run_goes_by_columns():

@@ -162,9 +162,9 @@ class PelMachine(RuleBasedStateMachine):
             self.group.reassign(self.consumer(name), places, ms, 3)
             self.model.update(dict.fromkeys(ids, (name, ms, 3)))
         for piece in pieces:
-            blocks = self.group.pel.blocks_at(piece)
+            batches = self.group.pel.batches_at(piece)
             facts = [
-                None if block is None else (block.consumer.name, block.ms, block.count) for block in blocks
+                None if batch is None else (batch.consumer.name, batch.ms, batch.count) for batch in batches
             ]
             assert facts == [self.model.get(number) for number in ids_in([piece])]
 
@@ -189,7 +189,8 @@ class PelMachine(RuleBasedStateMachine):
         ids = [*[n for n in sorted(self.model) if n >= start][:size:skip], *more]
         if ids:
             are_pending = len(set(ids)) == len(ids) and self.model.keys() >= set(ids)
-            assert self.group.acknowledge_all(list(map(encode, ids))) == are_pending
+            found = self.group.acknowledge_all(list(map(encode, ids)))
+            assert found == len(ids) if are_pending else not found
             for n in ids if are_pending else ():
                 del self.model[n]
 
@@ -307,22 +308,22 @@ class PelMachine(RuleBasedStateMachine):
         assert times == sorted(times)
 
     @invariant()
-    def blocks_list_each_id_once_and_time_is_in_order(self) -> None:
+    def batches_list_each_id_once_and_time_is_in_order(self) -> None:
         books = self.group.books
         if type(books) is not Dense:
             return
-        blocks = books.times.until(1 << 62)
-        assert blocks is not None
-        assert [block.ms for block in blocks] == sorted(block.ms for block in blocks)
-        entries = {block: list(self.group.pel.of_block(block)) for block in blocks}
+        batches = books.times.until(1 << 62)
+        assert batches is not None
+        assert [batch.ms for batch in batches] == sorted(batch.ms for batch in batches)
+        entries = {batch: list(self.group.pel.of_batch(batch)) for batch in batches}
         assert sorted(page.number(at) for places in entries.values() for page, at in places) == sorted(
             self.model
         )
-        assert all(block.live == len(places) > 0 for block, places in entries.items())
+        assert all(batch.live == len(places) > 0 for batch, places in entries.items())
         owned = [
-            block for consumer in self.group.consumers.values() for block in consumer.blocks if block.live
+            batch for consumer in self.group.consumers.values() for batch in consumer.batches if batch.live
         ]
-        assert sorted(map(id, owned)) == sorted(map(id, blocks))
+        assert sorted(map(id, owned)) == sorted(map(id, batches))
 
 
 PelMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)

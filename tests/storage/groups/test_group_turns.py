@@ -141,7 +141,7 @@ def test_what_was_given_back_in_any_order_is_claimed_in_that_order_however_few_a
         del waiting[:4]
 
 
-def test_dead_blocks_in_front_are_passed_once():
+def test_dead_batches_in_front_are_passed_once():
     group = Group()
     consumer = group.create_consumer(b"c", 0)
     number = 20_000

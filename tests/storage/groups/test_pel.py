@@ -6,20 +6,23 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.streams.pending import looks, pending_ids, pieces_of, places_of
 
 from rillet.storage.groups.deliveries import in_columns
 from rillet.storage.groups.group import Group
-from rillet.storage.groups.pel_pages import texts_of
+from rillet.storage.groups.pel_pages import first_of, texts_of
 from rillet.storage.groups.pel_search import any_idle, find_idle, given_back, oldest
 from rillet.storage.streams.chunk import MAX_ENTRIES
 from rillet.storage.streams.cold_chunks import Cold
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim_to_length
+from rillet.storage.streams.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:
-    from rillet.storage.groups.deliveries import Block
+    from rillet.storage.groups.deliveries import DeliveryBatch
 
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
@@ -28,8 +31,8 @@ def number(ms: int) -> int:
     return ms << 64
 
 
-def stream_of(entries: int) -> Stream:
-    stream = Stream()
+def stream_of(entries: int, tuning: Tuning = DEFAULT) -> Stream:
+    stream = Stream(tuning)
     for ms in range(1, entries + 1):
         stream.append(number(ms), FIELDS)
     return stream
@@ -95,7 +98,7 @@ def test_a_page_that_is_full_in_the_middle_of_a_chunk_is_followed_by_one_without
     stream, group = stream_of(3 * MAX_ENTRIES), Group(number(MAX_ENTRIES - 10))
     for count in (10, 20, 30):
         read(group, stream, count)
-    assert [len(page.blocks) for page in group.pel._pages] == [30, 30]
+    assert [len(page.batches) for page in group.pel._pages] == [30, 30]
     assert pending_ids(group) == [encode(number(ms)) for ms in range(MAX_ENTRIES - 9, MAX_ENTRIES + 51)]
     assert all(group.pel.at(number(ms)) for ms in range(MAX_ENTRIES - 9, MAX_ENTRIES + 51))
 
@@ -209,7 +212,7 @@ def test_few_that_are_left_of_many_take_little_room():
     group.acknowledge([number(ms) for ms in range(1, 200 * MAX_ENTRIES + 1) if ms % 64])
     assert len(group.pel) == 400
     *pages, _last = group.pel._pages
-    assert sum(len(page.blocks) for page in pages) < 4 * 400
+    assert sum(len(page.batches) for page in pages) < 4 * 400
     assert len(pages) < 20
     assert pending_ids(group) == [encode(number(ms)) for ms in range(64, 200 * MAX_ENTRIES + 1, 64)]
 
@@ -259,6 +262,8 @@ def test_ids_of_one_millisecond_and_at_the_ends_are_found(ids):
         [b"1-0", b"0" * 40 + b"2-0"],
         [b"1-0", b"99999999999999999999999-0"],
         [b"1-0", b"2-99999999999999999999999"],
+        [b"99999999999999999999-0"],
+        [b"2-99999999999999999999"],
         [b"2"],
         [b"-"],
         [b""],
@@ -267,7 +272,7 @@ def test_ids_of_one_millisecond_and_at_the_ends_are_found(ids):
 def test_words_that_are_no_texts_of_pending_ids_acknowledge_nothing(words):
     stream, group = stream_of(10), Group()
     read(group, stream, 10)
-    assert not group.acknowledge_all(words)
+    assert group.acknowledge_all(words) is None
     assert len(group.pel) == 10
 
 
@@ -277,17 +282,17 @@ def test_claims_of_scattered_entries_remember_where_those_are():
     scattered = [number(ms) for ms in range(1, 100 * MAX_ENTRIES, 3000)]
     other = group.create_consumer(b"d", 0)
     group.reassign(other, places_of(group, scattered), 9, 2)
-    (block,) = other.blocks
-    assert block.ids is not None
-    assert [page.number(at) for page, at in group.pel.of_block(block)] == scattered
+    (batch,) = other.batches
+    assert batch.ids is not None
+    assert [page.number(at) for page, at in group.pel.of_batch(batch)] == scattered
     near = [number(ms) for ms in range(50, 90, 3)]
     group.reassign(other, places_of(group, near), 9, 2)
-    assert other.blocks[-1].ids is None
-    assert [page.number(at) for page, at in group.pel.of_block(other.blocks[-1])] == near
+    assert other.batches[-1].ids is None
+    assert [page.number(at) for page, at in group.pel.of_batch(other.batches[-1])] == near
 
 
-def of_block(group: Group, block: Block) -> list[int]:
-    return [page.number(at) for page, at in group.pel.of_block(block)]
+def of_batch(group: Group, batch: DeliveryBatch) -> list[int]:
+    return [page.number(at) for page, at in group.pel.of_batch(batch)]
 
 
 def test_a_page_that_is_split_does_not_leave_an_empty_half():
@@ -300,7 +305,7 @@ def test_a_page_that_is_split_does_not_leave_an_empty_half():
         group.add_pending(each, consumer, 1, 1)
     group.acknowledge(early[:127])
     group.add_pending(127_500, consumer, 1, 1)
-    assert all(page.live * 4 >= len(page.blocks) for page in group.pel._pages)
+    assert all(page.live * 4 >= len(page.batches) for page in group.pel._pages)
     assert len(group.pel) == 1 + 128 + 1 + 1 == len(pending_ids(group))
 
 
@@ -309,10 +314,24 @@ def test_neighbours_are_looked_up_as_runs(count):
     stream, group = stream_of(4 * MAX_ENTRIES), Group()
     read(group, stream, 4 * MAX_ENTRIES)
     first = MAX_ENTRIES - 2
-    places = group.pel.places([encode(number(ms)) for ms in range(first, first + count)])
+    places = group.pel._run_of(
+        *group.pel.place(number(first)), [encode(number(ms)) for ms in range(first, first + count)]
+    )
     assert all(type(positions) is range for _, positions in places)
     assert sum(len(positions) for _, positions in places) == count
     assert group.pel.locate_run(stream.entries_after(number(first) - 1, count)[0]) == places
+
+
+@given(st.sets(st.integers(1, 60)), st.integers(0, 65), st.integers(0, 30), st.integers(-3, 3) | st.none())
+def test_the_first_pending_entries_are_those_of_a_walk(gone, start, count, more):
+    stream = stream_of(60, Tuning(chunk_entries=16, page=16))
+    group = Group(tuning=stream.tuning)
+    read(group, stream, 60)
+    group.acknowledge([number(ms) for ms in gone])
+    bounds = number(start), MAX_ID if more is None else number(max(start + count + more, 0))
+    run = group.pel.first_run(*bounds, count)
+    if run is not None:
+        assert run == first_of(group.pel.pending_runs(*bounds), count)
 
 
 def test_neighbours_of_which_one_is_not_pending_do_not_match():
@@ -322,7 +341,7 @@ def test_neighbours_of_which_one_is_not_pending_do_not_match():
     assert group.pel.locate_run(pieces) is not None
     group.acknowledge([number(3)])
     assert group.pel.locate_run(pieces) is None
-    assert [block is None for block in group.pel.blocks_at(pieces[0])] == [False, False, True, False, False]
+    assert [batch is None for batch in group.pel.batches_at(pieces[0])] == [False, False, True, False, False]
 
 
 def test_a_copy_does_not_share_what_may_change():
@@ -356,10 +375,10 @@ def filled(facts) -> Group:
 def test_loaded_entries_that_stand_far_from_each_other_are_listed():
     mine = set(range(1, 50 * MAX_ENTRIES, 2000))
     group = filled([n if n in mine else (n, n) for n in range(1, 50 * MAX_ENTRIES)])
-    (block,) = group.consumers[b"c"].blocks
-    assert block.ids is not None
-    assert of_block(group, block) == sorted(mine)
-    assert {each.ids for each in group.consumers[b"d"].blocks} == {None}
+    (batch,) = group.consumers[b"c"].batches
+    assert batch.ids is not None
+    assert of_batch(group, batch) == sorted(mine)
+    assert {each.ids for each in group.consumers[b"d"].batches} == {None}
 
 
 def test_a_delivery_in_the_millisecond_of_loaded_entries_is_not_lost_among_them():
@@ -368,21 +387,21 @@ def test_a_delivery_in_the_millisecond_of_loaded_entries_is_not_lost_among_them(
     new = [10_000_000, 10_000_001]
     consumer = group.consumers[b"c"]
     group.deliver(consumer, pieces_of(new), 2, 9_000_000, new[-1], 7)
-    assert sorted(n for block in consumer.blocks for n in of_block(group, block)) == [*mine, *new]
-    assert all(len(of_block(group, block)) == block.live for block in consumer.blocks)
+    assert sorted(n for batch in consumer.batches for n in of_batch(group, batch)) == [*mine, *new]
+    assert all(len(of_batch(group, batch)) == batch.live for batch in consumer.batches)
 
 
-def test_single_claims_of_one_millisecond_share_a_block_wherever_they_are():
+def test_single_claims_of_one_millisecond_share_a_batch_wherever_they_are():
     stream, group = stream_of(5 * MAX_ENTRIES), Group()
     read(group, stream, 5 * MAX_ENTRIES)
     other = group.create_consumer(b"d", 0)
     for ms in (5, 500, 6):
         group.assign(other, [number(ms)], 9, 2)
-    (block,) = other.blocks
-    assert of_block(group, block) == [number(5), number(500), number(6)]
+    (batch,) = other.batches
+    assert of_batch(group, batch) == [number(5), number(500), number(6)]
     group.assign(group.consumers[b"c"], [number(500)], 9, 2)
     group.assign(other, [number(500)], 9, 2)
-    assert sorted(n for block in other.blocks for n in of_block(group, block)) == [
+    assert sorted(n for batch in other.batches for n in of_batch(group, batch)) == [
         number(5),
         number(6),
         number(500),
@@ -392,15 +411,15 @@ def test_single_claims_of_one_millisecond_share_a_block_wherever_they_are():
 def test_a_delivery_of_which_little_is_left_remembers_where_that_is():
     stream, group = stream_of(64 * MAX_ENTRIES), Group()
     read(group, stream, 64 * MAX_ENTRIES)
-    (block,) = group.consumers[b"c"].blocks
+    (batch,) = group.consumers[b"c"].batches
     other = group.create_consumer(b"d", 0)
     stuck = set(range(1, 64 * MAX_ENTRIES + 1, 300))
     for ms in range(1, 64 * MAX_ENTRIES + 1):
         if ms not in stuck:
             group.reassign(other, places_of(group, [number(ms)]), ms, 2)
-    assert block.ids is not None
-    assert of_block(group, block) == [number(ms) for ms in sorted(stuck)]
-    assert block.size < 5 * block.live
+    assert batch.ids is not None
+    assert of_batch(group, batch) == [number(ms) for ms in sorted(stuck)]
+    assert batch.size < 5 * batch.live
 
 
 @pytest.mark.parametrize("scattered", [False, True])
@@ -416,7 +435,7 @@ def test_a_consumer_with_more_than_goes_at_once_is_deleted_whole(scattered):
     assert any_idle(group, 100) is False
 
 
-def test_an_entry_that_comes_back_to_its_block_is_listed_once():
+def test_an_entry_that_comes_back_to_its_batch_is_listed_once():
     stream, group = stream_of(5 * MAX_ENTRIES), Group()
     read(group, stream, 5 * MAX_ENTRIES)
     other = group.create_consumer(b"d", 0)
@@ -424,7 +443,7 @@ def test_an_entry_that_comes_back_to_its_block_is_listed_once():
     group.assign(other, [number(500)], 9, 2)
     group.acknowledge([number(500)])
     group.assign(other, [number(500)], 9, 2)
-    assert [n for block in other.blocks for n in of_block(group, block)] == [number(5), number(500)]
+    assert [n for batch in other.batches for n in of_batch(group, batch)] == [number(5), number(500)]
 
 
 def test_what_a_consumer_gets_after_somebody_has_asked_for_its_entries_is_among_them():
@@ -454,7 +473,7 @@ def test_wherever_a_group_begins_it_comes_to_share_ids_soon(start, count):
     assert private_ids(group) <= 2 * MAX_ENTRIES
 
 
-def test_what_comes_between_the_entries_of_a_block_is_passed_once():
+def test_what_comes_between_the_entries_of_a_batch_is_passed_once():
     total = 100 * MAX_ENTRIES + 20
     stream, group = stream_of(total), Group()
     read(group, stream, total, 5000)
@@ -464,7 +483,7 @@ def test_what_comes_between_the_entries_of_a_block_is_passed_once():
     for at in range(0, 20, 2):
         some = [everything[at], everything[at + 1], everything[at - 20], everything[at - 19]]
         group.reassign(other, places_of(group, some), at, 2)
-    assert not any(block.ids for block in other.blocks)  # all is close now
+    assert not any(batch.ids for batch in other.batches)  # all is close now
     group.last_id = everything[19]
     read(group, stream, total - 40, 5000)
     assert looks(group, lambda: find_idle(group, 100)) > 10 * 90 * MAX_ENTRIES
@@ -478,8 +497,8 @@ def test_two_entries_that_are_not_near_are_listed():
     other = group.create_consumer(b"d", 0)
     for pair in ([2, 102], [3, MAX_ENTRIES + 3], [10, 13]):
         group.reassign(other, places_of(group, list(map(number, pair))), 9, 2)
-        assert of_block(group, other.blocks[-1]) == list(map(number, pair))
-    assert [block.ids is None for block in other.blocks] == [False, False, True]
+        assert of_batch(group, other.batches[-1]) == list(map(number, pair))
+    assert [batch.ids is None for batch in other.batches] == [False, False, True]
 
 
 def test_few_at_a_time_from_a_long_list_look_at_few():
@@ -489,15 +508,15 @@ def test_few_at_a_time_from_a_long_list_look_at_few():
     group.deliver(consumer, pieces_of(ids), len(ids), 0, ids[-1], 1)
     waiting = [(at * 7) % 20_001 for at in ids]
     group.give_back(waiting, [1] * len(ids))
-    (block,) = group.unowned.blocks
+    (batch,) = group.unowned.batches
     asked = 0
     look = group.pel.at
     for at in range(0, 2000, 2):
         turn = [page.number(at) for page, at in islice(given_back(group), 2)]
         assert turn == waiting[at : at + 2]
         group.acknowledge(turn)
-        asked += len(block.ids) // 2 - block.live
-    assert look(waiting[2000]) is block
+        asked += len(batch.ids) // 2 - batch.live
+    assert look(waiting[2000]) is batch
     assert asked < 1000 * 20  # what lingers at the front of the list
 
 
@@ -508,7 +527,7 @@ def test_readers_of_one_millisecond_do_not_have_to_look_at_what_all_others_got()
         pieces, _, last = stream.entries_after(group.last_id, 1)
         group.deliver(consumers[at % 300], pieces, 1, group.last_id, last, 1)
         group.last_id = last
-    assert looks(group, lambda: [list(group.pel.of_block(block)) for block in consumers[0].blocks]) < 30_000
-    assert looks(group, lambda: [list(group.pel.of_block(block)) for block in consumers[0].blocks]) < 1_000
+    assert looks(group, lambda: [list(group.pel.of_batch(batch)) for batch in consumers[0].batches]) < 30_000
+    assert looks(group, lambda: [list(group.pel.of_batch(batch)) for batch in consumers[0].batches]) < 1_000
     turn = list(islice(oldest(group, 1), 10))
     assert [page.number(at) for page, at in turn] == [number(ms) for ms in range(1, 11)]

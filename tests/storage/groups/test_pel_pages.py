@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.storage.groups.pel_pages import Page, blocks_of, first_of, numbers_of, one_by_one, texts_of
+from rillet.storage.groups.pel_pages import Page, batches_of, first_of, numbers_of, one_by_one, texts_of
 from rillet.storage.streams.ids import MAX_U64, encode, is_ascending
 
 # Of one and several digits on either side.
@@ -24,23 +24,6 @@ IDS = st.lists(
 def page_of(ids) -> Page:
     ms, seq = zip(*ids, strict=True)
     return Page(array("Q", ms), array("Q", seq), [object()] * len(ids), len(ids), private=True)
-
-
-@given(IDS, st.data())
-def test_the_common_size_of_texts_is_that_of_each(ids, data):
-    page = page_of(ids)
-    start = data.draw(st.integers(0, len(ids) - 1))
-    stop = data.draw(st.integers(start + 1, len(ids)))
-    sizes = {len(b"%d-%d" % each) for each in ids[start:stop]}
-    assert page.text_size(start, stop) in {*sizes, None}
-    assert len(sizes) == 1 or page.text_size(start, stop) is None
-
-
-def test_the_common_size_of_usual_ids_is_known():
-    page = page_of([(1_700_000_000_000 + n // 3, n % 3) for n in range(100)])
-    assert page.text_size(0, 100) == 15
-    page = page_of([(1_700_000_000_000, n) for n in range(10, 90)])
-    assert page.text_size(0, 80) == 16
 
 
 @given(IDS)
@@ -67,6 +50,6 @@ def test_places_show_what_stands_there_and_can_be_parted(positions, are_runs, da
     assert is_ascending(numbers)
     assert not is_ascending([*numbers, numbers[-1]])
     assert texts_of(places) == list(map(encode, numbers))
-    assert blocks_of(places) == [page.blocks[at] for page, some in places for at in some]
+    assert batches_of(places) == [page.batches[at] for page, some in places for at in some]
     count = data.draw(st.integers(0, len(numbers) + 2))
     assert numbers_of(first_of(places, count)) == numbers[:count]

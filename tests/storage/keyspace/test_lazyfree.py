@@ -325,7 +325,7 @@ def test_the_weight_of_a_group_counts_its_pending_cleanup_and_does_not_finish_it
 
 
 # Freed whole: each has at most some hundred objects.
-LEAVES = {"Block", "Chunk", "Delivery", "Facts", "Node", "Page", "Single"}
+LEAVES = {"DeliveryBatch", "Chunk", "Delivery", "Facts", "Node", "Page", "Single"}
 
 
 def freeable_classes(base: type = Freeable) -> list[type]:
@@ -345,4 +345,4 @@ def test_every_class_beside_a_freeable_one_is_freeable_or_small():
         and not getattr(kind, "_is_protocol", False)
     ]
     others = {kind.__name__ for kind in made if not issubclass(kind, Freeable)}
-    assert others == LEAVES | {"_Sizes", "_NewBlocks"}  # which all streams share, and which a load has
+    assert others == LEAVES | {"_Sizes", "_NewBatches"}  # which all streams share, and which a load has

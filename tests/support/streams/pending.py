@@ -58,7 +58,7 @@ def texts(places: Iterator[Place]) -> list[bytes]:
 
 
 class Watched(list):
-    """The blocks of a page, which count how many of them were looked at."""
+    """The batches of a page, which count how many of them were looked at."""
 
     asked = 0
 
@@ -72,6 +72,6 @@ def looks(group: Group, search: Callable[[], object]) -> int:
     """How many places in the PEL a search looks at."""
     Watched.asked = 0
     for page in group.pel._pages:
-        page.blocks = Watched(page.blocks)
+        page.batches = Watched(page.batches)
     search()
     return Watched.asked
