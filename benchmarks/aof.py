@@ -6,39 +6,62 @@
 Rillet and redis-server in one run; XADD on one core, the load on another. The pause is the longest that a PING had to
 wait while a rewrite was under way (the median of three rewrites); the load of a file is timed from the start of the
 process to its first PONG, less that of a start without data (that of dump.rdb: as the log reports it).
+
+Files with reads and acknowledgements are written by redis-server and loaded by each program in turn, Redis 8.10 too if
+it is there: processor time in user mode, the least of five starts less the least of those without data.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
+import tempfile
 import time
+from contextlib import ExitStack
+from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from loads import MODES, benchmark
-from servers import LOAD_CORE, Connection, Server, encode, machine, pin
-from workloads import FIELDS
+from servers import LABELS, LOAD_CORE, Connection, Server, binary, encode, machine, pin
+from workloads import FIELDS, entry_id
 from workloads import entries as xadds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PROGRAMS: Final = ("rillet", "redis-server")
 _AOF: Final = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 _ADD: Final = benchmark("XADD", "x", "*", *FIELDS, before=(("DEL", "x"),))
+# How many entries a read takes, and how many of them an XACK; 0: none is acknowledged.
+_READS: Final = {
+    "XADD": (0, 0),
+    "XADD, reads of 10": (10, 0),
+    "XADD, reads of 10, XACK of each": (10, 1),
+    "XADD, reads of 10, XACK of all": (10, 10),
+    "XADD, reads of 1, XACK of each": (1, 1),
+    "XADD, reads of 100, XACK of each": (100, 1),
+}
+_STARTS: Final = 5
 _LOADED: Final = re.compile(r"DB loaded from disk: ([0-9.]+) seconds")
 
 
 def main() -> int:
-    """Print three tables."""
+    """Print four tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="100,000 entries, shorter rounds")
     parser.add_argument("--entries", type=int, help="entries that are loaded and rewritten (1,000,000)")
+    parser.add_argument("--reads", action="store_true", help="only the load of files with reads")
     options = parser.parse_args()
     entries = options.entries or (100_000 if options.quick else 1_000_000)
     pin(LOAD_CORE)
     print(f"{machine()}\n")
-    cost_of_policies(rounds=2 if options.quick else 3, seconds=0.3 if options.quick else 1.0)
-    load_and_rewrite(entries)
+    if not options.reads:
+        cost_of_policies(rounds=2 if options.quick else 3, seconds=0.3 if options.quick else 1.0)
+        load_and_rewrite(entries)
+    load_of_reads(entries)
     return 0
 
 
@@ -121,6 +144,63 @@ def _measure_dump(program: str, entries: int) -> dict[str, float]:
             "load of dump.rdb, MB/s": size / seconds / 1e6,
             "load of dump.rdb, entries/s": entries / seconds,
         }
+
+
+def load_of_reads(entries: int) -> None:
+    """The load of files in which entries are read and acknowledged."""
+    programs = [name for name in (*_PROGRAMS, "redis-8.10") if binary(name)]
+    print(f"\n| load of {entries:,} entries, user s | {' | '.join(LABELS[name] for name in programs)} |")
+    print(f"| --- |{' ---: |' * len(programs)}")
+    with ExitStack() as stack:
+        servers = [stack.enter_context(Server(name, *_AOF)) for name in programs]
+        for server in servers:
+            server.unpin()
+        empty = _least_user_seconds(servers)
+        for name, (count, acknowledged) in _READS.items():
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder, "appendonlydir")
+                _write(file, entries, count, acknowledged)
+                for server in servers:
+                    server.stop()
+                    shutil.copytree(file, server.folder / file.name, dirs_exist_ok=True)
+                    server.start()
+            used = _least_user_seconds(servers)
+            assert all(server.control.call("XLEN", "s") == entries for server in servers)
+            print(
+                f"| {name} | {' | '.join(f'{a - b:.2f}' for a, b in zip(used, empty, strict=True))} |",
+                flush=True,
+            )
+
+
+def _write(file: Path, entries: int, count: int, acknowledged: int) -> None:
+    with Server("redis-server", *_AOF, "--appendfsync", "no") as writer:
+        writer.control.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+        _fill(writer, entries)
+        if count:
+            writer.control.feed(_reads(entries, count, acknowledged), 1000)
+        writer.stop()
+        shutil.copytree(writer.folder / file.name, file)
+        writer.start()
+
+
+def _reads(entries: int, count: int, acknowledged: int) -> Iterator[bytes]:
+    read = encode("XREADGROUP", "GROUP", "g", "c", "COUNT", count, "STREAMS", "s", ">")
+    for begin in range(0, entries, count):
+        yield read
+        for at in range(begin, begin + count, acknowledged or count):
+            if acknowledged:
+                yield encode("XACK", "s", "g", *map(entry_id, range(at, at + acknowledged)))
+
+
+def _least_user_seconds(servers: list[Server]) -> list[float]:
+    """What each has used when its data is there, in one of several starts in turn."""
+    rounds: list[list[float]] = []
+    for _ in range(_STARTS):
+        rounds.append([])
+        for server in servers:
+            server.restart()
+            rounds[-1].append(server.user_seconds())
+    return [min(of_one) for of_one in zip(*rounds, strict=True)]
 
 
 def _fill(server: Server, entries: int) -> None:

@@ -1,7 +1,14 @@
 """What a batch of group mode consists of: the ids its driver got, as offset in Spark's log and as work for tasks.
 
 The offset names every id, so that a restart reads the very same batch again: new entries as runs (one XREADGROUP reply
-holds *all* entries between its first and its last), claimed ones one by one, each as its distance from the one before.
+holds *all* entries between its first and its last), claimed ones one by one, each as its distance from the one before::
+
+    {"v": 2, "mode": "group", …, "pieces": {"orders": [[["1700000000000-0", "1700000000009-4", 50]],
+                                                       [["worker-3", 2, "1699999999000-0 3-0 0-1"]]]}}
+
+Of a stream that is a list of runs, each ``[first, last, count]`` or ``[id]``, and one of claims, each ``[owner, deliveries,
+ids]``, which is left out where it is empty. Ids and ``positions`` are as in `source.offsets`; version 1 is read as well.
+
 Nothing here talks to a server or to Spark.
 """
 
@@ -13,7 +20,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from ..redis import ids
-from ..source.offsets import VERSION, OffsetError, Position, check_version, dump, load
+from ..source.offsets import (
+    VERSION,
+    OffsetError,
+    Position,
+    dump_streams,
+    id_of_word,
+    id_word,
+    load_streams,
+    version_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -96,13 +112,17 @@ class GroupOffset:
 
     def as_json(self) -> dict[str, Any]:
         """Return the form Spark keeps: a dict of plain values."""
-        streams: dict[str, dict[str, list[Any]]] = {}
+        streams: dict[str, list[list[Any]]] = {}
         for piece in self.pieces:
-            of_stream = streams.setdefault(piece.stream, {"runs": [], "claims": []})
             if isinstance(piece, Run):
-                of_stream["runs"].append([ids.text(piece.first), ids.text(piece.last), piece.count])
+                bounds = [id_word(piece.first), id_word(piece.last), piece.count]
+                is_one = piece.count == 1 and piece.first == piece.last
+                streams.setdefault(piece.stream, [[]])[0].append(bounds[:1] if is_one else bounds)
             else:
-                of_stream["claims"].append([piece.owner, piece.deliveries, _packed(piece.ids)])
+                of_stream = streams.setdefault(piece.stream, [[]])
+                if len(of_stream) == 1:
+                    of_stream.append([])
+                of_stream[1].append([piece.owner, piece.deliveries, _packed(piece.ids)])
         return {
             "v": VERSION,
             "mode": _MODE,
@@ -113,7 +133,7 @@ class GroupOffset:
             "gone": self.gone,
             "dead": self.dead,
             "pieces": streams,
-        } | ({"positions": dump(dict(self.positions))["streams"]} if self.positions else {})
+        } | ({"positions": dump_streams(self.positions)} if self.positions else {})
 
     @classmethod
     def of_json(cls, given: Mapping[str, Any] | str) -> GroupOffset:
@@ -123,20 +143,18 @@ class GroupOffset:
             OffsetError: another version, or the offset of another mode.
         """
         fields: Mapping[str, Any] = json.loads(given) if isinstance(given, str) else given
-        check_version(dict(fields))
+        version = version_of(fields)
         if fields.get("mode") != _MODE:
             raise OffsetError(
                 "this checkpoint was written by another mode: the option 'mode' cannot change in a query"
             )
         pieces: list[BatchPart] = []
-        for stream, lists in fields["pieces"].items():
+        for stream, given_pieces in fields["pieces"].items():
+            runs, claims = _lists(given_pieces, version)
             pieces += [
-                Claim(stream, owner, deliveries, _unpacked(packed))
-                for owner, deliveries, packed in lists["claims"]
+                Claim(stream, owner, deliveries, _unpacked(packed)) for owner, deliveries, packed in claims
             ]
-            pieces += [
-                Run(stream, ids.parse(first), ids.parse(last), count) for first, last, count in lists["runs"]
-            ]
+            pieces += [_run(stream, *run) for run in runs]
         return cls(
             group=fields["group"],
             consumer=fields["consumer"],
@@ -144,7 +162,7 @@ class GroupOffset:
             pieces=tuple(pieces),
             gone=fields["gone"],
             dead=fields["dead"],
-            positions=load({"v": VERSION, "streams": fields.get("positions", {})}),
+            positions=load_streams(fields.get("positions", {}), version),
         )
 
 
@@ -171,6 +189,19 @@ def shares(pieces: Sequence[BatchPart], parts: int) -> list[list[BatchPart]]:
         result[middle * parts // (2 * total)].append(piece)
         before += piece.count
     return [share for share in result if share]
+
+
+def _lists(pieces: Any, version: int) -> tuple[list[Any], list[Any]]:
+    """Return runs and claims of a stream."""
+    if version == 1:
+        return pieces["runs"], pieces["claims"]
+    runs, *claims = pieces
+    return runs, claims[0] if claims else []
+
+
+def _run(stream: str, first: str | int, last: str | int | None = None, count: int = 1) -> Run:
+    begin = id_of_word(first)
+    return Run(stream, begin, begin if last is None else id_of_word(last), count)
 
 
 def _packed(members: Sequence[int]) -> str:

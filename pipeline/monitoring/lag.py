@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..redis import ids
 from ..redis.key_names import printable_name
-from ..source.offsets import VERSION
+from ..source.offsets import READABLE, Position, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -99,10 +99,11 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
                 )
                 for name, facts in sorted(latest.get("streams", {}).items())
             ]
-        elif latest.get("v") == VERSION and "streams" in end and "streams" in latest:
+        elif all(tree.get("v") in READABLE and "streams" in tree for tree in (end, latest)):
+            newest = load(latest)
             found += [
-                _range_lag(printable_name(name), at, latest["streams"].get(name))
-                for name, at in sorted(end["streams"].items())
+                _range_lag(printable_name(name), at, newest.get(name))
+                for name, at in sorted(load(end).items())
             ]
     return tuple(found)
 
@@ -127,17 +128,13 @@ def read_ledger(sources: Iterable[Mapping[str, Any]]) -> LedgerLag | None:
     return LedgerLag(sum(each["bytes_behind"] for each in found), max(seconds, default=None))
 
 
-def _range_lag(name: str, at: Mapping[str, Any], latest: Mapping[str, Any] | None) -> StreamLag:
-    if latest is None:  # the key is gone
-        return StreamLag(name, 0, 0.0, at["gone"])
-    here, there = ids.parse(at["id"]), ids.parse(latest["id"])
-    if here >= there:
-        return StreamLag(name, 0, 0.0, at["gone"])
-    known = at["added"] is not None and latest["added"] is not None
-    behind = max(latest["added"] - at["added"], 0) if known else None
+def _range_lag(name: str, at: Position, latest: Position | None) -> StreamLag:
+    if latest is None or at.id >= latest.id:  # the key is gone, or all was read
+        return StreamLag(name, 0, 0.0, at.gone)
+    behind = None if at.added is None or latest.added is None else max(latest.added - at.added, 0)
     # Before the first entry was read there is no time to count from.
-    seconds = ((there >> 64) - (here >> 64)) / 1000 if here else None
-    return StreamLag(name, behind, seconds, at["gone"])
+    seconds = ((latest.id >> 64) - (at.id >> 64)) / 1000 if at.id else None
+    return StreamLag(name, behind, seconds, at.gone)
 
 
 def _seconds_behind(facts: Mapping[str, Any]) -> float | None:

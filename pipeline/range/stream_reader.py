@@ -138,7 +138,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 ready[name] = at, goal
                 known = None if goal.added is None or at.added is None else goal.added - at.added
                 backlogs[name] = max(now.length, 1) if known is None else known
-        if limited and offsets.dump(positions) == start and self._should_wait(sum(backlogs.values())):
+        if limited and positions == begin and self._should_wait(sum(backlogs.values())):
             return start
         shares = (
             share_rows(self._options.max_rows, backlogs) if limited and self._options.max_rows else backlogs
@@ -151,10 +151,11 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         for name, at in positions.items():
             if at != begin.get(name) and (now := states.get(name)) is not None:
                 positions[name] = at.seen_as(now)
+        if positions == begin:
+            return start  # as it is: in another version it would be another offset
         end = offsets.dump(positions)
-        if end != start:
-            self._offsets.append((end, positions))
-            self._moved_at = time.monotonic()
+        self._offsets.append((end, positions))
+        self._moved_at = time.monotonic()
         return end
 
     @no_cycles()

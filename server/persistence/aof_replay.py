@@ -65,7 +65,8 @@ def _replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list
             if answers is not None:
                 at += len(answers) - 1
                 continue
-        if entry is claim:
+        # Looked at before it is tried: in a file of workers that read one entry at a time every record stands alone.
+        if entry is claim and at < len(batch) and batch[at][:3] == argv[:3]:
             joined = join_claims(batch, at - 1)
             if joined is not None:
                 words, number = joined

@@ -142,3 +142,10 @@ def test_a_run_of_records_that_cannot_be_joined_is_tried_once(odd):
         loaded(batch)
     assert sum(ran) < 3 * sum(map(len, batch))
     assert len(looked_at) < 10
+
+
+def test_records_that_stand_alone_are_not_tried():
+    batch = batch_of(*[line for ms in range(1, N + 1) for line in (record(f"{ms}-0"), f"XACK s g {ms}-0")])
+    batch += batch_of(record("1-0"), record("2-0", group="h"), "MULTI", record("3-0"), "EXEC", record("4-0"))
+    with mock.patch.object(aof_replay, "join_claims", side_effect=AssertionError):
+        loaded(batch)
