@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import re
 from dataclasses import dataclass, field
@@ -424,8 +422,10 @@ class User:
         """Whether the password matches, in constant time; always False for a disabled user."""
         if not self.enabled:
             return False
+        from hmac import compare_digest  # this and hashlib: most servers have no passwords
+
         hashed = hash_of(password)
-        return self.nopass or sum(hmac.compare_digest(hashed, known) for known in self.passwords) > 0
+        return self.nopass or sum(compare_digest(hashed, known) for known in self.passwords) > 0
 
     @property
     def is_open(self) -> bool:
@@ -483,7 +483,9 @@ class User:
 
 def hash_of(password: bytes) -> bytes:
     """Return the SHA-256 in hex, the form in which passwords are stored."""
-    return hashlib.sha256(password).hexdigest().encode()
+    from hashlib import sha256
+
+    return sha256(password).hexdigest().encode()
 
 
 def is_username(name: bytes) -> bool:

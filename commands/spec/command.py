@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from pkgutil import iter_modules
 from threading import RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -257,6 +256,8 @@ def load(room: str) -> None:
     """Import all modules of a family, which register their handlers."""
     if room in _loaded:
         return
+    from pkgutil import iter_modules
+
     with _loading:
         for module in iter_modules(import_module(room).__path__):
             import_module(f"{room}.{module.name}")
