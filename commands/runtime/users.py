@@ -48,7 +48,7 @@ class RuleError(Exception):
         self.text = text
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Selector:
     """A set of permissions; a single selector of the user must allow the whole command.
 

@@ -17,6 +17,7 @@ command (``load``): most servers are never sent a GEOADD.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from threading import RLock
 from types import MappingProxyType
@@ -300,6 +301,7 @@ def _register(entry: Command, registry: dict[str, Command]) -> Command:
     return entry
 
 
+@cache  # some dozens of sets serve hundreds of commands
 def _checked_flags(flags: str) -> frozenset[str]:
     found = frozenset(flags.split())
     unknown = found.difference(FLAGS)
@@ -308,6 +310,7 @@ def _checked_flags(flags: str) -> frozenset[str]:
     return found
 
 
+@cache
 def with_implied(categories: str, flags: str) -> tuple[str, ...]:
     """Return ACL categories in order, with those that the flags imply."""
     words = set(flags.split())

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import locale
 from typing import Final
 
 from ...commands.spec.versions import FIRST_WITH_RDB
@@ -66,8 +67,6 @@ class Collation(Text):
 
     def parse(self, words: list[bytes], present: str) -> str:
         """Return the name; ValueError if the system does not know it."""
-        import locale  # few configurations name one
-
         name = super().parse(words, present)
         before = locale.setlocale(locale.LC_COLLATE)
         try:

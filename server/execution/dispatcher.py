@@ -68,8 +68,8 @@ class Dispatcher:
             return entry
         name = entry.name
         self.found[name] = entry
-        entry.handler = handler_for(entry.command, self.server.compat.knows, in_sentinel=self._in_sentinel)
-        entry.batch_handler = batch_handler_for(entry.command)
+        handler = handler_for(entry.command, self.server.compat.knows, in_sentinel=self._in_sentinel)
+        entry.serve(handler, batch_handler_for(entry.command))
         # COMMAND also runs without a subcommand, but must be looked up with it. The fast path has no check for
         # commands that must be enabled first.
         plain = "|" not in name and name not in self.containers and "protected" not in entry.command.flags
