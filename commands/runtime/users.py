@@ -405,6 +405,8 @@ class User:
         if not _HASH.match(hashed):
             raise RuleError(_BAD_HASH)
         if hashed not in self.passwords:
+            import hmac  # noqa: F401 - few servers have passwords; and later perhaps no file can be opened
+
             self.passwords.append(hashed)
         self.nopass = False
 
@@ -422,7 +424,7 @@ class User:
         """Whether the password matches, in constant time; always False for a disabled user."""
         if not self.enabled:
             return False
-        from hmac import compare_digest  # this and hashlib: most servers have no passwords
+        from hmac import compare_digest
 
         hashed = hash_of(password)
         return self.nopass or sum(compare_digest(hashed, known) for known in self.passwords) > 0
@@ -483,9 +485,9 @@ class User:
 
 def hash_of(password: bytes) -> bytes:
     """Return the SHA-256 in hex, the form in which passwords are stored."""
-    from hashlib import sha256
+    import hashlib
 
-    return sha256(password).hexdigest().encode()
+    return hashlib.sha256(password).hexdigest().encode()
 
 
 def is_username(name: bytes) -> bool:

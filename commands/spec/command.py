@@ -254,13 +254,22 @@ def handles_batches(command: Command) -> Callable[[BatchHandler], BatchHandler]:
 
 
 def load(room: str) -> None:
-    """Import all modules of a family, which register their handlers."""
+    """Import all modules of a family, which register their handlers.
+
+    Raises:
+        ImportError, OSError: they cannot be read now, for want of file descriptors; another call tries again.
+    """
     if room in _loaded:
         return
     from pkgutil import iter_modules
 
     with _loading:
-        for module in iter_modules(import_module(room).__path__):
+        modules = list(iter_modules(import_module(room).__path__))
+        if not modules:
+            raise ImportError(
+                f"the modules of {room} cannot be listed"
+            )  # iter_modules passes over the reason
+        for module in modules:
             import_module(f"{room}.{module.name}")
         _loaded.add(room)
 
