@@ -56,8 +56,9 @@ def load_specs() -> None:
     # The order that clients see must not depend on the order of the modules.
     share_with_sentinels(_SHARED_WITH_SENTINELS)
     for registry in (REGISTRY, SENTINEL, EVERY_MODE):
-        for name in sorted(registry):
-            registry[name] = registry.pop(name)
+        in_order = sorted(registry.items())
+        registry.clear()
+        registry.update(in_order)
 
 
 def load_all() -> None:

@@ -11,6 +11,8 @@ from typing import Final
 
 SHORT: Final = 1024
 """Bytes of an argument, or of data, up to which fast paths apply."""
+LENGTHS: Final = {b"$%d" % length: length for length in range(SHORT + 1)}
+"""The lengths of short bulk strings, by the header without its line end."""
 
 _NEWLINE: Final = 10
 _FEW: Final = 3  # marks that are checked one by one

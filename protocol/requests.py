@@ -10,7 +10,7 @@ from typing import Any, Final
 from hiredis import Reader, pack_command
 
 from . import limits
-from .canonical import BIG_ARRAY, BIG_PUSH, SHORT, claims_much, holds_bulks
+from .canonical import BIG_ARRAY, BIG_PUSH, LENGTHS, SHORT, claims_much, holds_bulks
 from .inline import split_inline
 
 _MORE: Final = object()  # a default of hiredis could be mistaken for a value: `*-1` is None, `#f` is False
@@ -24,8 +24,7 @@ _CARRIAGE_RETURN: Final = 13
 _LONG: Final = 4096
 _TINY: Final = 20
 _ONE_WORD: Final = b"*1\r\n"
-_HEADER: Final = [b"$%d" % length for length in range(SHORT + 1)].__getitem__
-_LENGTH: Final = {_HEADER(length): length for length in range(SHORT + 1)}
+_HEADER: Final = list(LENGTHS).__getitem__
 
 # Of a request with more words to come than that they are taken many at a time, from so many bytes at first.
 _MANY_WORDS: Final = 32
@@ -369,7 +368,7 @@ class RequestParser:
         number = 2 * min((len(lines) - 1) // 2, self._missing - 1)
         headers, words = lines[:number:2], lines[1:number:2]
         lengths = list(map(len, words))
-        stated = list(map(_LENGTH.get, headers))
+        stated = list(map(LENGTHS.get, headers))
         all_fit = stated == lengths
         if not all_fit:
             good = next(at for at, pair in enumerate(zip(stated, lengths, strict=True)) if pair[0] != pair[1])
@@ -408,7 +407,7 @@ class RequestParser:
         at = self._at
         end = buffer.find(b"\r", at, at + 6)
         if 0 < end < len(buffer) - 1:  # a short cut past the general way
-            known = _LENGTH.get(bytes(buffer[at:end]))
+            known = LENGTHS.get(bytes(buffer[at:end]))
             if known is not None and known <= self._max_bulk_length:
                 self._at = end + 2
                 self._length = known

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..commands.runtime.state import BLOCKED
+from ..storage import system
 
 if TYPE_CHECKING:
     from .server import Server
+
+_SMALL: Final = (
+    128 << 10
+)  # bytes; glibc has buffers of up to this size beside each other, and keeps as much of what is free
 
 
 def step(server: Server) -> None:
@@ -39,6 +44,24 @@ def step(server: Server) -> None:
         # A PEL is one object, but may have a million entries before ten thousand new objects start a collection.
         # A collection now visits it while it is small, and not again later.
         gc.collect(1)
+        stats = server.stats
+        if not server.allocator_tuned and stats.net_input + stats.net_output > _SMALL:
+            server.allocator_tuned = _tune_allocator()
+
+
+def _tune_allocator() -> bool:
+    """Avoid page faults for each big reply; return False if that cannot be done now.
+
+    The modules for it take a third of a megabyte, so a server has them once there may have been a big request or reply.
+    """
+    try:
+        mallopt = system.HERE.function_of_c("mallopt")
+    except (ImportError, OSError):
+        return False  # no file descriptor is free
+    if mallopt is not None:
+        for parameter in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
+            mallopt(parameter, 256 << 20)
+    return True
 
 
 def _close_idle_clients(server: Server, now: int) -> None:

@@ -137,6 +137,7 @@ class Server:
         self.monitors: set[Client] = set()
         self.active_expiry = ActiveExpiry(self)
         self.cron_paused = False  # by DEBUG PAUSE-CRON
+        self.allocator_tuned = False
         self.pause = Pause(self)
         self.background_jobs = BackgroundJobs(self)
         self.turns: Turns[Connection] = Turns(self)

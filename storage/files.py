@@ -22,7 +22,7 @@ def silent(_text: str) -> None:
     """A log that keeps nothing."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FileOperations:
     """The calls that reach a disk, so that a test can make any one of them fail.
 

@@ -61,7 +61,7 @@ class Home(Protocol):
         """What is done for streams in the background."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ValueType(Generic[V]):
     """What there is to know of a data type. Values other than strings are also ``Freeable``.
 

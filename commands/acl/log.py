@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TOGETHER: Final = 60_000  # milliseconds
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Entry:
     """Denials of one kind. Times are in milliseconds since the epoch."""
 

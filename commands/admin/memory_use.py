@@ -35,7 +35,10 @@ def resident_bytes() -> int:
 
 def give_back() -> None:
     """Return free memory between the data to the system, as far as the C library can."""
-    trim = system.HERE.function_of_c("malloc_trim")
+    try:
+        trim = system.HERE.function_of_c("malloc_trim")
+    except (ImportError, OSError):
+        return  # no file descriptor is free to load what calls it; there is a next time
     if trim is not None:
         trim(0)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..runtime.context import ServerContext
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SlowCommand:
     """One recorded command; words beyond the limits are replaced by the number missing."""
 

@@ -30,7 +30,7 @@ _UNPACKED: Final = 4000
 _WHERE_KNOWN: Final = b"redis.pcall(unpack(ARGV)) return 1"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Transaction:
     """An open MULTI: the queued commands, and whether one was refused (EXEC then replies EXECABORT)."""
 
@@ -39,7 +39,7 @@ class Transaction:
     size: int = 0  # bytes of the queued arguments
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Tracking:
     """The tracking options of one client.
 

@@ -25,7 +25,7 @@ class Reason(enum.IntEnum):
         return self.name.lower().encode()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Denial:
     """One denial; ``subject`` is the command, the key or the channel."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ServerTuning:
     """The sizes and thresholds of one server; those of a stream and its groups are ``storage.streams.tuning.Tuning``.
 

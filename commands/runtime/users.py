@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import re
 from dataclasses import dataclass, field
@@ -50,7 +48,7 @@ class RuleError(Exception):
         self.text = text
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Selector:
     """A set of permissions; a single selector of the user must allow the whole command.
 
@@ -407,6 +405,8 @@ class User:
         if not _HASH.match(hashed):
             raise RuleError(_BAD_HASH)
         if hashed not in self.passwords:
+            import hmac  # noqa: F401 - few servers have passwords; and later perhaps no file can be opened
+
             self.passwords.append(hashed)
         self.nopass = False
 
@@ -424,8 +424,10 @@ class User:
         """Whether the password matches, in constant time; always False for a disabled user."""
         if not self.enabled:
             return False
+        from hmac import compare_digest
+
         hashed = hash_of(password)
-        return self.nopass or sum(hmac.compare_digest(hashed, known) for known in self.passwords) > 0
+        return self.nopass or sum(compare_digest(hashed, known) for known in self.passwords) > 0
 
     @property
     def is_open(self) -> bool:
@@ -483,6 +485,8 @@ class User:
 
 def hash_of(password: bytes) -> bytes:
     """Return the SHA-256 in hex, the form in which passwords are stored."""
+    import hashlib
+
     return hashlib.sha256(password).hexdigest().encode()
 
 

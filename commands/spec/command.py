@@ -17,8 +17,8 @@ command (``load``): most servers are never sent a GEOADD.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
 from threading import RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -254,11 +254,22 @@ def handles_batches(command: Command) -> Callable[[BatchHandler], BatchHandler]:
 
 
 def load(room: str) -> None:
-    """Import all modules of a family, which register their handlers."""
+    """Import all modules of a family, which register their handlers.
+
+    Raises:
+        ImportError, OSError: they cannot be read now, for want of file descriptors; another call tries again.
+    """
     if room in _loaded:
         return
+    from pkgutil import iter_modules
+
     with _loading:
-        for module in iter_modules(import_module(room).__path__):
+        modules = list(iter_modules(import_module(room).__path__))
+        if not modules:
+            raise ImportError(
+                f"the modules of {room} cannot be listed"
+            )  # iter_modules passes over the reason
+        for module in modules:
             import_module(f"{room}.{module.name}")
         _loaded.add(room)
 
@@ -299,6 +310,7 @@ def _register(entry: Command, registry: dict[str, Command]) -> Command:
     return entry
 
 
+@cache  # some dozens of sets serve hundreds of commands
 def _checked_flags(flags: str) -> frozenset[str]:
     found = frozenset(flags.split())
     unknown = found.difference(FLAGS)
@@ -307,6 +319,7 @@ def _checked_flags(flags: str) -> frozenset[str]:
     return found
 
 
+@cache
 def with_implied(categories: str, flags: str) -> tuple[str, ...]:
     """Return ACL categories in order, with those that the flags imply."""
     words = set(flags.split())

@@ -11,7 +11,7 @@ _CANONICAL: Final = re.compile(rb"[1-9][0-9]{0,9}\Z|0\Z").match
 _MOST_KEYS: Final = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class KeySpec:
     """Where a command's keys are: where the search begins and how keys are found from there (COMMAND INFO).
 

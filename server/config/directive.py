@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from . import kinds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Directive:
     """One name of a directive; an alias is a Directive of its own with the same ``attribute``."""
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _TIDY_AT: Final = 64
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Waiter:
     """One blocked client: its keys, its deadline, and the command that it runs again."""
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _ARGUMENTS_SHOWN: Final = 128
 _WORDS: Final = itemgetter(1)
+_CANNOT_LOAD: Final = (
+    b"ERR can't load the command now, perhaps for want of open files; the server's log has the reason"
+)
 
 
 class Dispatcher:
@@ -63,13 +66,21 @@ class Dispatcher:
         self.containers = {name.partition("|")[0] for name in self._registry if "|" in name}
 
     def _served(self, entry: Entry) -> Entry:
-        """Give an entry its handler, if it has none yet: before the time of its first call is taken."""
+        """Give an entry its handler, if it has none yet: before the time of its first call is taken.
+
+        Raises:
+            ReplyError: its modules cannot be read now; the next call tries again.
+        """
         if entry.handler is not not_yet_found:
             return entry
         name = entry.name
+        try:
+            handler = handler_for(entry.command, self.server.compat.knows, in_sentinel=self._in_sentinel)
+        except (ImportError, OSError) as error:
+            self.server.log.warning(f"Can't load the command {name}: {error}")
+            raise ReplyError(_CANNOT_LOAD) from error
         self.found[name] = entry
-        entry.handler = handler_for(entry.command, self.server.compat.knows, in_sentinel=self._in_sentinel)
-        entry.batch_handler = batch_handler_for(entry.command)
+        entry.serve(handler, batch_handler_for(entry.command))
         # COMMAND also runs without a subcommand, but must be looked up with it. The fast path has no check for
         # commands that must be enabled first.
         plain = "|" not in name and name not in self.containers and "protected" not in entry.command.flags

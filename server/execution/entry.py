@@ -53,7 +53,15 @@ class Entry:
         self.slowlogged = "skip_slowlog" not in command.flags
         self.runs_script = command.name in _SCRIPTS
         self.queued = command.name not in IMMEDIATE and "no_multi" not in command.flags  # inside MULTI
-        self.reset()
+        self.calls = self.nanoseconds = self.rejected = self.failed = 0
+        self.histogram: list[int] = []  # until the command has a handler; hundreds never do
+
+    def serve(self, handler: Handler, batch_handler: BatchHandler | None) -> None:
+        """Take the handlers, from then on calls may be counted."""
+        self.handler = handler
+        self.batch_handler = batch_handler
+        if not self.histogram:
+            self.reset_times()
 
     def declare(self, command: Command) -> None:
         """Take the record of a version, which has the same name and reads or writes the same."""
@@ -63,10 +71,11 @@ class Entry:
 
     def reset(self) -> None:
         """Reset the statistics."""
-        self.calls = 0
-        self.nanoseconds = 0
-        self.rejected = 0
-        self.failed = 0
+        self.calls = self.nanoseconds = self.rejected = self.failed = 0
+        self.reset_times()
+
+    def reset_times(self) -> None:
+        """Reset the histogram."""
         self.histogram = [0] * 65  # calls by the bit length of their nanoseconds
 
     def percentile(self, percent: float) -> float:

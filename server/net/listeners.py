@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,34 @@ if TYPE_CHECKING:
 
 # Of the loop, until a client that it has accepted has a transport. Turns, because a busy machine makes any time too short.
 _TURNS_TO_ARRIVE: Final = 10
+
+
+def _bound(address: str, port: int) -> socket.socket | None:
+    """Return a socket that is bound to an address as the loop would bind it, or None for a name.
+
+    The loop looks up addresses like names: four threads and a codec, half a megabyte in all, stay for the life of a
+    server that never looks up anything else.
+
+    Raises:
+        OSError: with the words of the loop.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        socket.inet_pton(family, address)
+    except OSError:
+        return None  # a name, or an address with a zone
+    sock = socket.socket(family)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family is socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind((address, port))
+    except OSError as error:
+        sock.close()
+        shown = (address, port) if family is socket.AF_INET else (address, port, 0, 0)
+        reason = f"error while attempting to bind on address {shown!r}: {str(error.strerror).lower()}"
+        raise OSError(error.errno, reason) from None
+    return sock
 
 
 class Listeners:
@@ -97,8 +126,13 @@ class Listeners:
             name = host.removeprefix("-")
             address = {"*": "0.0.0.0", "::*": "::"}.get(name, name)  # noqa: S104 - what the user asked for
             try:
-                listener = await server.loop.create_server(
-                    factory, address, port, backlog=config.tcp_backlog, reuse_address=True
+                sock = _bound(address, port)
+                listener = await (
+                    server.loop.create_server(factory, sock=sock, backlog=config.tcp_backlog)
+                    if sock is not None
+                    else server.loop.create_server(
+                        factory, address, port, backlog=config.tcp_backlog, reuse_address=True
+                    )
                 )
             except OSError as error:
                 if optional:

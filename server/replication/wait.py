@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .state import Replication
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Wait:
     offset: int  # of the last write of the client
     replicas: int  # how many must have it

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .manifest import FileInfo
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Generation:
     """A base, and the incr files that continue it; together they lead to the next base."""
 

@@ -31,7 +31,7 @@ class End(enum.Enum):
     BAD = enum.auto()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Scan:
     """The content of a piece.
 

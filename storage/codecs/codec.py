@@ -19,7 +19,7 @@ Defaults: TypeAlias = tuple[int, int]
 DEFAULTS: Final[Defaults] = (100, 100)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Writing:
     """How values are written.
 
@@ -44,7 +44,7 @@ def _same_version(_value: object, version: int) -> int:
     return version
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Extension(Generic[V]):
     """What RDB has no place for: an AUX field of our own after the value, which other servers skip.
 
@@ -61,7 +61,7 @@ class Extension(Generic[V]):
     count: Callable[[V, int], Iterator[tuple[str, int]]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Codec(Generic[V]):
     """A data type in RDB.
 

@@ -19,11 +19,20 @@ _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
 _ZERO: Final = 0x30
 _REMEMBERED: Final = 1 << 14  # cached words
 _REMEMBERED_BYTES: Final = 12  # longer words rarely repeat
-# The integers from 0 to 4095, then those from -4096 to -1: negative indices find them.
-SHORT: Final = (
-    *(bytes((value, 1)) for value in range(128)),
-    *(bytes((0xC0 | value >> 8, value & 0xFF, 2)) for value in range(128, 8192)),
-)
+
+
+class _Short(dict[int, bytes]):
+    """The integers from -4096 to 4095 in their encodings, each made when it is first needed."""
+
+    __slots__ = ()
+
+    def __missing__(self, value: int) -> bytes:
+        low = value & 0x1FFF
+        encoded = self[value] = bytes((low, 1)) if low < 0x80 else bytes((0xC0 | low >> 8, low & 0xFF, 2))
+        return encoded
+
+
+SHORT: Final = _Short()
 _HEADS: Final = tuple(bytes((0x80 | size,)) for size in range(64))
 _TAILS: Final = tuple(bytes((size + 1,)) for size in range(64))
 _BROKEN: Final = "Stream listpack integrity check failed."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Limits:
     """The settings hash-max-listpack-entries and so on: element counts, and bytes of values.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .metering import Meter
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class WatchedKey:
     """A key under WATCH.
 

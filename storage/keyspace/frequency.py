@@ -18,7 +18,7 @@ _MINUTE: Final = 60_000
 _BITS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Settings:
     """lfu-log-factor and lfu-decay-time."""
 

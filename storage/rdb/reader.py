@@ -37,7 +37,7 @@ _PAUSE_AFTER: Final = 1 << 16
 _KEYS_AT_ONCE: Final = 4096  # that are only looked at
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RdbInfo:
     """Statistics and metadata of a load.
 
@@ -140,7 +140,7 @@ def restore_value(payload: bytes, *, may_lack_checksum: bool = False) -> Value:
     return value
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Loader:
     """One load: its arguments, its position in the file, and what is known of the next key."""
 

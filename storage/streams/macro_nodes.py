@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import hiredis
 
+from ...protocol.canonical import LENGTHS
 from ..freeing import Freeable
 from ..listpack_sizes import element_size, integer_size
 from .chunk import Chunk, opened
@@ -36,9 +37,6 @@ _EMPTY_NODE_BYTES: Final = 7
 
 # The flags of an entry, and the terminator of the master entry: small integers.
 _SMALL_INTEGER_BYTES: Final = 2
-
-
-_LENGTHS: Final = {b"$%d" % length: length for length in range(1024)}
 
 
 # To look for the line ends in entries of so many bytes takes longer than to parse them.
@@ -398,7 +396,7 @@ def _measure_columns(
             return None
         values = lines[at + 2 :: step]
         lengths = list(map(len, values))
-        if list(map(_LENGTHS.get, lines[at + 1 :: step])) != lengths:
+        if list(map(LENGTHS.get, lines[at + 1 :: step])) != lengths:
             return None
         payload = list(map(add, payload, lengths))
         # What may be an integer begins with a digit or "-" and comes before ":"; most text does not.

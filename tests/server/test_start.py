@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from hashlib import sha256
 
 import pytest
 
 PING = """
-import asyncio, re, sys
+import asyncio, sys
 from rillet.server.config.config import Config
 from rillet.server.process import server_of_this_process
 
@@ -52,6 +54,18 @@ UNUSED = (
     "lupa",
     "secrets",
     "tempfile",
+    # Modules of Python and of others, each a third of a megabyte with what it loads.
+    "ctypes",
+    "hashlib",
+    "hmac",
+    "encodings.idna",
+    "bitarray.util",
+    "argparse",
+    "multiprocessing",
+    "importlib.metadata",
+    "decimal",
+    "http",
+    "email",
 )
 # What a server refers to before it uses it: its place in a cluster, and what DEBUG RESET returns to.
 REFERRED = {
@@ -86,3 +100,78 @@ def test_garbage_is_collected_again_once_the_server_is_there():
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.split()[-1] == "True"
+
+
+def test_a_start_looks_up_no_address_and_so_makes_no_threads():
+    code = PING.replace("print(*sorted(sys.modules))", "import os; print(len(os.listdir('/proc/self/task')))")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split()[-1] == "1"
+
+
+def test_the_allocator_is_tuned_once_a_reply_may_have_been_big():
+    big = r'writer.write(b"*2\r\n$4\r\nPING\r\n$200000\r\n" + b"x" * 200_000 + b"\r\n"); await reader.readexactly(200_011)'
+    look = "from rillet.server import cron; cron.step(server); print(server.allocator_tuned, 'ctypes' in sys.modules)"
+    code = PING.replace("print(*sorted(sys.modules))", f"{look}; {big}; {look}")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines()[-2:] == ["False False", "True True"]
+
+
+NO_FILES = """
+import resource
+async def ask():
+    await asyncio.sleep(0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.config.port)
+
+    async def call(line):
+        writer.write(line + b"\\r\\n")
+        return (await reader.readline()).strip().decode()
+
+    lines = LINES
+    await call(b"PING")
+    await call(BEFORE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    without = [await call(line) for line in lines]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    print(without, [await call(line) for line in lines], sep=chr(10))
+    server.stop()
+"""
+
+
+def without_files(*lines, before=b"PING"):
+    """The first lines of the replies while no file descriptor is free, and once there are some again."""
+    head, _, rest = PING.partition("async def ask():")
+    tail = rest[rest.index("server = server_of") :]
+    code = head + NO_FILES.replace("LINES", repr(lines)).replace("BEFORE", repr(before)) + tail
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    return [ast.literal_eval(line) for line in done.stdout.splitlines() if line.startswith("[")]
+
+
+CANNOT_LOAD = (
+    "-ERR can't load the command now, perhaps for want of open files; the server's log has the reason"
+)
+
+
+def test_a_first_command_without_free_descriptors_is_an_error_until_there_are_some():
+    """Its modules cannot be read then."""
+    without, later = without_files(b"XLEN s", b"PFCOUNT h", b"PING")
+    assert without == [CANNOT_LOAD, CANNOT_LOAD, "+PONG"]
+    assert later == [":0", ":0", "+PONG"]
+
+
+def test_a_first_script_without_free_descriptors_is_an_error_until_there_are_some():
+    without, later = without_files(b"EVAL return(1) 0")
+    assert (without, later) == ([CANNOT_LOAD], [":1"])
+
+
+def test_clients_log_in_without_free_descriptors():
+    """The modules for passwords are there once a user has one."""
+    hashed = sha256(b"p").hexdigest().encode()
+    without, _ = without_files(b"AUTH u p", b"AUTH u q", before=b"ACL SETUSER u on #" + hashed)
+    assert without == ["+OK", "-WRONGPASS invalid username-password pair or user is disabled."]

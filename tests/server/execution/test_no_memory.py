@@ -15,7 +15,7 @@ from support.wire import ConnectionClosedError, Wire
 if TYPE_CHECKING:
     from pathlib import Path
 
-MEMORY = 500 << 20  # bytes of addresses
+MEMORY = 340 << 20  # bytes of addresses
 BIG = b"x" * (40 << 20)
 
 
