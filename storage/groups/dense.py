@@ -386,6 +386,8 @@ class Dense(Books):
 
     def _listed(self, batch: DeliveryBatch) -> Iterable[int]:
         """The IDs of a batch, and perhaps some that were its own."""
+        if batch.ids is None and batch.first == batch.last:
+            return (batch.first,)
         return self.pel.numbers(batch) if batch.ids is None else batch.listed(batch.ids)
 
     def numbers_of(self, consumer: Consumer) -> list[int]:

@@ -75,7 +75,13 @@ def find_idle(
         # Of what is listed some may have gone elsewhere.
         looked_up = ((group.pel.place(number), facts) for number, facts in numbered)
         there = (place for place, facts in looked_up if place and place[0].batches[place[1]] is facts)
-        return [(page, (at,)) for page, at in islice(there, count)]
+        found: list[tuple[Page, list[int]]] = []
+        for page, at in islice(there, count):
+            if found and found[-1][0] is page:
+                found[-1][1].append(at)
+            else:
+                found.append((page, [at]))
+        return list(found)
     return _first(_idle(group, latest, start, end, count, consumer), count)
 
 
