@@ -11,9 +11,8 @@ from ..storage import system
 if TYPE_CHECKING:
     from .server import Server
 
-_SMALL: Final = (
-    128 << 10
-)  # bytes; glibc has buffers of up to this size beside each other, and keeps as much of what is free
+# Bytes. glibc has buffers of up to this size beside each other, and keeps as much of what is free.
+_SMALL: Final = 128 << 10
 
 
 def step(server: Server) -> None:

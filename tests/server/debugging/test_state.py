@@ -105,6 +105,7 @@ KEPT = {
         Server: last_save started
         Snapshots: _started
     """,
+    "the C library's settings, of the whole process": "Server: allocator_tuned",
     "the commands that were sent yet": "Dispatcher: found\nStats: _found",
     "counts the reset itself, and what follows it": """
         Entry: calls failed histogram nanoseconds rejected
