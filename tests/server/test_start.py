@@ -74,12 +74,17 @@ REFERRED = {
 }
 
 
+def run(code):
+    """What a program prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def loaded():
-    done = subprocess.run(
-        [sys.executable, "-c", PING], capture_output=True, text=True, timeout=60, check=True
-    )
-    return done.stdout.split()
+    return run(PING).split()
 
 
 def test_a_first_ping_imports_no_room_that_few_servers_use(loaded):
@@ -96,28 +101,19 @@ def test_garbage_is_collected_again_once_the_server_is_there():
     code = PING.replace("import asyncio", "import gc; gc.disable(); import asyncio", 1).replace(
         "print(*sorted(sys.modules))", "print(gc.isenabled())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.split()[-1] == "True"
+    assert run(code).split()[-1] == "True"
 
 
 def test_a_start_looks_up_no_address_and_so_makes_no_threads():
     code = PING.replace("print(*sorted(sys.modules))", "import os; print(len(os.listdir('/proc/self/task')))")
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.split()[-1] == "1"
+    assert run(code).split()[-1] == "1"
 
 
 def test_the_allocator_is_tuned_once_a_reply_may_have_been_big():
     big = r'writer.write(b"*2\r\n$4\r\nPING\r\n$200000\r\n" + b"x" * 200_000 + b"\r\n"); await reader.readexactly(200_011)'
     look = "from rillet.server import cron; cron.step(server); print(server.allocator_tuned, 'ctypes' in sys.modules)"
     code = PING.replace("print(*sorted(sys.modules))", f"{look}; {big}; {look}")
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.splitlines()[-2:] == ["False False", "True True"]
+    assert run(code).splitlines()[-2:] == ["False False", "True True"]
 
 
 NO_FILES = """
@@ -147,10 +143,7 @@ def without_files(*lines, before=b"PING"):
     head, _, rest = PING.partition("async def ask():")
     tail = rest[rest.index("server = server_of") :]
     code = head + NO_FILES.replace("LINES", repr(lines)).replace("BEFORE", repr(before)) + tail
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    return [ast.literal_eval(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    return [ast.literal_eval(line) for line in run(code).splitlines() if line.startswith("[")]
 
 
 CANNOT_LOAD = (
