@@ -14,6 +14,7 @@ from ...commands.runtime.client import Client
 from ...commands.runtime.state import AWAITING_TURN, CLOSING, CONGESTED, PLAIN, POSTPONED
 from ...protocol.requests import RequestParser
 from ..execution.fast_path import run_one
+from .peer import address_of, keep_alive
 
 if TYPE_CHECKING:
     from ...commands.runtime.state import State
@@ -119,10 +120,10 @@ class Connection(Client, asyncio.Protocol):
             path = str(self.server.config.unixsocket).encode()
             self.address = self.local_address = path + b":0"
             return
-        self.address = _address(self.transport.get_extra_info("peername"))
-        self.local_address = _address(self.transport.get_extra_info("sockname"))
+        self.address = address_of(self.transport.get_extra_info("peername"))
+        self.local_address = address_of(self.transport.get_extra_info("sockname"))
         if sock is not None and self.server.config.tcp_keepalive:
-            _keep_alive(sock, self.server.config.tcp_keepalive)
+            keep_alive(sock, self.server.config.tcp_keepalive)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the client everywhere: a dead client must not be served another entry."""
@@ -525,18 +526,3 @@ class Connection(Client, asyncio.Protocol):
         super().update_state()
         if self.parser.authenticated is not self.authenticated:
             self.parser.authenticated = self.authenticated
-
-
-def _address(name: object) -> bytes:
-    if isinstance(name, tuple) and len(name) >= 2:
-        host, port = str(name[0]), name[1]
-        return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
-    return b"?:0"
-
-
-def _keep_alive(sock: socket.socket, seconds: int) -> None:
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_KEEPIDLE"):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(seconds // 3, 1))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

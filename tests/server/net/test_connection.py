@@ -192,7 +192,7 @@ def test_protected_mode_denies_clients_outside_the_loopback(monkeypatch):
         with server.wire() as wire:
             assert wire.call("PING").value == b"PONG"
         # Another address cannot be had on every machine: the peer's address is changed instead.
-        monkeypatch.setattr(connection_module, "_address", lambda _: b"192.0.2.7:1234")
+        monkeypatch.setattr(connection_module, "address_of", lambda _: b"192.0.2.7:1234")
         with server.wire() as wire:
             assert wire.read().value.startswith(
                 b"DENIED Redis is running in protected mode because protected mode"
