@@ -53,6 +53,7 @@ from .execution.turns import LONG_COMMAND, Turns
 from .log import Log
 from .net.listeners import Listeners
 from .net.open_files import Exhaustion, fit_clients
+from .net.replies import Replies
 from .persistence.aof import Persistence
 from .persistence.folder import Folder
 from .persistence.rdb import Snapshots
@@ -90,7 +91,6 @@ class Server:
         clients: those that commands show and count.
         controls: those that DEBUG CONTROL took out of ``clients``.
         has_observers: some client uses MONITOR or tracking.
-        holds_replies: replies wait for the AOF.
         disk_error: the text that refuses writes while the AOF cannot be written.
         snapshot_error: the same while the last background save has failed.
         busy_error: the text that refuses other clients' commands in the middle of a slow script.
@@ -128,7 +128,6 @@ class Server:
         self.needs_all_checks = False
         self.interceptor: Debugging | None = None
         self.has_observers = False
-        self.holds_replies = False
         self.disk_error: bytes | None = None
         self.snapshot_error: bytes | None = None
         self.busy_error: bytes | None = None
@@ -157,6 +156,7 @@ class Server:
         self.make_records()
         self.folder = Folder(self)
         self.persistence = Persistence(self)
+        self.replies = Replies(self)
         self.snapshots = Snapshots(self)
         self.replication = Replication(self)
         self.eviction = Eviction(self)
@@ -380,7 +380,7 @@ class Server:
         self.die()
 
     def stop(self) -> None:
-        """Decide the end: from here on no command runs; replies that wait for the AOF are still sent.
+        """Decide the end: from here on no command runs; replies that wait are still sent.
 
         Callable by commands and, with call_soon_threadsafe, other threads.
         """
@@ -448,7 +448,7 @@ class Server:
         """End an execution unit outside a client's batch: propagate, serve blocked clients, flush."""
         self.calls.end_unit()
         if self.persistence.has_unwritten():
-            self.persistence.schedule_flush()
+            self.replies.schedule()
         if self.tracking.broadcasts:
             self.tracking.send_broadcasts()
 

@@ -199,8 +199,8 @@ class Faults:
             fault.slowed.add(Slow(client, *spec.slow))
             return
         part = {b"after": 0, b"midway": len(reply) // 2}.get(spec.close or b"", spec.reply_bytes or 0)
-        # Replies that wait for the append-only file are still to pass.
-        Cut(client, sum(map(len, client.outbox)) + min(part, len(reply)))
+        # Replies that wait for the end of the turn are still to pass.
+        Cut(client, self._server.replies.held_bytes(client) + min(part, len(reply)))
         if spec.silence:
             fault.silenced.append(client)
 

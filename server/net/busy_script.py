@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ...commands.runtime.state import AWAITING_TURN, CLOSING
 from ...commands.scripting.lua.engine import BUSY_FUNCTION, BUSY_SCRIPT
 from .connection import Connection
+from .replies import ALWAYS
 from .tls_channel import SecureChannel
 
 if TYPE_CHECKING:
@@ -183,10 +184,10 @@ class Busy:
             return
         keyspace, clock, propagation = server.keyspace, server.clock, server.propagation
         now, tick, keys_ready = keyspace.now, clock.now, keyspace.ready
-        caller, current, holds = server.current_client, server.calls.current, server.holds_replies
+        caller, current, at_once = server.current_client, server.calls.current, server.replies.at_once
         effects = propagation.set_aside()
         keyspace.ready = {}
-        server.holds_replies = False  # no reply sent now confirms a change that must be on the disk
+        server.replies.at_once = ALWAYS  # no reply sent now confirms a change that must be on the disk
         server.busy_error = BUSY_FUNCTION if run.is_function else BUSY_SCRIPT
         server.update_checks()
         try:
@@ -196,7 +197,7 @@ class Busy:
         finally:
             server.busy_error = None
             server.update_checks()
-            server.holds_replies = holds
+            server.replies.at_once = at_once
             keyspace.now, clock.now, keyspace.ready = now, tick, keys_ready
             propagation.take_back(effects)
             server.current_client, server.calls.current = caller, current
@@ -234,7 +235,7 @@ class Busy:
                     connection.take_turn()
 
     def _is_left_alone(self, client: Connection, run: Run) -> bool:
-        return client is run.caller or client.replica is not None or self._server.persistence.is_held(client)
+        return client is run.caller or client.replica is not None or self._server.replies.is_held(client)
 
     def _accept(self, door: socket.socket, meet: Callable[[], Wire], _fd: int) -> None:
         assert self._selector is not None
@@ -261,6 +262,7 @@ class Busy:
         server = self._server
         self._leave()  # an earlier slow script in the same turn of the loop
         self._run = run
+        server.replies.release_early()
         self._selector = selectors.DefaultSelector()
         server.loop.call_soon(self._leave)
         for listener, meet in server.listeners.doors:

@@ -39,8 +39,8 @@ class Connection(Client, asyncio.Protocol):
 
     What arrives is parsed and run immediately, for at most one slice of time (``server/execution/turns``). While the
     client is blocked, postponed, does not read its replies or has used up its slice, input waits: bytes in
-    ``unparsed``, parsed commands in ``backlog``. Replies of a turn leave in one write; with an AOF they wait in
-    ``outbox`` until the effects of the same loop tick are written (``server/persistence/aof``).
+    ``unparsed``, parsed commands in ``backlog``. Replies wait in ``outbox`` until the turn of the loop ends, and leave in
+    one write (``server/net/replies``).
 
     Attributes:
         is_reading: the transport reads from the socket; False while the client has to be slower.
@@ -132,6 +132,7 @@ class Connection(Client, asyncio.Protocol):
         self.backlog.clear()
         self._forget_unparsed()
         server = self.server
+        server.replies.forget(self)
         server.congested.discard(self)
         server.forget(self)
 
@@ -160,7 +161,7 @@ class Connection(Client, asyncio.Protocol):
         parser = self.parser
         batch = parser.feed(data)
         if len(batch) == 1 and not server.needs_all_checks and not server.has_observers:
-            # The usual case of `_run`, inlined: one command whose reply can be sent immediately.
+            # The usual case of `_run` and of `Replies.hold_last`, inlined: one command, which is replied to.
             self.last_interaction = server.keyspace.now = server.clock.tick()
             server.current_client = self
             try:
@@ -174,10 +175,16 @@ class Connection(Client, asyncio.Protocol):
                 self.net_out += size
                 stats.net_output += size
                 stats.writes_processed += 1
-                if server.holds_replies:
-                    server.persistence.hold_last(self, reply)
-                else:
+                replies = server.replies
+                if replies.at_once:
+                    replies.at_once -= 1
                     self.transport.write(reply)  # type: ignore[union-attr]
+                elif replies.since == server.keyspace.now:
+                    if not self.outbox:
+                        replies.held.append(self)
+                    self.outbox.append(reply)
+                else:
+                    replies.hold_last(self, reply)
             else:
                 self._end_one(batch, reply)
         elif len(batch) > server.tuning.slice_commands or parser.more:
@@ -243,6 +250,7 @@ class Connection(Client, asyncio.Protocol):
     def _run_for_a_while(self) -> None:
         """Parse and run until all is done, the client has to wait, or its slice of time is over."""
         server = self.server
+        server.replies.release_early()
         self.last_interaction = server.keyspace.now = server.clock.tick()
         batch, self.backlog = self.backlog, []
         out: list[bytes] = []
@@ -291,7 +299,7 @@ class Connection(Client, asyncio.Protocol):
         if reply:
             self.write(reply)
         elif server.persistence.has_unwritten():
-            server.persistence.schedule_flush()
+            server.replies.schedule()
         if server.tracking.broadcasts:
             server.tracking.send_broadcasts()
         if self.state is CLOSING:
@@ -401,7 +409,7 @@ class Connection(Client, asyncio.Protocol):
             self.send(pushes)
 
     def write(self, data: bytes) -> None:
-        """Write immediately, or with the AOF's next flush."""
+        """Send with the replies of this turn."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -410,10 +418,12 @@ class Connection(Client, asyncio.Protocol):
         stats = self.stats
         stats.net_output += size
         stats.writes_processed += 1
-        if self.server.holds_replies:
-            self.server.persistence.hold(self, data)
-        else:
+        replies = self.server.replies
+        if replies.at_once:
+            replies.at_once -= 1
             transport.write(data)
+        else:
+            replies.hold(self, data)
 
     @property
     def unread(self) -> int:
@@ -500,12 +510,15 @@ class Connection(Client, asyncio.Protocol):
         if transport is None:
             return
         if not after_reply:
+            if self.outbox:
+                self.server.replies.release_early()
             transport.abort()
         elif self.server.current_client is not self:
             self._close_when_written()
 
     def cut(self) -> None:
         """Close without the unsent replies; the peer can see that when this returns."""
+        self.server.replies.release_early()
         # Given a family, it does not ask the system for that; shutdown needs none.
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, self.fd)
         with contextlib.suppress(OSError):
@@ -516,8 +529,8 @@ class Connection(Client, asyncio.Protocol):
     def _close_when_written(self) -> None:
         if self.transport is None:
             return
-        if self.server.persistence.is_held(self):
-            self.server.persistence.close_after_flush(self)
+        if self.server.replies.is_held(self):
+            self.server.replies.close_when_sent(self)
         else:
             self.transport.close()
 

@@ -1,7 +1,7 @@
 """The append-only file at work: load, write before replies leave, fsync by policy.
 
-With an AOF the replies of one turn of the event loop are *held*: one system call writes everything the turn changed,
-then the replies are sent. Under ``appendfsync always`` they also wait for the fsync, which runs in a thread and serves
+The replies of one turn of the event loop are held (``server/net/replies``): one system call writes everything the turn
+changed, then they are sent. Under ``appendfsync always`` they also wait for the fsync, which runs in a thread and serves
 all replies that arrived together (group commit). Under ``everysec`` a thread runs an fsync once a second: a crash of
 the machine can lose that second, a crash of the process loses nothing.
 """
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from ...storage.aof.manifest import FileInfo
     from ...storage.rdb import ByteSource
-    from ..net.connection import Connection
     from ..server import Server
 
 _LOAD_SLICE = 0.02  # seconds of loading before clients get a turn
@@ -65,11 +64,6 @@ class Persistence:
         self.delayed_syncs = 0
         self.flush_delay = 0.0
         self.base = RdbInfo()
-        self._held: dict[Connection, None] = {}
-        self._committing: dict[Connection, int] = {}  # how many of its replies wait for the running fsync
-        self._closing: set[Connection] = set()
-        self._flush_scheduled = False
-        self._alone: Connection | None = None  # the only one whose replies the last flush released
         self._syncing: asyncio.Future[None] | None = None
         server.config.on_change("aof-timestamp-enabled", self._update_timestamps)
         for name in ("aof-history-retention", "aof-disable-auto-gc"):
@@ -164,7 +158,7 @@ class Persistence:
     def _feed(self, aof: AppendOnlyFile) -> None:
         self.aof = aof
         self.server.propagation.connect(self._append)
-        self.server.holds_replies = True
+        self.server.replies.at_once = 0
 
     def select_again(self) -> None:
         """Write a SELECT before the next record, because it is the first of a file."""
@@ -276,79 +270,26 @@ class Persistence:
             self.aof.annotate(self.server.clock.now)
         self.aof.append(data)
 
-    def hold(self, connection: Connection, data: bytes) -> None:
-        """Keep a reply until the effects of this turn are written."""
-        connection.outbox.append(data)
-        self._held[connection] = None
-        if not self._flush_scheduled:
-            self.schedule_flush()
+    def write_turn(self) -> bool:
+        """Write what the turn changed.
 
-    def hold_last(self, connection: Connection, data: bytes) -> None:
-        """Hold a reply like ``hold``, but only as long as needed: its batch is complete.
-
-        If other clients have changes to write as well, the reply waits for the write that all of them share.
+        Returns:
+            Whether its replies may leave now. Under ``always`` they do after an fsync, and if the server ends, never.
         """
-        if self._flush_scheduled:
-            connection.outbox.append(data)
-            self._held[connection] = None
-        elif not self._goes_at_once(connection, data):
-            self.hold(connection, data)
-
-    def _goes_at_once(self, connection: Connection, data: bytes) -> bool:
-        """Write and send now what a flush would; return False if that is not allowed.
-
-        It saves a round of the loop. It is allowed if there is nothing to write, or if the client seems to be alone.
-        """
-        aof, transport = self.aof, connection.transport
-        if (
-            aof is None
-            or transport is None
-            or connection.outbox
-            or self.server.propagation.effects
-            or self.server.config.appendfsync == "always"
-            or (aof.has_pending and connection is not self._alone)
-        ):
-            return False
-        if aof.has_pending:
-            self._write(aof)
-        transport.write(data)
-        return True
-
-    def is_held(self, connection: Connection) -> bool:
-        """Whether replies of this connection are held."""
-        return connection in self._held or bool(connection.outbox)
-
-    def close_after_flush(self, connection: Connection) -> None:
-        """Close a connection once its held replies are sent."""
-        self._closing.add(connection)
-
-    def schedule_flush(self) -> None:
-        """Schedule a flush at the end of this turn of the loop."""
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            self.server.loop.call_soon(self.flush)
-
-    def flush(self) -> None:
-        """Write what the turn changed, then send the replies (under ``always`` after an fsync)."""
-        self._flush_scheduled = False
         aof = self.aof
-        self._alone = next(iter(self._held)) if len(self._held) == 1 else None
-        if aof is None:
-            self._release(list(self._held))
-            return
+        assert aof is not None
+        replies = self.server.replies
         always = self.server.config.appendfsync == "always"
-        if always and self._syncing is not None:
-            return  # the fsync under way ends in another flush
+        if replies.wait_for_fsync or (always and self._syncing is not None):
+            return False  # the fsync under way ends in another flush
         self._write(aof)
         if self.aof is None:
-            return  # the server ends because of a write error
-        if always and aof.unsynced and not self._leaves_the_disk_alone():
-            # Counted now: later replies belong to effects that are not written yet.
-            self._committing = {connection: len(connection.outbox) for connection in self._held}
-            self._held.clear()
-            self._syncing = asyncio.ensure_future(self._commit(aof), loop=self.server.loop)
-        else:
-            self._release(list(self._held))
+            return False
+        if not (always and aof.unsynced) or self._leaves_the_disk_alone():
+            return True
+        replies.set_aside()
+        self._syncing = asyncio.ensure_future(self._commit(aof), loop=self.server.loop)
+        return False
 
     async def _commit(self, aof: AppendOnlyFile) -> None:
         """Run one fsync for all waiting replies (group commit)."""
@@ -362,40 +303,19 @@ class Persistence:
             return
         self._syncing = None
         self.last_sync = self.server.loop.time()
-        committed, self._committing = self._committing, {}
-        for connection, count in committed.items():
-            ready, connection.outbox = connection.outbox[:count], connection.outbox[count:]
-            self._write_out(connection, ready)
+        self.server.replies.release_aside()
         self._flush_what_waited(aof)
 
     def _flush_what_waited(self, aof: AppendOnlyFile) -> None:
         """Continue after an fsync with the replies and records that arrived while it ran."""
-        if self._held or aof.pending or (aof.unsynced and self.server.config.appendfsync == "always"):
-            self.schedule_flush()
-
-    def _release(self, held: list[Connection]) -> None:
-        self._held.clear()
-        for connection in held:
-            ready, connection.outbox = connection.outbox, []
-            self._write_out(connection, ready)
-
-    def _write_out(self, connection: Connection, ready: list[bytes]) -> None:
-        transport = connection.transport
-        if transport is not None and not transport.is_closing() and ready:
-            transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
-        if self._closing and connection in self._closing and not connection.outbox:
-            self._closing.discard(connection)
-            if transport is not None:
-                transport.close()
+        replies = self.server.replies
+        if replies.held or aof.pending or (aof.unsynced and self.server.config.appendfsync == "always"):
+            replies.schedule()
 
     def drop(self) -> None:
         """Discard the held replies, whose effects could not be written, and the file."""
         self.rewrite.cancel()
-        for connection in [*self._committing, *self._held]:
-            connection.outbox.clear()
-        self._committing.clear()
-        self._held.clear()
-        self._alone = None
+        self.server.replies.drop()
         self._syncing = None
         self.aof = None
 
@@ -539,8 +459,8 @@ class Persistence:
         except OSError as error:
             self.server.log.warning(f"Error writing to the AOF file: {error}; its last records are lost.")
         self.server.propagation.disconnect(self._append)
-        self.server.holds_replies = False
         self.aof = None
-        # Also those that wait for a running fsync: later replies are not held and must not overtake them.
-        self._release(list(dict.fromkeys([*self._committing, *self._held])))
+        # Those that wait for a running fsync, too: nothing asks for it any more, and later replies must not overtake them.
+        self.server.replies.release_aside()
+        self.server.replies.release()
         return aof.last_error is None

@@ -159,8 +159,9 @@ class Replica:
 
         A replica that accepts nothing for longer than repl-timeout is disconnected.
         """
-        while self.connection.outbox and self.connection.state is not CLOSING:  # noqa: ASYNC110 - rare and short
-            await asyncio.sleep(0.001)  # held for the append-only file
+        replies = self.connection.server.replies
+        while replies.is_held(self.connection) and self.connection.state is not CLOSING:  # noqa: ASYNC110 - short
+            await asyncio.sleep(0.001)
         transport = self.connection.transport
         if transport is not None and transport.get_write_buffer_size() > _ENOUGH:
             try:

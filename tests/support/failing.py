@@ -22,6 +22,7 @@ from rillet.server.clock import Clock
 from rillet.server.config.config import Config
 from rillet.server.execution.turns import NEVER
 from rillet.server.net.connection import Connection
+from rillet.server.net.replies import Replies
 from rillet.server.server import Server
 from rillet.storage.collections.base import Collection
 from rillet.storage.collections.hash import Hash
@@ -224,6 +225,7 @@ class Trial:
         self.server.propagation.forget()
         self.clients = [self._connect()]
         self.turns.clear()
+        self.server.replies = Replies(self.server)  # its turn is cleared
         self.propagated.clear()
         self.errors.clear()
         self.log.clear()

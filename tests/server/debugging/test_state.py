@@ -52,7 +52,7 @@ Replicas: _pending _start connected full_syncs good partial_syncs refused_partia
 Replication: backlog id2 link offset second_offset
 Scripting: _client _interpreter run
 Scripts: _by_body _by_sha _from_eval evicted
-Server: busy_error clients congested cron_paused disk_error has_observers holds_replies interceptor loading monitors
+Server: busy_error clients congested cron_paused disk_error has_observers interceptor loading monitors
 Server: needs_all_checks role slow_nanoseconds snapshot_error
 Slowlog: _next_id count entries longest total
 Snapshots: _installing _last_try _writer _written_to consecutive_failures fork_microseconds forks last_ok last_seconds
@@ -116,8 +116,9 @@ KEPT = {
     "work that goes on: freeing what was dropped, and the flush and the fsync of this turn": """
         BackgroundJobs: _idle_jobs _jobs _timer
         LazyFree: _containers _holders _objects _waiting freed pending weight
-        Persistence: _alone _closing _committing _flush_scheduled _held _syncing
+        Persistence: _syncing
         Replicas: _asked_for_acks _scheduled
+        Replies: _aside _closing _few _released at_once held since
         Turns: _is_scheduled
     """,
     "of the rewrite or the save that ended; the next one sets it": """

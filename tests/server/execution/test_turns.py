@@ -30,7 +30,7 @@ def hungry(slice_=OVER):
 
 
 def pongs(client):
-    return b"".join(client.transport.written).count(b"+PONG\r\n")
+    return b"".join([*client.transport.written, *client.outbox]).count(b"+PONG\r\n")
 
 
 def drain(alone):

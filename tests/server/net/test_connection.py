@@ -353,8 +353,8 @@ def test_nothing_is_remembered_of_a_client_that_is_gone(server):
     assert not inside.monitors
     assert not inside.has_observers
     assert not inside.keyspace.databases[0].watched
-    assert not inside.persistence._held
-    assert not inside.persistence._closing
+    eventually(lambda: not inside.replies.held)
+    assert not inside.replies._closing
     with server.wire() as wire:
         assert wire.call("PUBSUB", "CHANNELS").plain() == []
         assert wire.call("PUBSUB", "NUMPAT").plain() == 0
