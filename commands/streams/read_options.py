@@ -124,12 +124,12 @@ class ReadBudget:
 
 def entries_after(
     stream: Stream, after: int, count: int | None, budget: ReadBudget | None
-) -> tuple[int, bytes]:
-    """XREAD's entries of one stream: how many, and their encoded forms one after the other."""
+) -> tuple[int, list[bytes | bytearray]]:
+    """XREAD's entries of one stream: how many, and their encoded forms in pieces."""
     if budget is None:
-        return stream.range(after + 1, MAX_ID, count)
+        return stream.range_parts(after + 1, MAX_ID, count)
     pieces, entries, _ = budget.take(stream, after, count)
-    return length_of(pieces), entries
+    return length_of(pieces), [entries]
 
 
 class ReadOptions:
@@ -182,6 +182,8 @@ def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOp
         if len(args[2]) + len(args[3]) + len(args[5]) <= _SHORT:
             return _repeated_options(args[5], args[2], args[3])
         return _simple_options(args[5], args[2], args[3])
+    if words == 6 and args[3] == b"STREAMS" and args[1] == b"COUNT" and not grouped:
+        return _repeated_count(args[2]) if len(args[2]) <= _SHORT else _only_count(args[2])
     at = 1
     while at < words:
         name = args[at].upper()
@@ -233,8 +235,15 @@ def _simple_options(count: bytes, group: bytes, consumer: bytes) -> ReadOptions:
     return ReadOptions(number if number > 0 else None, None, group, consumer, False, None, 7, 1)
 
 
+def _only_count(count: bytes) -> ReadOptions:
+    """The options of ``XREAD COUNT count STREAMS key id``."""
+    number = parse_integer(count)
+    return ReadOptions(number if number > 0 else None, None, None, b"", False, None, 4, 1)
+
+
 # A worker sends the same words again and again; nothing changes options that have no budget. Errors are not remembered.
 _repeated_options: Final = lru_cache(maxsize=256)(_simple_options)
+_repeated_count: Final = lru_cache(maxsize=256)(_only_count)
 
 
 # What came later than 8.0, always with one number behind it.

@@ -44,7 +44,8 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
         plan.append((stream, after))
 
     head = STREAM_HEADS[client.resp]
-    parts: list[bytes] = []
+    parts: list[bytes | bytearray] = [b""]
+    streams = 0
     for at, (stream, after) in enumerate(plan, first):
         if stream is None:
             client.db.look(args[at])  # Redis looks every key up a second time: another miss, with its event
@@ -53,13 +54,16 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
         if after < stream.last_id:
             number, entries = entries_after(stream, after, options.count, budget)
             if number:
-                parts += (head % (len(args[at]), args[at], number), entries)
+                streams += 1
+                begin = head % (len(args[at]), args[at], number)
+                parts += (begin, *entries)
                 if budget is not None:
-                    budget.size += len(parts[-2])
+                    budget.size += len(begin)
                     if budget.is_spent():
                         break
-    if parts:
-        return b"".join((REPLY_HEADS[client.resp] % (len(parts) // 2), *parts))
+    if streams:
+        parts[0] = REPLY_HEADS[client.resp] % streams
+        return b"".join(parts)
     if options.block is None or not client.may_block:
         return replies.null_array(client.resp)
     again = args

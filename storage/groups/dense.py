@@ -196,10 +196,13 @@ class Dense(Books):
         (page, positions), (last_page, last_positions) = places[0], places[-1]
         at, end = positions[0], last_positions[-1]
         first, last = page.ms[at] << 64 | page.seq[at], last_page.ms[end] << 64 | last_page.seq[end]
-        are_runs = all(type(each) is range for _, each in places)
         target = self._new_batch(consumer, ms, count, first, last, number)
-        if are_runs:
-            if len(places) > 1 and not self.pel.are_close(first, last, number):
+        if len(places) == 1:
+            # As below: the positions in a page ascend as IDs do, and their distance is what ``are_close`` measures.
+            if type(positions) is not range and end - at >= self.tuning.dense * (number + 1):
+                target.enlist(numbers_of(places))
+        elif all(type(each) is range for _, each in places):
+            if not self.pel.are_close(first, last, number):
                 target.enlist(numbers_of(places))
         elif not is_ascending(listed := numbers_of(places)) or not self.pel.are_close(first, last, number):
             target.enlist(listed)

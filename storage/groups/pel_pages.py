@@ -115,7 +115,7 @@ def widened(column: array[int]) -> array[int]:
 
 Place: TypeAlias = "tuple[Page, int]"
 Span: TypeAlias = "tuple[Page, int, int]"  # with the first position and that after the last one
-# Entries by the pages they stand in and their positions there. Good until something is added or goes.
+# Entries by the pages they stand in and their positions there, which ascend. Good until something is added or goes.
 PelRuns: TypeAlias = "list[tuple[Page, Sequence[int]]]"
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from .group import Group
-    from .pel_pages import Page, PelRuns, Place
+    from .pel_pages import Page, PelRuns, Place, Span
 
 
 def _first(runs: Iterable[tuple[Page, Sequence[int]]], count: int | None) -> PelRuns:
@@ -93,7 +93,8 @@ def _owned(
     if consumer.order is None and consumer.pending * group.tuning.large_part > len(pel):
         # To put that much in order takes long; mostly as many as are wanted are met soon in the order of all.
         strangers = 0
-        for page, at, stop in pel.spans(start, end):
+        spans = pel.spans(start, end)
+        for page, at, stop in spans if count is None else _in_steps(spans, max(2 * count, 16)):
             found = [
                 i
                 for i, batch in enumerate(page.batches[at:stop], at)
@@ -116,6 +117,17 @@ def _owned(
         place = pel.place(number)
         assert place is not None
         yield place[0], (place[1],)
+
+
+def _in_steps(spans: Iterable[Span], step: int) -> Iterator[Span]:
+    """The same in short pieces, each twice as long as the one before: few entries are mostly met in the first one."""
+    for page, begin, end in spans:
+        at = begin
+        while at < end:
+            stop = min(at + step, end)
+            yield page, at, stop
+            at = stop
+            step *= 2
 
 
 def _idle(

@@ -87,12 +87,14 @@ def read_again(
 def _stored(stream: Stream, places: PelRuns) -> bytes | None:
     """The encoded entries at these places, one after the other; None if one is no longer in the stream."""
     page, positions = places[0]
-    if len(places) == 1 and type(positions) is range:
-        # As below, for neighbours in one page that shares its columns with their chunk.
-        chunk = owner_of(stream, page.ms, page.seq, positions.start)
+    if len(places) == 1:
+        # As below, for entries in one page that shares its columns with their chunk.
+        chunk = owner_of(stream, page.ms, page.seq, positions[0])
         if chunk is not None:
-            offsets = chunk.offsets
-            return bytes(chunk.data[offsets[positions.start] : offsets[positions.stop]])
+            offsets, data = chunk.offsets, chunk.data
+            if type(positions) is range:
+                return bytes(data[offsets[positions.start] : offsets[positions.stop]])
+            return b"".join([data[offsets[at] : offsets[at + 1]] for at in positions])
     parts: list[bytes] = []
     are_many = number_of(places) > MANY
     for page, positions in places:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, run
 from support.groups import effects, group_client
 
-from rillet.commands.streams import xack, xdel, xrange  # noqa: F401 - they declare commands
+from rillet.commands.streams import xack, xdel, xrange, xread  # noqa: F401 - they declare commands
 from rillet.commands.streams.trim_options import TrimOptions, parse_trim_options
 from rillet.commands.streams.xadd import encode_fields
 from rillet.commands.streams.xreadgroup import xreadgroup
@@ -35,6 +35,18 @@ def test_the_count_of_a_range_means_the_same_in_lower_case(number):
     for ms in range(1, 6):
         run(client, "XADD", "s", f"{ms}-0", "f", "v")
     usual, other = (run(client, "XRANGE", "s", "-", "+", word, number) for word in ("COUNT", "count"))
+    assert usual == other
+
+
+@given(NUMBERS | LONG, st.sampled_from([b"0", b"2-0", b"5", b"$", b"+", b">", b"x"]), st.sampled_from([2, 3]))
+@example(b"2", b"0", 2)
+@example(b"0" * 300, b"0", 2)
+def test_a_read_of_one_stream_means_the_same_in_lower_case(number, start, resp):
+    client = make_client()
+    client.resp = resp
+    for ms in range(1, 6):
+        run(client, "XADD", "s", f"{ms}-0", "f", "v")
+    usual, other = (run(client, "XREAD", word, number, "STREAMS", "s", start) for word in ("COUNT", "count"))
     assert usual == other
 
 

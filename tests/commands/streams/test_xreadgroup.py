@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from support.fake_server import reply, run
 from support.groups import effects, forget, group_client, stated
 
 from rillet.commands.spec.key_finders import keys_of_streams
 from rillet.commands.spec.versions import compat_with
+from rillet.storage.groups.plain import Plain
 
 NOW = 1_700_000_000_000
 MAX = "18446744073709551615-18446744073709551615"
@@ -400,3 +403,45 @@ def test_names_of_any_length_stand_in_what_is_propagated(length):
         claim, position = effects(client)
         assert claim.startswith(f"XCLAIM {key} {group} {consumer}{other} 0 ")
         assert position.startswith(f"XGROUP SETID {key} {group} ")
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+@given(
+    st.lists(st.sampled_from("cccd-x"), min_size=40, max_size=80),
+    st.integers(0, 80),
+    st.none() | st.integers(1, 90),
+)
+@example(["c"] * 5 + ["d"] + ["c"] * 40, 0, 10)
+@example(["d"] * 16 + ["c"] * 24, 0, 4)
+def test_a_history_is_what_looking_at_each_pending_entry_gives(is_plain, fates, after, count):
+    """``c`` has the entry, ``d`` has claimed it, ``-`` is acknowledged, and ``x`` is deleted but pending."""
+    client = group_client()
+    run(client, "DEL", "s")
+    run(client, "XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+    for ms, _ in enumerate(fates, 1):
+        run(client, "XADD", "s", f"{ms}-0", "f", "v")
+    run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    group = client.db.entries[b"s"].groups[b"g"]
+    expected = []
+    for ms, fate in enumerate(fates, 1):
+        name = b"%d-0" % ms
+        if fate == "d":
+            run(client, "XCLAIM", "s", "g", "d", "0", name)
+        elif fate == "-":
+            run(client, "XACK", "s", "g", name)
+        elif fate == "x":
+            run(client, "XDEL", "s", name)
+        if fate in "cx" and ms > after:
+            fields = b"*-1\r\n" if fate == "x" else b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
+            expected.append(b"*2\r\n$%d\r\n%b\r\n%b" % (len(name), name, fields))
+    if is_plain:
+        group.become_plain()
+    elif type(group.books) is Plain:
+        group.become_dense()
+    expected = expected[:count]
+    words = [] if count is None else ["COUNT", count]
+    # Twice: the first read has moved them into a delivery of their own.
+    for _ in range(2):
+        reply = run(client, "XREADGROUP", "GROUP", "g", "c", *words, "STREAMS", "s", after)
+        assert reply == b"*1\r\n*2\r\n$1\r\ns\r\n*%d\r\n%b" % (len(expected), b"".join(expected))
+        group.books.check_invariants({id(each): each for each in (group.unowned, *group.members.values())})
