@@ -16,7 +16,7 @@ from .claims import SCAN_FACTOR, Claimed
 from .pel_pages import batches_of, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ..streams.chunk import ChunkRun
     from ..streams.stream import Stream
@@ -260,7 +260,7 @@ def autoclaim(
     found: PelRuns = []
     found_batches: list[Facts] = []
     deleted: list[int] = []
-    for page, pending in group.pel.pending_runs(start):
+    for page, pending in _in_steps(group.pel.pending_runs(start), count):
         if not (left and budget):
             claimed.cursor = page.text(pending[0])
             break
@@ -306,6 +306,16 @@ def autoclaim(
     if deleted:
         group.acknowledge(deleted)
     return claimed
+
+
+def _in_steps(runs: Iterable[tuple[Page, Sequence[int]]], step: int) -> Iterator[tuple[Page, Sequence[int]]]:
+    """The same in short pieces, each twice as long as the one before: the first one is mostly all that is claimed."""
+    for page, positions in runs:
+        at = 0
+        while at < len(positions):
+            yield page, positions[at : at + step]
+            at += step
+            step *= 2
 
 
 def _changes(ids: list[bytes], batches: list[Facts], name: bytes, terms: ClaimTerms) -> list[Change]:
