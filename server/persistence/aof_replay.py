@@ -10,6 +10,7 @@ from ...commands.spec.versions import NEWEST, compat_with
 from ...protocol.errors import ReplyError
 from ...storage.streams.chunk import DamagedError
 from .joined_claims import join_claims
+from .settled_claims import SettledClaims
 
 if TYPE_CHECKING:
     from ...commands.runtime.context import ServerContext
@@ -48,6 +49,7 @@ def _replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list
     # A server of this version writes the times of fields, too, if a file or an earlier compat-version brought any.
     table, find = dispatcher.table, dispatcher.find_of_any_version
     begin, end, claim = dispatcher.all["multi"], dispatcher.all["exec"], dispatcher.all["xclaim"]
+    claims = SettledClaims(client, batch)
     at = 0
     while at < len(batch):
         argv = batch[at]
@@ -65,6 +67,12 @@ def _replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list
             if answers is not None:
                 at += len(answers) - 1
                 continue
+        settled = claims.settle(at - 1) if entry is claim else None
+        if settled is not None:
+            rest, number = settled
+            _replay(server, loader, client, rest)  # which has nothing to settle
+            at += number - 1
+            continue
         # Looked at before it is tried: in a file of workers that read one entry at a time every record stands alone.
         if entry is claim and at < len(batch) and batch[at][:3] == argv[:3]:
             joined = join_claims(batch, at - 1)

@@ -1,0 +1,211 @@
+"""Claims of a file that are settled with their acknowledgements leave what the records leave one by one."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.live import words
+
+from rillet.protocol.errors import ReplyError
+from rillet.server.config.config import Config
+from rillet.server.persistence import aof_replay
+from rillet.server.persistence.aof_replay import LoaderClient, replay
+from rillet.server.persistence.settled_claims import SettledClaims
+from rillet.server.server import Server
+
+N = 12
+NOW = 1_700_000_000_000
+SETUP = [
+    *(f"XADD s {ms}-0 f v" for ms in range(1, N + 1)),
+    "XDEL s 5-0 6-0",
+    *(f"XGROUP CREATE s {group} 0" for group in "gh"),
+    *(f"XGROUP CREATECONSUMER s {group} {name}" for group in "gh" for name in "cd"),
+]
+
+
+def claim(ms, *, group="g", consumer="c", time=NOW, count=1, last="0-0"):
+    return f"XCLAIM s {group} {consumer} 0 {ms} TIME {time} RETRYCOUNT {count} FORCE JUSTID LASTID {last}"
+
+
+def batch_of(*lines: str) -> list[list[bytes]]:
+    return words("\n".join(lines)) if lines else []
+
+
+ID = st.integers(1, N + 1).map("{}-0".format)
+CLAIM = st.builds(
+    claim,
+    ID,
+    consumer=st.sampled_from("ccd"),
+    time=st.sampled_from([NOW, NOW - 1, NOW + 5]),
+    count=st.integers(0, 2),
+    last=st.one_of(st.just("0-0"), ID),
+)
+ACK = st.lists(ID, min_size=1, max_size=3).map(lambda ids: f"XACK s g {' '.join(ids)}")
+SET_ID = st.builds("XGROUP SETID s g {} ENTRIESREAD {}".format, ID, st.integers(0, 2 * N))
+# A read as Redis 7.0 writes it, and as 8 does; the acknowledgements may be those of others.
+READ = st.builds(
+    lambda ms, who, ack: [claim(ms, consumer=who, last=ms), f"XACK s g {ack}"], ID, st.sampled_from("cd"), ID
+)
+WORK = st.builds(
+    lambda ms, who: [
+        "MULTI",
+        claim(f"{ms}-0", consumer=who, last=f"{ms - 1}-0"),
+        f"XGROUP SETID s g {ms}-0 ENTRIESREAD {ms}",
+        "EXEC",
+        f"XACK s g {ms}-0",
+    ],
+    st.integers(1, N),
+    st.sampled_from("cd"),
+)
+ODD = st.sampled_from(
+    [
+        claim("3-0", last="x"),
+        claim("3-0", last="9"),
+        claim("x"),
+        claim("3"),
+        claim("03-0"),
+        claim("3-0", group="h"),
+        claim("3-0", group="missing"),
+        claim("5-0", consumer="new"),
+        claim("4-0").replace("FORCE", "JUSTID"),
+        claim("4-0").replace(" 0 4-0", " 5 4-0"),
+        claim("4-0", time="x"),
+        claim("4-0", count=-1),
+        "xclaim s g c 0 7-0 JUSTID",
+        "XACK s g 3",
+        "XACK s g 03-0 4-0",
+        "XACK s g x",
+        "XACK s h 3-0",
+        "XACK missing g 3-0",
+        "XADD s 40-0 f v",
+        "XDEL s 4-0",
+        "XGROUP SETID s g $",
+        "XGROUP SETID s g 4-0 ENTRIESREAD -1",
+        "XGROUP DELCONSUMER s g c",
+        "XGROUP DESTROY s h",
+        "SET s v",
+    ]
+)
+PAIRS = st.integers(1, N - 3).map(
+    lambda first: [line for ms in range(first, first + 4) for line in (claim(f"{ms}-0"), f"XACK s g {ms}-0")]
+)
+PIECE = st.one_of(
+    st.lists(READ, min_size=2, max_size=6).map(lambda each: [line for some in each for line in some]),
+    st.lists(WORK, min_size=2, max_size=6).map(lambda each: [line for some in each for line in some]),
+    st.lists(st.one_of(CLAIM, ACK), min_size=4, max_size=20),
+    st.lists(st.one_of(CLAIM, ACK, SET_ID), min_size=4, max_size=20),
+    PAIRS,
+    ODD.map(lambda line: [line]),
+)
+
+
+def loaded(batch: list[list[bytes]]) -> list[object]:
+    """What a server shows after it has replayed a batch a second after its consumers were made, and what it has logged."""
+    server = Server(Config(), quiet=True)
+    server.clock.freeze(NOW)
+    server.keyspace.now = NOW - 1000
+    client = LoaderClient(server)
+    replay(server, mock.Mock(), client, batch_of(*SETUP))
+    server.keyspace.now = NOW
+    with mock.patch.object(server.log, "warning") as warning:
+        replay(server, mock.Mock(), client, batch)
+    stream = server.keyspace.databases[0].entries[b"s"]
+    for group in getattr(stream, "groups", {}).values():
+        group.check_invariants()
+    found: list[object] = [server.keyspace.hits, server.keyspace.misses, warning.mock_calls]
+    looks = ["XINFO STREAM s FULL COUNT 0", "XINFO GROUPS s", "XINFO CONSUMERS s g"]
+    looks += [f"XPENDING s {group} IDLE 0 - + 100" for group in "gh"]
+    looks += [f"XAUTOCLAIM s {group} e 0 0 COUNT 10 JUSTID" for group in "gh"]
+    looks += ["XREADGROUP GROUP g e CLAIM 0 COUNT 20 STREAMS s >"]
+    handlers = [(server.dispatcher.find(argv).handler, argv) for argv in batch_of(*looks)]
+    for handler, argv in handlers:
+        try:
+            found.append(handler(client, argv))
+        except ReplyError as error:
+            found.append(error.encoded)
+    return found
+
+
+def general(batch: list[list[bytes]]) -> list[object]:
+    """The same where each record runs."""
+    with mock.patch.object(SettledClaims, "settle", return_value=None):
+        return loaded(batch)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(PIECE, max_size=6))
+def test_settled_claims_leave_what_the_records_leave(pieces):
+    batch = batch_of(*[line for piece in pieces for line in piece])
+    _, *found = loaded(batch)
+    _, *expected = general(batch)
+    assert found == expected
+    with mock.patch.object(aof_replay, "join_claims", return_value=None):  # which counts its run as one hit
+        assert loaded(batch) == general(batch)
+
+
+def settled(*lines: str) -> tuple[list[list[bytes]], int] | None:
+    """What is left to run of some records, and how many they are."""
+    server = Server(Config(), quiet=True)
+    client = LoaderClient(server)
+    replay(server, mock.Mock(), client, batch_of(*SETUP))
+    return SettledClaims(client, batch_of(*lines)).settle(0)
+
+
+WORKED = [line for ms in range(1, 5) for line in (claim(f"{ms}-0"), f"XACK s g {ms}-0")]
+
+
+@pytest.mark.parametrize(
+    ("others", "left"),
+    [
+        ([], []),
+        ([claim("8-0"), "XACK s g 9-0"], ["XACK s g 9-0", claim("8-0")]),
+        ([claim("8-0"), "XACK s g 8-0 9-0 1-0"], ["XACK s g 9-0 1-0"]),
+        (
+            ["XGROUP SETID s g 4-0 ENTRIESREAD 4", claim("8-0")],
+            [claim("8-0"), "XGROUP SETID s g 4-0 ENTRIESREAD 4"],
+        ),
+    ],
+)
+def test_what_is_left_of_a_run_is_in_order(others, left):
+    assert settled(*WORKED, *others) == (batch_of(*left), len(WORKED) + len(others))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        claim("8-0", group="h"),
+        claim("08-0"),
+        claim("8-0", consumer="new"),
+        "XACK s h 8-0",
+        "XACK s g 08-0",
+        "XADD s 40-0 f v",
+        "XGROUP SETID s g $ ENTRIESREAD 4",
+        "XGROUP SETID s g 4-0 ENTRIESREAD x",
+    ],
+)
+def test_a_run_ends_before_other_records(other):
+    assert settled(*WORKED, other, *WORKED) == ([], len(WORKED))
+
+
+def test_a_claim_that_moves_the_group_on_does_not_go_before_a_setid():
+    set_id = "XGROUP SETID s g 4-0 ENTRIESREAD 4"
+    assert settled(*WORKED, set_id, claim("8-0", last="8-0")) == (batch_of(set_id), len(WORKED) + 1)
+
+
+def test_few_claims_run_as_they_are():
+    assert settled(*WORKED[:6]) is None
+
+
+@pytest.mark.parametrize("far", [f"XACK s g {' '.join(f'{ms}-0' for ms in range(1, 400))}", "PING"])
+def test_records_are_looked_at_once_where_none_is_settled(far):
+    batch = batch_of(*[claim(f"{ms}-1") for ms in range(1, 400)], far)
+    server = Server(Config(), quiet=True)
+    client = LoaderClient(server)
+    replay(server, mock.Mock(), client, batch_of(*SETUP))
+    claims = SettledClaims(client, batch)
+    with mock.patch("rillet.server.persistence.settled_claims._number", return_value=1) as number:
+        assert [claims.settle(at) for at in range(399)] == [None] * 399
+    assert number.call_count < 2 * 257
