@@ -27,6 +27,7 @@ _SOON: Final = 16  # claims in a row, from which on it looks ahead for an XACK
 _MOST_OPEN: Final = 256  # claims without an XACK, where the walk ends: reads of more are joined as runs
 _WORDS: Final = frozenset((b"XCLAIM", b"XACK", b"XGROUP", b"MULTI", b"EXEC"))
 _DIGITS: Final = 19  # of a number that surely fits 64 bits
+_ZERO: Final = ord("0")
 _CLAIM: Final = 14  # words
 _CLAIM_TERMS: Final = [b"TIME", b"RETRYCOUNT", b"FORCE", b"JUSTID", b"LASTID"]
 _SET_ID: Final = 7  # words
@@ -215,7 +216,10 @@ class _Run:
 def _number(word: bytes) -> int:
     """An ID; -1 unless the word is its canonical text, of numbers that surely fit 64 bits."""
     ms, _, seq = word.partition(b"-")
-    if not (ms.isdigit() and seq.isdigit() and len(ms) <= _DIGITS >= len(seq)):
+    if (
+        not (ms.isdigit() and seq.isdigit() and len(ms) <= _DIGITS >= len(seq))
+        or (ms[0] == _ZERO and ms != b"0")
+        or (seq[0] == _ZERO and seq != b"0")
+    ):
         return -1
-    halves = int(ms), int(seq)
-    return halves[0] << 64 | halves[1] if b"%d-%d" % halves == word else -1
+    return int(ms) << 64 | int(seq)
