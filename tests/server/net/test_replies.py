@@ -206,7 +206,7 @@ def test_a_write_that_fails_costs_its_own_client_only():
     assert kept.said(1) == b"+PONG\r\n" * 2
 
 
-def test_a_client_that_is_lost_before_its_reply_leaves_keeps_nobody_waiting():
+def test_a_client_that_is_lost_before_its_reply_leaves_holds_no_reply_back():
     kept = Kept(at_once=False)
     kept.take(0, "PING")
     kept.take(1, "PING")
