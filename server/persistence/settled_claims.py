@@ -4,7 +4,7 @@ Workers that read and acknowledge leave little else in a file: an XCLAIM of an e
 in MULTI and EXEC), and later its XACK. They are settled under this contract:
 
 1. A run has only such records, all of one group of one stream, whose IDs are canonical. It ends before anything else.
-2. An entry that is claimed and then acknowledged is not pending afterwards, whatever it was before. So both records are
+2. A consumer is seen by its claim even if that finds nothing, as since 7.2. An entry that is claimed and then acknowledged is not pending afterwards, whatever it was before. So both records are
    left out. Consumers are seen and active as by their claims, and the group moves as far.
 3. What is left of the run does not concern these entries: acknowledgements of others come first, then the claims that no
    XACK follows, and the last SETID. These run as any records.
@@ -58,7 +58,7 @@ class SettledClaims:
         ):
             return None
         key, name = batch[at][1:3]
-        db = self._client.db
+        server, db = self._client.server, self._client.db
         stream = db.entries.get(key)
         group = stream.groups.get(name) if type(stream) is Stream else None
         if (
@@ -66,7 +66,8 @@ class SettledClaims:
             or group is None
             or group.pending_cleanup is not None
             or key in db.expires
-            or self._client.server.propagation.active
+            or server.propagation.active
+            or not server.compat.creates_consumer_on_empty_read
         ):
             return None
         run = _Run(group, key, name)
@@ -162,10 +163,8 @@ class _Run:
         terms = argv[6:13]
         if terms != self._terms:
             time, count = terms[1], terms[3]
-            if (
-                [terms[0], terms[2], *terms[4:]] != _CLAIM_TERMS
-                or not (time.isdigit() and count.isdigit())
-                or max(len(time), len(count)) >= _DIGITS
+            if [terms[0], terms[2], *terms[4:]] != _CLAIM_TERMS or not (
+                _is_number(time) and _is_number(count)
             ):
                 return False
             self._terms = terms
@@ -185,7 +184,7 @@ class _Run:
         if len(argv) != _SET_ID or argv[:4] != self._set_id or argv[5] != b"ENTRIESREAD":
             return False
         number, read = _number(argv[4]), argv[6]
-        if number < 0 or not read.isdigit() or len(read) >= _DIGITS:
+        if number < 0 or not _is_number(read):
             return False
         self._last_set, self._last_id = argv, number
         return True
@@ -211,6 +210,11 @@ class _Run:
         """What is still to be run, in an order that leaves what the run leaves."""
         last_set = [] if self._last_set is None else [self._last_set]
         return [*self._acks, *[argv for _, argv in self.open.values()], *last_set]
+
+
+def _is_number(word: bytes) -> bool:
+    """Whether this is a number that commands accept, and that surely fits 63 bits."""
+    return word.isdigit() and len(word) < _DIGITS and (word[0] != _ZERO or word == b"0")
 
 
 def _number(word: bytes) -> int:

@@ -184,6 +184,9 @@ def test_what_is_left_of_a_run_is_in_order(others, left):
         "XADD s 40-0 f v",
         "XGROUP SETID s g $ ENTRIESREAD 4",
         "XGROUP SETID s g 4-0 ENTRIESREAD x",
+        "XGROUP SETID s g 4-0 ENTRIESREAD 07",
+        claim("8-0", time="01"),
+        claim("8-0", count="01"),
     ],
 )
 def test_a_run_ends_before_other_records(other):
@@ -193,6 +196,15 @@ def test_a_run_ends_before_other_records(other):
 def test_a_claim_that_moves_the_group_on_does_not_go_before_a_setid():
     set_id = "XGROUP SETID s g 4-0 ENTRIESREAD 4"
     assert settled(*WORKED, set_id, claim("8-0", last="8-0")) == (batch_of(set_id), len(WORKED) + 1)
+
+
+def test_claims_of_7_0_run_as_they_are():
+    # Consumers that got nothing were not seen then.
+    lines = [line for ms in (5, 6, 5, 6) for line in (claim(f"{ms}-0"), f"XACK s g {ms}-0")]
+    server = Server(Config(compat_version="7.0"), quiet=True)
+    client = LoaderClient(server)
+    replay(server, mock.Mock(), client, batch_of(*SETUP))
+    assert SettledClaims(client, batch_of(*lines)).settle(0) is None
 
 
 def test_few_claims_run_as_they_are():
