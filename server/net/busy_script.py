@@ -205,8 +205,9 @@ class Busy:
     def _read(self, wire: Wire, fd: int) -> None:
         assert self._selector is not None
         transport = wire.transport
-        if (wire.connection if isinstance(wire, SecureChannel) else wire).state is AWAITING_TURN:
-            return  # it is queued for a turn; until then its bytes wait in the socket
+        connection = wire.connection if isinstance(wire, SecureChannel) else wire
+        if connection.state is AWAITING_TURN or self._server.replies.is_held(connection):
+            return  # its turn, or what was sent to it, comes first; until then its bytes wait in the socket
         try:
             with _lent(fd) as sock:
                 data = sock.recv(_READ_AT_ONCE)

@@ -39,8 +39,8 @@ class Connection(Client, asyncio.Protocol):
 
     What arrives is parsed and run immediately, for at most one slice of time (``server/execution/turns``). While the
     client is blocked, postponed, does not read its replies or has used up its slice, input waits: bytes in
-    ``unparsed``, parsed commands in ``backlog``. Replies wait in ``outbox`` until the turn of the loop ends, and leave in
-    one write (``server/net/replies``).
+    ``unparsed``, parsed commands in ``backlog``. Replies wait until the turn of the loop ends, and leave in one write
+    (``server/net/replies``).
 
     Attributes:
         is_reading: the transport reads from the socket; False while the client has to be slower.
@@ -51,7 +51,6 @@ class Connection(Client, asyncio.Protocol):
         "backlog",
         "has_hung_up",
         "is_reading",
-        "outbox",
         "over_limit_since",
         "parser",
         "stats",
@@ -69,7 +68,6 @@ class Connection(Client, asyncio.Protocol):
         self.backlog: list[list[bytes]] = []
         self.unparsed: deque[bytes | memoryview] = deque()
         self.unparsed_bytes = 0
-        self.outbox: list[bytes] = []
         self.stats = server.stats
         self.over_limit_since = 0  # milliseconds; over the soft output limit
         self.is_reading = True
@@ -180,9 +178,7 @@ class Connection(Client, asyncio.Protocol):
                     replies.at_once -= 1
                     self.transport.write(reply)  # type: ignore[union-attr]
                 elif replies.since == server.keyspace.now:
-                    if not self.outbox:
-                        replies.held.append(self)
-                    self.outbox.append(reply)
+                    replies.held.append((self, reply))
                 else:
                     replies.hold_last(self, reply)
             else:
@@ -236,6 +232,7 @@ class Connection(Client, asyncio.Protocol):
         """Run a short batch, and send or hold the replies."""
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
+        server.replies.release_old()
         begun = perf_counter_ns()
         out: list[bytes] = []
         server.current_client = self
@@ -250,7 +247,10 @@ class Connection(Client, asyncio.Protocol):
     def _run_for_a_while(self) -> None:
         """Parse and run until all is done, the client has to wait, or its slice of time is over."""
         server = self.server
-        server.replies.release_early()
+        if self.backlog or self.unparsed_bytes > server.tuning.parsed_bytes:
+            server.replies.release_early()
+        else:
+            server.replies.release_old()
         self.last_interaction = server.keyspace.now = server.clock.tick()
         batch, self.backlog = self.backlog, []
         out: list[bytes] = []
@@ -427,8 +427,10 @@ class Connection(Client, asyncio.Protocol):
 
     @property
     def unread(self) -> int:
-        """Bytes in the transport's buffer, without those in the socket."""
-        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+        """Bytes that wait for the end of the turn or in the transport's buffer, without those in the socket."""
+        transport = self.transport
+        buffered = transport.get_write_buffer_size() if transport is not None else 0
+        return buffered + self.server.replies.unsent_bytes(self)
 
     @property
     def memory(self) -> int:
@@ -510,7 +512,7 @@ class Connection(Client, asyncio.Protocol):
         if transport is None:
             return
         if not after_reply:
-            if self.outbox:
+            if self.server.replies.is_held(self):
                 self.server.replies.release_early()
             transport.abort()
         elif self.server.current_client is not self:

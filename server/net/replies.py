@@ -7,12 +7,14 @@ in a row finds them awake. Redis does the same: it writes before it waits for ev
 With an append-only file one system call writes all that the turn changed before its replies leave, and under
 ``appendfsync always`` they wait for the fsync, too (``server/persistence/aof``).
 
-A client that is alone gains nothing by waiting, so its replies leave at once. Nor does a reply wait for another client's
-long work: those that are held leave when a millisecond is over, and before a client runs a batch that may take long.
+A client that is alone gains nothing by waiting, so its replies leave at once. Those that are held leave early when a
+millisecond is over, and before a client runs a batch that may take long. While a single command takes long they wait, as
+all else does.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ class Replies:
     ``Connection.data_received`` and ``Connection.write`` have copies of the beginning of ``hold_last`` and ``hold``.
 
     Attributes:
-        held: connections with replies in their ``outbox``, in the order of the first.
+        held: the replies with their connections, in the order in which they were made.
         at_once: how many may be sent without waiting, as the last turn had a single one; nothing is held then. Once they are
             used up the next turn is looked at. Always 0 with an append-only file.
         since: the millisecond of the server's clock in which the first was held; -1 while no flush is scheduled.
@@ -38,21 +40,22 @@ class Replies:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self.held: list[Connection] = []
+        self.held: list[tuple[Connection, bytes]] = []
         self.at_once = _FEW
         self.since = _UNSCHEDULED
-        self._aside: dict[Connection, list[bytes]] = {}  # what waits for a running fsync
+        self._aside: list[tuple[Connection, bytes]] = []  # what waits for a running fsync
         self._closing: set[Connection] = set()
-        self._released = 0  # connections whose replies left before the turn ended
+        self._sizes: dict[Connection, int] = {}  # bytes, of what ``hold`` keeps
+        self._is_plain = True  # each connection that holds something has one reply, and is there
+        self._released = 0  # replies that left before the turn ended
         self._few = 0  # ``at_once`` with an append-only file, where the effects are written first
 
     def hold(self, connection: Connection, data: bytes) -> None:
         """Keep something for a client until the turn ends; a command may still be running."""
         self.schedule()
-        outbox = connection.outbox
-        if not outbox:
-            self.held.append(connection)
-        outbox.append(data)
+        self._is_plain = False
+        self.held.append((connection, data))
+        self._sizes[connection] = self._sizes.get(connection, 0) + len(data)
 
     def hold_last(self, connection: Connection, reply: bytes) -> None:
         """Keep the reply that ends a batch, or send it if that is allowed: what was held for a millisecond leaves."""
@@ -60,8 +63,9 @@ class Replies:
             self._few -= 1
             connection.transport.write(reply)  # type: ignore[union-attr] # it has just received
             return
-        self.release_early()
-        self.hold(connection, reply)
+        self.release_old()
+        self.schedule()
+        self.held.append((connection, reply))
         self.since = self._server.keyspace.now
 
     def _may_leave(self) -> bool:
@@ -75,20 +79,24 @@ class Replies:
 
     def is_held(self, connection: Connection) -> bool:
         """Whether replies of this connection wait."""
-        return bool(connection.outbox) or connection in self._aside
+        return any(each is connection for each, _ in chain(self.held, self._aside))
+
+    def unsent_bytes(self, connection: Connection) -> int:
+        """Return the size of pushes and long replies that wait for this connection."""
+        return self._sizes.get(connection, 0)
 
     def held_bytes(self, connection: Connection) -> int:
-        """Return the size of what waits for this connection."""
-        return sum(map(len, connection.outbox)) + sum(map(len, self._aside.get(connection, ())))
+        """Return the size of all that waits for this connection, which takes long where much does."""
+        return sum(len(data) for each, data in chain(self._aside, self.held) if each is connection)
 
     def close_when_sent(self, connection: Connection) -> None:
         """Close a connection once its held replies are sent."""
         self._closing.add(connection)
 
     def forget(self, connection: Connection) -> None:
-        """Discard what waits for a connection that is lost."""
-        connection.outbox.clear()
-        self._aside.pop(connection, None)
+        """Note that a connection is lost: what waits for it is not sent."""
+        self._is_plain = False
+        self._sizes.pop(connection, None)
         self._closing.discard(connection)
 
     # The end of a turn
@@ -120,22 +128,30 @@ class Replies:
         if self.held and self._server.persistence.aof is None:
             self.release()
 
+    def release_old(self) -> None:
+        """Send what is held once its millisecond is over, unless it waits for the append-only file."""
+        now = self._server.keyspace.now
+        if self.held and self.since != now:
+            self.release_early()
+            self.since = now if self.since != _UNSCHEDULED else _UNSCHEDULED
+
     def release(self) -> None:
         """Send what is held; its effects are written."""
         held, self.held = self.held, []
         self._released += len(held)
+        if not self._is_plain:
+            self._is_plain = True
+            self._sizes.clear()
+            held = _joined(held)
         rest = iter(held)
-        for connection in rest:
-            outbox = connection.outbox
-            try:
-                _send(connection, outbox)
-            except BaseException:
-                self.held[:0] = rest
-                outbox.clear()
-                self.schedule()
-                connection.close(after_reply=False)  # as the loop does where a read fails: a reply is missing
-                raise
-            outbox.clear()
+        try:
+            for connection, data in rest:
+                connection.transport.write(data)  # type: ignore[union-attr] # it was there for its request
+        except BaseException:
+            self.held[:0] = rest
+            self.schedule()
+            connection.close(after_reply=False)  # as the loop does where a read fails: a reply is missing
+            raise
         if self._closing:
             self._close_sent()
 
@@ -154,32 +170,37 @@ class Replies:
 
     def set_aside(self) -> None:
         """Let what is held wait for an fsync; later replies belong to effects that it does not cover."""
-        held, self.held = self.held, []
-        for connection in held:
-            self._aside[connection], connection.outbox = connection.outbox, []
+        self._aside, self.held = self.held, []
+        self._sizes.clear()
 
     def release_aside(self) -> None:
         """Send what waited for an fsync."""
-        while self._aside:
-            connection = next(iter(self._aside))
-            try:
-                _send(connection, self._aside.pop(connection))
-            except BaseException:
-                self._server.loop.call_soon(self.release_aside)
-                connection.close(after_reply=False)
-                raise
+        waiting, self._aside = _joined(self._aside), []
+        rest = iter(waiting)
+        try:
+            for connection, data in rest:
+                connection.transport.write(data)  # type: ignore[union-attr] # as above
+        except BaseException:
+            self._aside = list(rest)
+            self._server.loop.call_soon(self.release_aside)
+            connection.close(after_reply=False)
+            raise
         if self._closing:
             self._close_sent()
 
     def drop(self) -> None:
         """Discard everything: the effects could not be written."""
-        for connection in self.held:
-            connection.outbox.clear()
         self.held.clear()
         self._aside.clear()
 
 
-def _send(connection: Connection, waiting: list[bytes]) -> None:
-    transport = connection.transport
-    if waiting and transport is not None and not transport.is_closing():
-        transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
+def _joined(held: list[tuple[Connection, bytes]]) -> list[tuple[Connection, bytes]]:
+    """What each connection that is still there is sent, in one piece; they stand in the order of their first replies."""
+    pieces: dict[Connection, list[bytes]] = {}
+    for connection, data in held:
+        pieces.setdefault(connection, []).append(data)
+    return [
+        (connection, data[0] if len(data) == 1 else b"".join(data))
+        for connection, data in pieces.items()
+        if connection.transport is not None and not connection.transport.is_closing()
+    ]

@@ -30,7 +30,8 @@ def hungry(slice_=OVER):
 
 
 def pongs(client):
-    return b"".join([*client.transport.written, *client.outbox]).count(b"+PONG\r\n")
+    held = [data for each, data in client.server.replies.held if each is client]
+    return b"".join([*client.transport.written, *held]).count(b"+PONG\r\n")
 
 
 def drain(alone):

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.alone import Alone
-from support.live import LiveServer
+from support.live import LiveServer, eventually
 
+from rillet.commands.runtime.state import State
 from rillet.protocol.replies import command
 from rillet.server.net.replies import ALWAYS
 
@@ -134,11 +135,39 @@ def test_replies_to_several_clients_leave_together_when_the_turn_ends():
     kept.turn()
     assert [client.transport.written for client in kept.clients[:3]] == [
         [b"+PONG\r\n"],
-        [b"+PONG\r\n+PONG\r\n"],
+        [b"+PONG\r\n"] * 2,
         [b"+PONG\r\n"],
     ]
     kept.take(0, "PING")
     assert kept.said(0) == b"+PONG\r\n", "the last turn had three"
+
+
+def test_pushes_to_a_client_leave_in_one_write():
+    kept = Kept(at_once=False)
+    kept.follow([(0, [["SUBSCRIBE", "news"]], True)])
+    kept.server.replies.at_once = 0
+    kept.clients[0].transport.written.clear()
+    kept.take(1, "PUBLISH news a", "PUBLISH news b")
+    kept.turn()
+    assert kept.clients[0].transport.written == [
+        b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\na\r\n*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nb\r\n"
+    ]
+
+
+@pytest.mark.parametrize("has_file", [False, True])
+def test_pushes_that_pile_up_within_a_turn_count_as_unread(tmp_path, has_file):
+    kept = Kept(str(tmp_path) if has_file else None, at_once=False)
+    kept.server.config.set([(b"client-output-buffer-limit", b"pubsub 1000 0 0")])
+    kept.follow([(0, [["SUBSCRIBE", "news"]], True)])
+    kept.server.replies.at_once = 0
+    assert kept.clients[0].unread == 0
+    kept.take(1, *["PUBLISH news " + "x" * 100] * 5)
+    assert kept.clients[0].unread > 500
+    assert kept.clients[0].state is not State.CLOSING
+    kept.take(1, *["PUBLISH news " + "x" * 100] * 50)
+    assert kept.clients[0].state is State.CLOSING
+    kept.turn()
+    assert kept.clients[0].unread == 0
 
 
 def test_once_in_a_while_a_lone_client_waits_for_the_end_of_the_turn_to_see_if_it_still_is_alone():
@@ -165,6 +194,16 @@ def test_a_reply_does_not_wait_for_more_than_a_millisecond_of_other_commands():
     assert kept.said(0) == b"+PONG\r\n"
     kept.turn()
     assert [kept.said(who) for who in range(3)] == [b"+PONG\r\n" * 2, b"+PONG\r\n", b"+PONG\r\n"]
+
+
+def test_small_pipelines_do_not_keep_a_reply_waiting_longer_either():
+    kept = Kept(at_once=False)
+    kept.take(0, "PING", "PING")
+    kept.server.clock.advance(1)
+    kept.take(1, "PING", "PING")
+    assert kept.said(0) == b"+PONG\r\n" * 2
+    kept.take(2, "PING", "PING")
+    assert kept.said(1) == b""
 
 
 def test_a_reply_does_not_wait_for_the_long_batch_of_another_client():
@@ -210,6 +249,7 @@ def test_a_client_that_is_lost_before_its_reply_leaves_holds_no_reply_back():
     kept = Kept(at_once=False)
     kept.take(0, "PING")
     kept.take(1, "PING")
+    kept.clients[0].transport.is_closing = lambda: True
     kept.clients[0].connection_lost(None)
     kept.turn()
     assert [kept.said(who) for who in (0, 1)] == [b"", b"+PONG\r\n"]
@@ -235,3 +275,20 @@ def test_replies_of_a_turn_do_not_wait_for_a_slow_script_in_it():
                     killer.call("SCRIPT", "KILL")
                 second.read()
                 second.read()
+
+
+def test_pushes_of_a_slow_script_come_before_what_their_client_asks_in_the_middle_of_it(tmp_path):
+    with LiveServer(dir=str(tmp_path), appendonly="yes") as server:
+        server.inside.config.set([(b"busy-reply-threshold", b"1")])
+        with server.wire() as reader, server.wire() as caller:
+            reader.call("SUBSCRIBE", "news")
+            late = "for _ = 1, 3e6 do end redis.call('publish', 'news', 'm') while true do end"
+            caller.send("EVAL", late, 0)
+            with server.wire() as killer:
+                eventually(lambda: "BUSY" in str(killer.call("PING")))
+                eventually(lambda: server.inside.replies.held)
+                reader.send("RESET")
+                killer.call("PING")
+                killer.call("SCRIPT", "KILL")
+            assert reader.read().plain() == [b"message", b"news", b"m"]
+            assert reader.read().plain() == b"RESET"
