@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -35,14 +36,15 @@ if TYPE_CHECKING:
 _PROGRAMS: Final = ("rillet", "redis-server")
 _AOF: Final = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 _ADD: Final = benchmark("XADD", "x", "*", *FIELDS, before=(("DEL", "x"),))
-# How many entries a read takes, and how many of them an XACK; 0: none is acknowledged.
+# How many entries a read takes, and how many of them an XACK; 0: none is acknowledged. The last are read as they come.
 _READS: Final = {
-    "XADD": (0, 0),
-    "XADD, reads of 10": (10, 0),
-    "XADD, reads of 10, XACK of each": (10, 1),
-    "XADD, reads of 10, XACK of all": (10, 10),
-    "XADD, reads of 1, XACK of each": (1, 1),
-    "XADD, reads of 100, XACK of each": (100, 1),
+    "XADD": (0, 0, False),
+    "XADD, reads of 10": (10, 0, False),
+    "XADD, reads of 10, XACK of each": (10, 1, False),
+    "XADD, reads of 10, XACK of all": (10, 10, False),
+    "XADD, reads of 1, XACK of each": (1, 1, False),
+    "XADD, reads of 100, XACK of each": (100, 1, False),
+    "in turn: XADD, read of 1, XACK": (1, 1, True),
 }
 _STARTS: Final = 5
 _LOADED: Final = re.compile(r"DB loaded from disk: ([0-9.]+) seconds")
@@ -156,10 +158,10 @@ def load_of_reads(entries: int) -> None:
         for server in servers:
             server.unpin()
         empty = _least_user_seconds(servers)
-        for name, (count, acknowledged) in _READS.items():
+        for name, (count, acknowledged, in_turn) in _READS.items():
             with tempfile.TemporaryDirectory() as folder:
                 file = Path(folder, "appendonlydir")
-                _write(file, entries, count, acknowledged)
+                _write(file, entries, count, acknowledged, in_turn=in_turn)
                 for server in servers:
                     server.stop()
                     shutil.copytree(file, server.folder / file.name, dirs_exist_ok=True)
@@ -172,12 +174,16 @@ def load_of_reads(entries: int) -> None:
             )
 
 
-def _write(file: Path, entries: int, count: int, acknowledged: int) -> None:
+def _write(file: Path, entries: int, count: int, acknowledged: int, *, in_turn: bool) -> None:
     with Server("redis-server", *_AOF, "--appendfsync", "no") as writer:
         writer.control.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
-        _fill(writer, entries)
-        if count:
-            writer.control.feed(_reads(entries, count, acknowledged), 1000)
+        if in_turn:
+            added, read = xadds(entries), _reads(entries, count, acknowledged)
+            writer.control.feed((each for add in added for each in (add, *islice(read, 2))), 999)
+        else:
+            _fill(writer, entries)
+            if count:
+                writer.control.feed(_reads(entries, count, acknowledged), 1000)
         writer.stop()
         shutil.copytree(writer.folder / file.name, file)
         writer.start()
