@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ...commands.runtime.state import AWAITING_TURN, CLOSING
 from ...commands.scripting.lua.engine import BUSY_FUNCTION, BUSY_SCRIPT
 from .connection import Connection
-from .replies import ALWAYS
+from .replies import ALWAYS, UNSCHEDULED
 from .tls_channel import SecureChannel
 
 if TYPE_CHECKING:
@@ -184,10 +184,14 @@ class Busy:
             return
         keyspace, clock, propagation = server.keyspace, server.clock, server.propagation
         now, tick, keys_ready = keyspace.now, clock.now, keyspace.ready
-        caller, current, at_once = server.current_client, server.calls.current, server.replies.at_once
+        caller, current, replies = server.current_client, server.calls.current, server.replies
+        at_once, since = replies.at_once, replies.since
         effects = propagation.set_aside()
         keyspace.ready = {}
-        server.replies.at_once = ALWAYS  # no reply sent now confirms a change that must be on the disk
+        replies.at_once, replies.since = (
+            ALWAYS,
+            UNSCHEDULED,
+        )  # no reply sent now confirms a change that must be on the disk
         server.busy_error = BUSY_FUNCTION if run.is_function else BUSY_SCRIPT
         server.update_checks()
         try:
@@ -197,7 +201,7 @@ class Busy:
         finally:
             server.busy_error = None
             server.update_checks()
-            server.replies.at_once = at_once
+            replies.at_once, replies.since = at_once, since
             keyspace.now, clock.now, keyspace.ready = now, tick, keys_ready
             propagation.take_back(effects)
             server.current_client, server.calls.current = caller, current

@@ -160,7 +160,7 @@ class Connection(Client, asyncio.Protocol):
         batch = parser.feed(data)
         if len(batch) == 1 and not server.needs_all_checks and not server.has_observers:
             # The usual case of `_run` and of `Replies.hold_last`, inlined: one command, which is replied to.
-            self.last_interaction = server.keyspace.now = server.clock.tick()
+            self.last_interaction = server.keyspace.now = now = server.clock.tick()
             server.current_client = self
             try:
                 reply = run_one(server, self, batch[0])
@@ -174,11 +174,11 @@ class Connection(Client, asyncio.Protocol):
                 stats.net_output += size
                 stats.writes_processed += 1
                 replies = server.replies
-                if replies.at_once:
+                if replies.since == now:
+                    replies.held.append((self, reply))
+                elif replies.at_once:
                     replies.at_once -= 1
                     self.transport.write(reply)  # type: ignore[union-attr]
-                elif replies.since == server.keyspace.now:
-                    replies.held.append((self, reply))
                 else:
                     replies.hold_last(self, reply)
             else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ALWAYS: Final = 1 << 62
 _FEW: Final = 32
-_UNSCHEDULED: Final = -1
+UNSCHEDULED: Final = -1
 
 
 class Replies:
@@ -42,7 +42,7 @@ class Replies:
         self._server = server
         self.held: list[tuple[Connection, bytes]] = []
         self.at_once = _FEW
-        self.since = _UNSCHEDULED
+        self.since = UNSCHEDULED
         self._aside: list[tuple[Connection, bytes]] = []  # what waits for a running fsync
         self._closing: set[Connection] = set()
         self._sizes: dict[Connection, int] = {}  # bytes, of what ``hold`` keeps
@@ -103,12 +103,12 @@ class Replies:
 
     def schedule(self) -> None:
         """Schedule a flush at the end of this turn of the loop."""
-        if self.since == _UNSCHEDULED:
+        if self.since == UNSCHEDULED:
             self._server.loop.call_soon(self._end_turn)
             self.since = self._server.keyspace.now  # where the call fails the next one schedules
 
     def _end_turn(self) -> None:
-        self.since = _UNSCHEDULED
+        self.since = UNSCHEDULED
         few = _FEW if self._released + len(self.held) <= 1 else 0
         self.flush()
         self._released = 0
@@ -133,7 +133,7 @@ class Replies:
         now = self._server.keyspace.now
         if self.held and self.since != now:
             self.release_early()
-            self.since = now if self.since != _UNSCHEDULED else _UNSCHEDULED
+            self.since = now if self.since != UNSCHEDULED else UNSCHEDULED
 
     def release(self) -> None:
         """Send what is held; its effects are written."""
