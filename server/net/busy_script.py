@@ -188,10 +188,8 @@ class Busy:
         at_once, since = replies.at_once, replies.since
         effects = propagation.set_aside()
         keyspace.ready = {}
-        replies.at_once, replies.since = (
-            ALWAYS,
-            UNSCHEDULED,
-        )  # no reply sent now confirms a change that must be on the disk
+        # No reply sent now confirms a change that must be on the disk.
+        replies.at_once, replies.since = ALWAYS, UNSCHEDULED
         server.busy_error = BUSY_FUNCTION if run.is_function else BUSY_SCRIPT
         server.update_checks()
         try:
