@@ -14,6 +14,7 @@ all else does.
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -43,7 +44,7 @@ class Replies:
         self.held: list[tuple[Connection, bytes]] = []
         self.at_once = _FEW
         self.since = UNSCHEDULED
-        self._aside: list[tuple[Connection, bytes]] = []  # what waits for a running fsync
+        self._aside: deque[tuple[Connection, bytes]] = deque()  # what waits for a running fsync
         self._closing: set[Connection] = set()
         self._sizes: dict[Connection, int] = {}  # bytes, of what ``hold`` keeps
         self._is_plain = True  # each connection that holds something has one reply, and is there
@@ -110,7 +111,12 @@ class Replies:
     def _end_turn(self) -> None:
         self.since = UNSCHEDULED
         few = _FEW if self._released + len(self.held) <= 1 else 0
-        self.flush()
+        try:
+            self.flush()
+        except BaseException:
+            if self.held:
+                self.schedule()  # nobody else may ask for what could not be written
+            raise
         self._released = 0
         if self._server.persistence.aof is None:
             self.at_once, self._few = few, 0
@@ -137,12 +143,12 @@ class Replies:
 
     def release(self) -> None:
         """Send what is held; its effects are written."""
-        held, self.held = self.held, []
-        self._released += len(held)
+        held = self.held if self._is_plain else _joined(self.held)
+        self._released += len(self.held)
+        self.held = []
         if not self._is_plain:
             self._is_plain = True
             self._sizes.clear()
-            held = _joined(held)
         rest = iter(held)
         try:
             for connection, data in rest:
@@ -170,18 +176,18 @@ class Replies:
 
     def set_aside(self) -> None:
         """Let what is held wait for an fsync; later replies belong to effects that it does not cover."""
-        self._aside, self.held = self.held, []
+        self._aside, self.held = deque(_joined(self.held)), []
         self._sizes.clear()
+        self._is_plain = True
 
     def release_aside(self) -> None:
         """Send what waited for an fsync."""
-        waiting, self._aside = _joined(self._aside), []
-        rest = iter(waiting)
         try:
-            for connection, data in rest:
-                connection.transport.write(data)  # type: ignore[union-attr] # as above
+            while self._aside:
+                connection, data = self._aside.popleft()
+                if connection.transport is not None and not connection.transport.is_closing():
+                    connection.transport.write(data)
         except BaseException:
-            self._aside = list(rest)
             self._server.loop.call_soon(self.release_aside)
             connection.close(after_reply=False)
             raise

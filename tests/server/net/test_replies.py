@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import example, given
@@ -14,6 +15,7 @@ from support.live import LiveServer, eventually
 
 from rillet.commands.runtime.state import State
 from rillet.protocol.replies import command
+from rillet.server.net import replies
 from rillet.server.net.replies import ALWAYS
 
 COMMANDS = st.sampled_from(
@@ -56,18 +58,18 @@ class Kept(Alone):
     def __init__(self, folder: str | None = None, *, at_once: bool) -> None:
         super().__init__()
         self.folder = folder and Path(folder)
-        replies = self.server.replies
+        held = self.server.replies
         if folder is not None:
             self.server.config.dir = folder
             self.server.persistence.open()
             for client in self.clients:
                 self._watch(client.transport)
             if not at_once:
-                replies.hold_last = replies.hold
+                held.hold_last = held.hold
         elif at_once:
-            replies.at_once = ALWAYS
+            held.at_once = ALWAYS
         else:
-            replies.at_once = 0
+            held.at_once = 0
 
     def _watch(self, transport) -> None:
         write, server = transport.write, self.server
@@ -243,6 +245,18 @@ def test_a_write_that_fails_costs_its_own_client_only():
     while kept.turn():
         pass
     assert kept.said(1) == b"+PONG\r\n" * 2
+
+
+def test_replies_that_cannot_be_joined_are_sent_in_the_next_turn(monkeypatch):
+    kept = Kept(at_once=False)
+    kept.take(0, "PING", "PING")
+    kept.take(1, "PING")
+    with monkeypatch.context() as patch:
+        patch.setattr(replies, "_joined", mock.Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            kept.turn()
+    kept.turn()
+    assert [kept.said(who) for who in (0, 1)] == [b"+PONG\r\n" * 2, b"+PONG\r\n"]
 
 
 def test_a_client_that_is_lost_before_its_reply_leaves_holds_no_reply_back():
