@@ -115,7 +115,7 @@ class Replies:
             self.flush()
         except BaseException:
             if self.held:
-                self.schedule()  # nobody else may ask for what could not be written
+                self.schedule()  # there may be no later reply that does
             raise
         self._released = 0
         if self._server.persistence.aof is None:
