@@ -254,7 +254,8 @@ class MasterLink:
 
     def _send(self, data: bytes) -> None:
         assert self._writer is not None
-        self._writer.write(data)
+        if not self._writer.transport.is_closing():  # else the reader comes to the end of the session
+            self._writer.write(data)
 
     async def _synchronize(self, reader: asyncio.StreamReader) -> None:
         replication = self.replication

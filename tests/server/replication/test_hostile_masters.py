@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from pathlib import Path
 
 import pytest
 from support.deployments.replication import FakeMaster, call
+from support.live import LiveServer
 from support.until import until
 from support.wire import encode_command
 
@@ -163,3 +165,23 @@ def test_a_command_without_an_end_is_waited_for_until_the_link_ends(started, mas
     assert "Traceback" not in replica.log
     assert memory(replica) - before < MEGABYTES
     again.close()
+
+
+def test_a_connection_that_is_lost_before_the_first_word_is_tried_again_without_a_traceback(monkeypatch):
+    connect = asyncio.open_connection
+
+    async def lost(*args, **named):
+        reader, writer = await connect(*args, **named)
+        writer.transport.abort()
+        await asyncio.sleep(0.01)
+        return reader, writer
+
+    monkeypatch.setattr(asyncio, "open_connection", lost)
+    with LiveServer() as master, LiveServer() as server:
+        lines: list[str] = []
+        server.inside.log.warning = lambda text, details="": lines.append(text + details)
+        with server.wire() as wire:
+            wire.call("REPLICAOF", "127.0.0.1", master.port)
+            until(lambda: lines)
+            wire.call("REPLICAOF", "NO", "ONE")
+        assert "Internal error" not in lines[0]
