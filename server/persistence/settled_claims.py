@@ -4,8 +4,9 @@ Workers that read and acknowledge leave little else in a file: an XCLAIM of an e
 in MULTI and EXEC), and later its XACK. They are settled under this contract:
 
 1. A run has only such records, all of one group of one stream, whose IDs are canonical. It ends before anything else.
-2. A consumer is seen by its claim even if that finds nothing, as since 7.2. An entry that is claimed and then acknowledged is not pending afterwards, whatever it was before. So both records are
-   left out. Consumers are seen and active as by their claims, and the group moves as far.
+2. An entry that is claimed and then acknowledged is not pending afterwards, whatever it was before. So both records are
+   left out. The group moves as far as by the claims. Their consumers are seen, even by claims that find nothing, as since
+   7.2, and active as by them.
 3. What is left of the run does not concern these entries: acknowledgements of others come first, then the claims that no
    XACK follows, and the last SETID. These run as any records.
 4. Data and replies do not show which way the records took: ``tests/server/persistence/test_settled_claims.py``.
