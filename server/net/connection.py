@@ -247,11 +247,11 @@ class Connection(Client, asyncio.Protocol):
     def _run_for_a_while(self) -> None:
         """Parse and run until all is done, the client has to wait, or its slice of time is over."""
         server = self.server
+        self.last_interaction = server.keyspace.now = server.clock.tick()
         if self.backlog or self.unparsed_bytes > server.tuning.parsed_bytes:
             server.replies.release_early()
         else:
             server.replies.release_old()
-        self.last_interaction = server.keyspace.now = server.clock.tick()
         batch, self.backlog = self.backlog, []
         out: list[bytes] = []
         at = taken = size = 0
