@@ -7,9 +7,9 @@ in a row finds them awake. Redis does the same: it writes before it waits for ev
 With an append-only file one system call writes all that the turn changed before its replies leave, and under
 ``appendfsync always`` they wait for the fsync, too (``server/persistence/aof``).
 
-A client that is alone gains nothing by waiting, so its replies leave at once. Those that are held leave early when a
-millisecond is over, and before a client runs a batch that may take long. While a single command takes long they wait, as
-all else does.
+A client that is alone gains nothing by waiting, and of two each works while the other is served, so their replies leave at
+once. Those that are held leave early when a millisecond is over, and before a client runs a batch that may take long. While
+a single command takes long they wait, as all else does.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ALWAYS: Final = 1 << 62
 _FEW: Final = 32
+_PAIR: Final = 2  # replies: so few wake no client that a later one would find awake
 UNSCHEDULED: Final = -1
 
 
@@ -34,7 +35,7 @@ class Replies:
 
     Attributes:
         held: the replies with their connections, in the order in which they were made.
-        at_once: how many may be sent without waiting, as the last turn had a single one; nothing is held then. Once they are
+        at_once: how many may be sent without waiting, as the last turn had one or two; nothing is held then. Once they are
             used up the next turn is looked at. Always 0 with an append-only file.
         since: the millisecond of the server's clock in which the first was held; -1 while no flush is scheduled.
     """
@@ -110,7 +111,7 @@ class Replies:
 
     def _end_turn(self) -> None:
         self.since = UNSCHEDULED
-        few = _FEW if self._released + len(self.held) <= 1 else 0
+        few = _FEW if self._released + len(self.held) <= _PAIR else 0
         try:
             self.flush()
         except BaseException:
@@ -137,9 +138,9 @@ class Replies:
     def release_old(self) -> None:
         """Send what is held once its millisecond is over, unless it waits for the append-only file."""
         now = self._server.keyspace.now
-        if self.held and self.since != now:
+        if self.held and self.since not in (now, UNSCHEDULED):
             self.release_early()
-            self.since = now if self.since != UNSCHEDULED else UNSCHEDULED
+            self.since = now
 
     def release(self) -> None:
         """Send what is held; its effects are written."""
@@ -189,7 +190,7 @@ class Replies:
                     connection.transport.write(data)
         except BaseException:
             self._server.loop.call_soon(self.release_aside)
-            connection.close(after_reply=False)
+            connection.close(after_reply=False)  # as in ``release``
             raise
         if self._closing:
             self._close_sent()

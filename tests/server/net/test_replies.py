@@ -208,6 +208,17 @@ def test_small_pipelines_do_not_keep_a_reply_waiting_longer_either():
     assert kept.said(1) == b""
 
 
+def test_a_client_in_a_transaction_does_not_keep_a_reply_waiting_longer_either():
+    kept = Kept(at_once=False)
+    kept.take(1, "MULTI")
+    kept.turn()
+    kept.server.replies.at_once = 0
+    kept.take(0, "PING")
+    kept.server.clock.advance(1)
+    kept.take(1, "PING")
+    assert kept.said(0) == b"+PONG\r\n"
+
+
 def test_a_reply_does_not_wait_for_the_long_batch_of_another_client():
     kept = Kept(at_once=False)
     kept.take(0, "PING")
