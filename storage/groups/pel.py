@@ -283,8 +283,8 @@ class Pel(Freeable):
 
         ``each`` has the facts of each of them.
         """
-        pages = self._pages
-        page = pages[-1] if pages else self._page
+        page = self._pages[-1] if self._pages else self._page
+        begin = 0  # in ``each``
         for chunk, start, stop in pieces:
             number = stop - start
             batches = page.batches
@@ -301,8 +301,8 @@ class Pel(Freeable):
             else:
                 seq = widened(chunk.seq[start:stop])
                 page = self._begin(Page(chunk.ms[start:stop], seq, [], 0, private=True))
-            page.batches += each[:number]
-            each = each[number:]
+            page.batches += each if number == len(each) else each[begin : begin + number]
+            begin += number
             page.live += number
             self._size += number
             self.appended += number
