@@ -146,7 +146,7 @@ class Server:
         self.propagation.selects_first = self.compat.selects_before_multi
         self.dispatcher = Dispatcher(self)
         self.calls = Calls(self, self.dispatcher.entries["ping"])
-        self.stats = Stats(self.dispatcher.found)
+        self.stats = Stats(self.dispatcher.found, self.clients, self.controls)
         self.mending = Mending(self)
         self.blocking = Blocking(self)
         self.cluster = Membership(self)
@@ -499,6 +499,7 @@ class Server:
         if self.clients.pop(client.id, None) is None and client not in self.controls:
             return
         self.controls.discard(client)
+        self.stats.keep(client)
         self.blocking.forget(client)
         self.replication.forget(client)
         self.pubsub.remove(client)

@@ -137,6 +137,7 @@ class Client:
         "watched_changed",
         "watched_touched",
         "write_offset",
+        "writes",
     )
 
     def __init__(self, server: ServerContext, client_id: int = 0) -> None:
@@ -160,6 +161,7 @@ class Client:
         self.reads = 0  # times that input came
         self.net_in = 0
         self.net_out = 0
+        self.writes = 0  # replies and pushes that were sent
         self.argv_bytes = 0
         self.transaction: Transaction | None = None
         self.watched: list[WatchedKey] = []

@@ -271,27 +271,38 @@ class Settings(Protocol):
 
 
 class Stats(Protocol):
-    """The counters of INFO since the start or the last CONFIG RESETSTAT.
+    """The counters of INFO since the start or the last CONFIG RESETSTAT."""
 
-    Attributes:
-        denied: refusals of the ACL by kind.
-        errors: error replies by their code.
-    """
-
-    commands_processed: int
     connections_received: int
     connections_rejected: int
-    denied: dict[bytes, int]
-    errors: dict[bytes, int]
+    denied: dict[bytes, int]  # refusals of the ACL by kind
+    errors: dict[bytes, int]  # replies by their code
     evicted_clients: int
     evicted_keys: int
-    net_input: int
-    net_output: int
-    reads_processed: int
     peak_memory_time: int
+    scripted_commands: int  # those that scripts ran
     total_errors: int
     unexpected_errors: int
-    writes_processed: int
+
+    @property
+    def commands_processed(self) -> int:
+        """Commands of clients and of scripts that ran."""
+
+    @property
+    def net_input(self) -> int:
+        """Bytes that came from clients and from a master."""
+
+    @property
+    def net_output(self) -> int:
+        """Bytes of replies and pushes."""
+
+    @property
+    def reads_processed(self) -> int:
+        """Times that input came."""
+
+    @property
+    def writes_processed(self) -> int:
+        """Replies and pushes that were sent, those of one batch as one."""
 
     def reset(self) -> None:
         """Set every counter to zero."""

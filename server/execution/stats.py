@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from ...commands.runtime.client import Client
     from .entry import Entry
+
+# What each client counts, by its attribute.
+_COUNTS: Final = {
+    name: attrgetter(name) for name in ("total_commands", "net_in", "net_out", "reads", "writes")
+}
 
 
 class Stats:
-    """What INFO counts since the start or CONFIG RESETSTAT; ``found`` has the entries that count, by command."""
+    """What INFO counts since the start or CONFIG RESETSTAT.
 
-    def __init__(self, found: Mapping[str, Entry]) -> None:
+    What clients do is counted by each of them and summed up when it is asked for, so that a request counts once.
+
+    Args:
+        found: the entries that count, by command.
+        clients: those that are connected, by ID.
+        controls: those that no list shows.
+    """
+
+    def __init__(
+        self, found: Mapping[str, Entry], clients: Mapping[int, Client], controls: Collection[Client]
+    ) -> None:
         self._found = found
+        self._clients = clients
+        self._controls = controls
+        self._past = dict.fromkeys(_COUNTS, 0)  # of clients that are gone, without what was before a reset
         self.errors: dict[bytes, int] = {}
         self._samples: deque[tuple[int, int, int, int, int]] = deque(maxlen=16)
         self.reset()
@@ -24,25 +45,58 @@ class Stats:
         """CONFIG RESETSTAT: reset everything to zero."""
         self.connections_received = 0
         self.connections_rejected = 0
-        self.net_input = 0
-        self.net_output = 0
-        self.reads_processed = 0
-        self.writes_processed = 0
         self.total_errors = 0
         self.unexpected_errors = 0
         self.denied = {b"auth": 0, b"command": 0, b"key": 0, b"channel": 0}  # by ACL
         self.peak_clients = 0
-        self.commands_processed = 0
+        self.scripted_commands = 0
         self.peak_memory = 0
         self.peak_memory_time = 0  # seconds since the epoch
         self.evicted_keys = 0
         self.evicted_clients = 0
         self.exceeded_milliseconds = 0  # over maxmemory, without the present excess
+        self._past = {name: -self._connected(name) for name in _COUNTS}
         self.errors.clear()
         self._samples.clear()
         for entry in self._found.values():
             if entry.calls or entry.rejected or entry.failed:
                 entry.reset()
+
+    def keep(self, client: Client) -> None:
+        """Keep what a client counted that is no longer connected."""
+        for name, count in _COUNTS.items():
+            self._past[name] += count(client)
+
+    def _connected(self, name: str) -> int:
+        return sum(map(_COUNTS[name], chain(self._clients.values(), self._controls)))
+
+    def _total(self, name: str) -> int:
+        return self._past[name] + self._connected(name)
+
+    @property
+    def commands_processed(self) -> int:
+        """Commands of clients and of scripts that ran."""
+        return self._total("total_commands") + self.scripted_commands
+
+    @property
+    def net_input(self) -> int:
+        """Bytes that came from clients and from a master."""
+        return self._total("net_in")
+
+    @property
+    def net_output(self) -> int:
+        """Bytes of replies and pushes."""
+        return self._total("net_out")
+
+    @property
+    def reads_processed(self) -> int:
+        """Times that input came."""
+        return self._total("reads")
+
+    @property
+    def writes_processed(self) -> int:
+        """Replies and pushes that were sent, those of one batch as one."""
+        return self._total("writes")
 
     def note_memory(self, used: int, unix_seconds: int) -> int:
         """Update the peak of used memory, and return it."""

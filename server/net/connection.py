@@ -53,7 +53,6 @@ class Connection(Client, asyncio.Protocol):
         "is_reading",
         "over_limit_since",
         "parser",
-        "stats",
         "transport",
         "unparsed",
         "unparsed_bytes",
@@ -68,7 +67,6 @@ class Connection(Client, asyncio.Protocol):
         self.backlog: list[list[bytes]] = []
         self.unparsed: deque[bytes | memoryview] = deque()
         self.unparsed_bytes = 0
-        self.stats = server.stats
         self.over_limit_since = 0  # milliseconds; over the soft output limit
         self.is_reading = True
         self.has_hung_up = False
@@ -148,9 +146,6 @@ class Connection(Client, asyncio.Protocol):
         """Parse and run what arrived, or keep it while the client has to wait."""
         size = len(data)
         self.net_in += size
-        stats = self.stats
-        stats.net_input += size
-        stats.reads_processed += 1
         self.reads += 1
         server = self.server
         if self.state is not PLAIN or size > server.tuning.parsed_bytes:
@@ -166,13 +161,10 @@ class Connection(Client, asyncio.Protocol):
                 reply = run_one(server, self, batch[0])
             finally:
                 server.current_client = None
-            stats.commands_processed += 1
             self.total_commands += 1
             if reply is not None and self.state is PLAIN:
-                size = len(reply)
-                self.net_out += size
-                stats.net_output += size
-                stats.writes_processed += 1
+                self.net_out += len(reply)
+                self.writes += 1
                 replies = server.replies
                 if replies.since == now:
                     replies.held.append((self, reply))
@@ -240,7 +232,6 @@ class Connection(Client, asyncio.Protocol):
             taken = server.dispatcher.run(self, batch, out, begun)
         finally:
             server.current_client = None
-        self.stats.commands_processed += taken
         self.total_commands += taken
         self._end_run(batch, b"".join(out), taken)
 
@@ -278,7 +269,6 @@ class Connection(Client, asyncio.Protocol):
                     break
         finally:
             server.current_client = None
-        self.stats.commands_processed += taken
         self.total_commands += taken
         self._end_run(batch, b"".join(out), at)
         if self.parser.error is not None:
@@ -289,7 +279,6 @@ class Connection(Client, asyncio.Protocol):
     def _end_one(self, batch: list[list[bytes]], reply: bytes | None) -> None:
         """End a run of one command that was counted, although it may be postponed."""
         taken = 0 if self.state is POSTPONED else 1
-        self.stats.commands_processed += taken - 1
         self.total_commands += taken - 1
         self._end_run(batch, reply, taken)
 
@@ -413,11 +402,8 @@ class Connection(Client, asyncio.Protocol):
         transport = self.transport
         if transport is None or transport.is_closing():
             return
-        size = len(data)
-        self.net_out += size
-        stats = self.stats
-        stats.net_output += size
-        stats.writes_processed += 1
+        self.net_out += len(data)
+        self.writes += 1
         replies = self.server.replies
         if replies.at_once:
             replies.at_once -= 1

@@ -70,7 +70,7 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     effects = server.propagation.effects
     before = len(effects)
     reply = server.calls.call(client, entry, argv)
-    server.stats.commands_processed += 1
+    server.stats.scripted_commands += 1
     if run.propagates_to != (True, True) and len(effects) > before:
         server.propagation.limit(before, aof=run.propagates_to[0], replicas=run.propagates_to[1])
     if server.has_observers:

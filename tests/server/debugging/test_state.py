@@ -58,7 +58,7 @@ Slowlog: _next_id count entries longest total
 Snapshots: _installing _last_try _writer _written_to consecutive_failures fork_microseconds forks last_ok last_seconds
 Snapshots: saves scheduled
 Stats: connections_received connections_rejected denied errors evicted_clients evicted_keys
-Stats: exceeded_milliseconds total_errors unexpected_errors
+Stats: _clients exceeded_milliseconds scripted_commands total_errors unexpected_errors
 TrackingTable: _own _prefixes _readers broadcasts clients
 Turns: waiting
 UnsaidLog: _logged
@@ -109,8 +109,7 @@ KEPT = {
     "the commands that were sent yet": "Dispatcher: found\nStats: _found",
     "counts the reset itself, and what follows it": """
         Entry: calls failed histogram nanoseconds rejected
-        Stats: commands_processed net_input net_output peak_clients peak_memory peak_memory_time reads_processed
-        Stats: _samples writes_processed
+        Stats: _past _samples peak_clients peak_memory peak_memory_time
         Database: accessed
     """,
     "work that goes on: freeing what was dropped, and the flush and the fsync of this turn": """
@@ -128,7 +127,7 @@ KEPT = {
     "the random numbers of a fault that is gone": "Faults: _decided",
     "clients that are still to connect": "Listeners: _postponed _waiting arriving",
     "the sockets and files of the server": "Listeners: _files _tls doors\nFolder: _locks",
-    "control connections, and the one that resets": "Server: controls current_client",
+    "control connections, and the one that resets": "Server: controls current_client\nStats: _controls",
     "the end of the server": "Server: _end_announced _stopping exit_status\nSignals: ending",
     "the start of the server": "Server: _loaded",
     "a slow script, in the middle of which nothing is reset": "Busy: _doors _guests _run _selector _tasks",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
-from support.live import LiveServer
+from support.live import LiveServer, eventually
 
 from rillet.server.execution.stats import Stats
 
@@ -14,8 +16,47 @@ def shared():
         yield server
 
 
+COUNTS = ("commands_processed", "net_input", "net_output", "reads_processed", "writes_processed")
+
+
+def a_client(commands=0, net_in=0, net_out=0, reads=0, writes=0):
+    return SimpleNamespace(
+        total_commands=commands, net_in=net_in, net_out=net_out, reads=reads, writes=writes
+    )
+
+
+def counted(stats):
+    return tuple(getattr(stats, name) for name in COUNTS)
+
+
+def test_what_clients_did_is_counted_after_they_are_gone_and_those_that_no_list_shows_count():
+    clients, controls = {}, []
+    stats = Stats({}, clients, controls)
+    clients[1], clients[2] = a_client(1, 20, 300, 4, 5), a_client(2, 10, 100, 1, 1)
+    controls.append(a_client(7, 1, 1, 1, 1))
+    stats.scripted_commands += 90
+    assert counted(stats) == (100, 31, 401, 6, 7)
+    stats.keep(clients.pop(1))
+    assert counted(stats) == (100, 31, 401, 6, 7)
+    controls.clear()
+    assert counted(stats) == (93, 30, 400, 5, 6)
+
+
+def test_a_reset_counts_from_there_although_clients_count_on():
+    clients = {1: a_client(1, 20, 300, 4, 5)}
+    stats = Stats({}, clients, ())
+    stats.keep(a_client(9, 9, 9, 9, 9))
+    stats.scripted_commands += 1
+    stats.reset()
+    assert counted(stats) == (0, 0, 0, 0, 0)
+    clients[1].net_in += 6
+    clients[2] = a_client(reads=3)
+    stats.keep(clients.pop(1))
+    assert counted(stats) == (0, 6, 0, 3, 0)
+
+
 def test_errors_are_counted_by_their_code():
-    stats = Stats({})
+    stats = Stats({}, {}, ())
     for text in (b"ERR one", b"ERR two", b"NOGROUP x", b"ERR"):
         stats.count_error(text)
     assert stats.errors == {b"ERR": 3, b"NOGROUP": 1}
@@ -23,7 +64,7 @@ def test_errors_are_counted_by_their_code():
 
 
 def test_the_number_of_codes_is_bounded():
-    stats = Stats({})
+    stats = Stats({}, {}, ())
     for number in range(1000):
         stats.count_error(b"CODE%d x" % number)
     assert len(stats.errors) <= 129
@@ -32,18 +73,19 @@ def test_the_number_of_codes_is_bounded():
 
 
 def test_rates_are_of_the_last_samples():
-    stats = Stats({})
+    client = a_client()
+    stats = Stats({}, {1: client}, ())
     assert stats.per_second() == (0, 0.0, 0.0)
     for second in range(20):
-        stats.commands_processed = 100 * second
-        stats.net_input = 1000 * second
-        stats.net_output = 2000 * second
+        client.total_commands = 100 * second
+        client.net_in = 1000 * second
+        client.net_out = 2000 * second
         stats.sample(1000 * second)
     assert stats.per_second() == (100, 1000.0, 2000.0)
 
 
 def test_the_peak_of_memory_only_rises():
-    stats = Stats({})
+    stats = Stats({}, {}, ())
     assert [stats.note_memory(used, used) for used in (10, 30, 20)] == [10, 30, 30]
     assert stats.peak_memory_time == 30
 
@@ -75,6 +117,17 @@ def test_commandstats_report_calls_and_times(server, wire):
 def test_subcommands_have_figures_of_their_own(server, wire):
     wire.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
     assert server.info("cmdstat_xgroup|create").startswith("calls=1,")
+
+
+def test_clients_that_left_are_counted_and_those_that_stay_count_from_a_reset_on(server, wire):
+    wire.call("CONFIG", "RESETSTAT")
+    before = int(server.info("total_net_input_bytes"))
+    with server.wire() as other:
+        other.call("ECHO", "x" * 10_000)
+    eventually(lambda: len(server.inside.clients) == 1)
+    assert before < 1000
+    assert 10_000 < int(server.info("total_net_input_bytes")) < 11_000
+    assert 10_000 < int(server.info("total_net_output_bytes")) < 25_000  # INFO's replies, too
 
 
 def test_resetstat_forgets(server, wire):
