@@ -30,6 +30,7 @@ class Mode:
 
 
 ONE: Final = Mode("1 client", 1, 1)
+FEW: Final = Mode("4 clients", 4, 1)
 MANY: Final = Mode("50 clients", 50, 1)
 PIPED: Final = Mode("50 clients, pipeline 16", 50, 16)
 PIPED_100: Final = Mode("50 clients, pipeline 100", 50, 100)

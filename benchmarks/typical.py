@@ -1,7 +1,8 @@
 """A developer's day: small groups, single messages, the newest entries (`bench.py --set typical`, `make bench-typical`).
 
-`GOALS` are what rows shall reach; `docs/performance.md` shows them beside what they do. The groups have 10, 100, 10,000 or a million pending entries. A server that is a little slower finds more requests waiting
-each time and pays less for waking the load generator, which flatters it in requests per second: look at both columns.
+`GOALS` are what rows shall reach; `docs/performance.md` shows them beside what they do. The groups have 10, 100, 10,000
+or a million pending entries. A server that is a little slower finds more requests waiting each time and pays less for
+waking the load generator, which flatters it in requests per second: look at both columns.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from loads import MANY, ONE, PIPED, benchmark, own
+from loads import FEW, MANY, ONE, PIPED, benchmark, own
 from results import Goal
 from servers import encode
 from workloads import FIELDS, WORKLOADS, Workload, deliver_all, entry_id, filled
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _REQUESTS: Final = 20_000
 _MODES: Final = (ONE, MANY, PIPED)
+_AND_FEW: Final = (*_MODES, FEW)
 _SIZES: Final = (10, 100, 10_000, 1_000_000)
 _EVERYSEC: Final = ("--appendonly", "yes", "--appendfsync", "everysec")
 _ALWAYS: Final = ("--appendonly", "yes", "--appendfsync", "always")
@@ -144,7 +146,7 @@ TYPICAL: Final = (
         )
         for count in (1, 10)
     ],
-    Workload("XPENDING of 10", _hundred, benchmark("XPENDING", "s", "g", "-", "+", "10"), modes=_MODES),
+    Workload("XPENDING of 10", _hundred, benchmark("XPENDING", "s", "g", "-", "+", "10"), modes=_AND_FEW),
     Workload(
         "XREADGROUP COUNT 10 of its history",
         _hundred,
@@ -168,7 +170,7 @@ TYPICAL: Final = (
         "XADD MAXLEN ~ 1000",
         lambda server: filled(server, 1000),
         benchmark("XADD", "s", "MAXLEN", "~", "1000", "*", *FIELDS),
-        modes=_MODES,
+        modes=_AND_FEW,
     ),
     Workload("workers: XADD, XREADGROUP, XACK", _workers_streams, _WORKERS, modes=_UNPIPED),
     Workload("workers, AOF everysec", _workers_streams, _WORKERS, modes=_UNPIPED, flags=_EVERYSEC),

@@ -16,6 +16,7 @@ class ServerTuning:
         parsed_bytes: bytes of requests that are parsed at a time.
         bit_bytes: bytes of strings that are combined or searched at a time: what the processor's cache holds.
         entry_bytes: the most bytes of all fields and values of an entry, as in Redis.
+        few_clients: clients that may be connected and be sent each reply at once, where there is no append-only file.
         waits: clients that wait for replicas, of which those that left are forgotten together.
     """
 
@@ -23,4 +24,5 @@ class ServerTuning:
     parsed_bytes: int = 1 << 16
     bit_bytes: int = 1 << 16
     entry_bytes: int = 1 << 30
+    few_clients: int = 6
     waits: int = 64

@@ -7,9 +7,9 @@ in a row finds them awake. Redis does the same: it writes before it waits for ev
 With an append-only file one system call writes all that the turn changed before its replies leave, and under
 ``appendfsync always`` they wait for the fsync, too (``server/persistence/aof``).
 
-A client that is alone gains nothing by waiting, and of two each works while the other is served, so their replies leave at
-once. Those that are held leave early when a millisecond is over, and before a client runs a batch that may take long. While
-a single command takes long they wait, as all else does.
+A client that is alone gains nothing by waiting, and of a few each works while the others are served: as long as few are
+connected, or the last turn had two replies at most, they leave at once. Those that are held leave early when a millisecond
+is over, and before a client runs a batch that may take long. While a single command takes long they wait, as all else does.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Replies:
 
     Attributes:
         held: the replies with their connections, in the order in which they were made.
-        at_once: how many may be sent without waiting, as the last turn had one or two; nothing is held then. Once they are
-            used up the next turn is looked at. Always 0 with an append-only file.
+        at_once: how many may be sent without waiting; nothing is held then. Once they are used up the next turn is looked
+            at. Always 0 with an append-only file.
         since: the millisecond of the server's clock in which the first was held; -1 while no flush is scheduled.
     """
 
@@ -111,7 +111,8 @@ class Replies:
 
     def _end_turn(self) -> None:
         self.since = UNSCHEDULED
-        few = _FEW if self._released + len(self.held) <= _PAIR else 0
+        server = self._server
+        is_pair = self._released + len(self.held) <= _PAIR
         try:
             self.flush()
         except BaseException:
@@ -119,10 +120,11 @@ class Replies:
                 self.schedule()  # there may be no later reply that does
             raise
         self._released = 0
-        if self._server.persistence.aof is None:
-            self.at_once, self._few = few, 0
-        else:
-            self.at_once, self._few = 0, few
+        if server.persistence.aof is None:
+            are_few = is_pair or len(server.clients) <= server.tuning.few_clients
+            self.at_once, self._few = _FEW if are_few else 0, 0
+        else:  # one write of the file serves all replies of a turn
+            self.at_once, self._few = 0, _FEW if is_pair else 0
 
     def flush(self) -> None:
         """Write what the turn changed, then send the replies, under ``always`` after an fsync."""

@@ -76,7 +76,7 @@ KEPT = {
         Keyspace: databases
         Log: path quiet
         Server: _parts handles_signals loop mode rillet_version run_id sentinel
-        ServerTuning: bit_bytes entry_bytes parsed_bytes slice_commands waits
+        ServerTuning: bit_bytes entry_bytes few_clients parsed_bytes slice_commands waits
         Turns: slice
     """,
     "follows from compat-version, which is restored": """

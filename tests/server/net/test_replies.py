@@ -14,6 +14,7 @@ from support.alone import Alone
 from support.live import LiveServer, eventually
 
 from rillet.commands.runtime.state import State
+from rillet.commands.runtime.tuning import ServerTuning
 from rillet.protocol.replies import command
 from rillet.server.net import replies
 from rillet.server.net.replies import ALWAYS
@@ -57,6 +58,7 @@ class Kept(Alone):
 
     def __init__(self, folder: str | None = None, *, at_once: bool) -> None:
         super().__init__()
+        self.server.tuning = ServerTuning(few_clients=0)
         self.folder = folder and Path(folder)
         held = self.server.replies
         if folder is not None:
@@ -183,6 +185,20 @@ def test_once_in_a_while_a_lone_client_waits_for_the_end_of_the_turn_to_see_if_i
             waited += 1
             assert kept.turn()
     assert waited == 3
+
+
+def test_as_long_as_few_are_connected_their_replies_leave_at_once_but_not_where_a_file_is_written_first(
+    tmp_path,
+):
+    for folder, at_once in ((None, True), (str(tmp_path), False)):
+        for most, waits in ((4, not at_once), (3, True)):
+            kept = Kept(folder, at_once=False)
+            kept.server.tuning = ServerTuning(few_clients=most)
+            for who in range(4):
+                kept.take(who, "PING")
+            kept.turn()  # looks how many there are
+            kept.take(0, "PING")
+            assert kept.said(0) == b"+PONG\r\n" * (1 if waits else 2)
 
 
 def test_a_reply_does_not_wait_for_more_than_a_millisecond_of_other_commands():
