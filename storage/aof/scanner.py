@@ -21,6 +21,10 @@ _BRACKETS = frozenset((b"MULTI", b"EXEC"))
 # Appended to a piece: it is parsed as a command of its own exactly if the piece ended at the end of a command.
 _MARK = b"\0end of the piece"
 _MARK_RECORD = b"*1\r\n$%d\r\n%s\r\n" % (len(_MARK), _MARK)
+# hiredis moves all that it has not parsed yet to the front whenever it has parsed 1 KiB: so it is fed bit by bit.
+_FED = 1 << 13
+_MOST_FED = 256  # times
+_NO_MORE = object()  # equals no reply: 0 would equal False
 
 
 class End(enum.Enum):
@@ -66,13 +70,15 @@ def scan_quickly(data: bytes) -> Scan | None:
     cut = data.rfind(b"\r\n*") + 2
     if cut <= 2:
         return None
-    reader = hiredis.Reader()
-    commands = []
+    reader = hiredis.Reader(notEnoughData=_NO_MORE)
+    commands: list[list[bytes]] = []
+    size = max(_FED, cut // _MOST_FED)
     try:
-        reader.feed(data, 0, cut)
+        for at in range(0, cut, size):
+            reader.feed(data, at, min(size, cut - at))
+            commands += iter(reader.gets, _NO_MORE)
         reader.feed(_MARK_RECORD)
-        while (command := reader.gets()) is not False:
-            commands.append(command)
+        commands += iter(reader.gets, _NO_MORE)
     except (hiredis.HiredisError, MemoryError, TypeError):
         return None
     if not commands or commands.pop() != [_MARK] or not commands:

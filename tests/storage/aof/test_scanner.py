@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from unittest import mock
+
 from hypothesis import given
 from hypothesis import strategies as st
 from support.wire import encode_command
 
+from rillet.storage.aof import scanner
 from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.scanner import End, Transactions, scan_by_hand, scan_quickly
 
@@ -28,12 +31,19 @@ def flat(lists):
     return [command for commands in lists for command in commands]
 
 
-@given(st.lists(groups, max_size=8), st.integers(0, 300))
-def test_both_scanners_take_the_same_commands_from_any_beginning_of_a_file(written, cut):
+def fed(data, size):
+    """The quick scan of data that hiredis gets in pieces of a size."""
+    with mock.patch.object(scanner, "_FED", size):
+        return scan_quickly(data)
+
+
+@given(st.lists(groups, max_size=8), st.integers(0, 300), st.sampled_from([1, 7, 50, 1000]))
+def test_both_scanners_take_the_same_commands_from_any_beginning_of_a_file(written, cut, size):
     data = b"".join(map(encode, flat(written)))[:cut]
     by_hand = scan_by_hand(data)
     assert by_hand.end is not End.BAD
-    quick = scan_quickly(data)
+    quick = fed(data, size)
+    assert (quick is None) == (scan_quickly(data) is None)
     if quick is not None:
         rest = scan_by_hand(data[quick.consumed :])
         assert quick.commands + rest.commands == by_hand.commands
@@ -42,10 +52,10 @@ def test_both_scanners_take_the_same_commands_from_any_beginning_of_a_file(writt
         assert list(map(quick.start_of, numbers)) == list(map(by_hand.start_of, numbers))
 
 
-@given(st.binary(max_size=60), st.lists(groups, max_size=3))
-def test_the_quick_scanner_never_takes_what_the_careful_one_refuses(noise, written):
+@given(st.binary(max_size=60), st.lists(groups, max_size=3), st.sampled_from([1, 7, 50, 1000]))
+def test_the_quick_scanner_never_takes_what_the_careful_one_refuses(noise, written, size):
     data = b"".join(map(encode, flat(written))) + noise + b"\r\n*1\r\n$1\r\nx\r\n"
-    quick = scan_quickly(data)
+    quick = fed(data, size)
     if quick is not None:
         by_hand = scan_by_hand(data[: quick.consumed])
         assert (by_hand.commands, by_hand.consumed) == (quick.commands, quick.consumed)
@@ -65,7 +75,10 @@ def test_other_kinds_of_values_do_not_take_the_quick_way():
         assert scan_quickly(b"*1\r\n" + odd + b"\r\n" + more) is None
     assert scan_quickly(b"+OK\r\n" + more) is None
     assert scan_quickly(b"*0\r\n" + more) is None
-    assert scan_quickly(b"#t\r\n" + more) is None
+    for odd in (b"#t", b"#f", b":0", b",0"):
+        assert scan_quickly(odd + b"\r\n" + more) is None
+        assert fed(odd + b"\r\n" + more, 1) is None
+        assert fed(more + odd + b"\r\n" + more, 5) is None
 
 
 def test_numbers_and_line_ends_are_taken_as_leniently_as_redis_takes_them():
