@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.client import Client
@@ -49,7 +50,7 @@ def _replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list
     # A server of this version writes the times of fields, too, if a file or an earlier compat-version brought any.
     table, find = dispatcher.table, dispatcher.find_of_any_version
     begin, end, claim = dispatcher.all["multi"], dispatcher.all["exec"], dispatcher.all["xclaim"]
-    claims = SettledClaims(client, batch)
+    claims = SettledClaims(client, batch, partial(_replay, server, loader, client))
     at = 0
     while at < len(batch):
         argv = batch[at]
@@ -67,11 +68,9 @@ def _replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list
             if answers is not None:
                 at += len(answers) - 1
                 continue
-        settled = claims.settle(at - 1) if entry is claim else None
-        if settled is not None:
-            rest, number = settled
-            _replay(server, loader, client, rest)  # which has nothing to settle
-            at += number - 1
+        settled = claims.settle(at - 1) if entry is claim else 0
+        if settled:
+            at += settled - 1
             continue
         # Looked at before it is tried: in a file of workers that read one entry at a time every record stands alone.
         if entry is claim and at < len(batch) and batch[at][:3] == argv[:3]:

@@ -1,32 +1,37 @@
 """XCLAIM records of a file whose entries are acknowledged soon behind them, without making them pending in between.
 
-Workers that read and acknowledge leave little else in a file: an XCLAIM of an entry (from Redis 8 on with an XGROUP SETID,
-in MULTI and EXEC), and later its XACK. They are settled under this contract:
+Workers that read and acknowledge leave little else in a file: the XADD of an entry, an XCLAIM of it (from Redis 8 on with
+an XGROUP SETID, in MULTI and EXEC), and later its XACK. They are settled under this contract:
 
-1. A run has only such records, all of one group of one stream, whose IDs are canonical. It ends before anything else.
+1. A run has only such records, of any streams and groups of one database, whose IDs are canonical. It ends before anything
+   else: an XADD with options or without a new ID, a claim of an entry that is still to be added.
 2. An entry that is claimed and then acknowledged is not pending afterwards, whatever it was before. So both records are
    left out. The group moves as far as by the claims. Their consumers are seen, even by claims that find nothing, as since
    7.2, and active as by them.
-3. What is left of the run does not concern these entries: acknowledgements of others come first, then the claims that no
-   XACK follows, and the last SETID. These run as any records.
-4. Data and replies do not show which way the records took: ``tests/server/persistence/test_settled_claims.py``.
+3. The XADDs of each stream come first, together: no other record of a run asks what is not added yet. An ENTRIESREAD that
+   only what is added behind it allows ends a run.
+4. What is left of the run does not concern the entries that are settled: acknowledgements of others come first, then the
+   claims that no XACK follows, and the last SETID, group by group. These and the XADDs run as any records.
+5. Data and replies do not show which way the records took: ``tests/server/persistence/test_settled_claims.py``.
 """
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from ...storage.streams.stream import Stream
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...commands.runtime.client import Client
     from ...storage.groups.group import Group
 
 _FEWEST: Final = 4  # claims that are settled; for fewer the walk does not pay
 _SOON: Final = 16  # claims in a row, from which on it looks ahead for an XACK
 _MOST_OPEN: Final = 256  # claims without an XACK, where the walk ends: reads of more are joined as runs
-_WORDS: Final = frozenset((b"XCLAIM", b"XACK", b"XGROUP", b"MULTI", b"EXEC"))
+_WORDS: Final = frozenset((b"XADD", b"XCLAIM", b"XACK", b"XGROUP", b"MULTI", b"EXEC"))
 _DIGITS: Final = 19  # of a number that surely fits 64 bits
 _ZERO: Final = ord("0")
 _CLAIM: Final = 14  # words
@@ -36,51 +41,96 @@ _BRACKETS: Final = ([b"MULTI"], [b"EXEC"])
 
 
 class SettledClaims:
-    """Settles the claims of one batch, and remembers how far it has looked in vain."""
+    """Settles the claims of one batch, and remembers how far it has looked in vain.
 
-    def __init__(self, client: Client, batch: list[list[bytes]]) -> None:
+    Args:
+        replay: runs records.
+    """
+
+    def __init__(
+        self, client: Client, batch: list[list[bytes]], replay: Callable[[list[list[bytes]]], None]
+    ) -> None:
         self._client = client
         self._batch = batch
+        self._replay = replay
         self._in_vain = 0
 
-    def settle(self, at: int) -> tuple[list[list[bytes]], int] | None:
-        """Settle the claims of a run that begins with the XCLAIM at a place in the batch.
+    def settle(self, at: int) -> int:
+        """Do what the records of a run do that begins with the XCLAIM at a place in the batch.
 
         Returns:
-            The records of the run that are still to be run, and how many the run has. None, with nothing changed, if it is
-            not worth while.
+            How many the run has; 0, with nothing changed, if it is not worth while.
         """
         batch = self._batch
+        server, db = self._client.server, self._client.db
         # The shortest run is known before the walk: others come between claims where entries are read as they come.
         if (
             at < self._in_vain
             or len(batch[at]) != _CLAIM
             or not _WORDS.issuperset([argv[0] for argv in batch[at : at + 2 * _FEWEST]])
-        ):
-            return None
-        key, name = batch[at][1:3]
-        server, db = self._client.server, self._client.db
-        stream = db.entries.get(key)
-        group = stream.groups.get(name) if type(stream) is Stream else None
-        if (
-            type(stream) is not Stream
-            or group is None
-            or group.pending_cleanup is not None
-            or key in db.expires
             or server.propagation.active
             or not server.compat.creates_consumer_on_empty_read
         ):
-            return None
-        run = _Run(group, key, name)
+            return 0
+        run = _Run(self._client)
         run.walk(batch, at)
-        if run.claims < _FEWEST:
+        groups, adds = run.groups.values(), run.adds
+        if sum([group.claims for group in groups]) < _FEWEST or (
+            sum(map(len, chain.from_iterable(adds))) > server.tuning.entry_bytes  # one of them may fail
+        ):
             # Where claims are many and acknowledgements far, the rest of the batch is no better.
-            self._in_vain = len(batch) if len(run.open) >= _SOON else at + run.number
-            return None
-        db.read(key)  # an access
-        db.keyspace.hits += run.claims + run.acks - 1
-        run.apply(stream, db.keyspace.now)
-        return run.rest(), run.number
+            is_far = any(len(group.open) >= _SOON for group in groups)
+            self._in_vain = len(batch) if is_far else at + run.number
+            return 0
+        if adds:
+            self._replay(adds)
+        for group in groups:
+            if group.claims:
+                db.read(group.key)  # an access
+                db.keyspace.hits += group.claims + group.acks - 1
+                group.apply(db.keyspace.now)
+        self._replay([argv for group in groups for argv in group.rest()])  # which has nothing to settle
+        return run.number
+
+
+class _Additions:
+    """What a run adds to a stream.
+
+    Attributes:
+        records: the XADDs.
+        last_id: the last ID of the stream behind the record that the walk has come to.
+        last_word: the word that it was given by, if it was in the run.
+    """
+
+    __slots__ = ("last_id", "last_word", "records", "stream")
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.records: list[list[bytes]] = []
+        self.last_id = stream.last_id
+        self.last_word: bytes | None = None
+
+    def takes(self, argv: list[bytes]) -> bool:
+        """Add a record if it is an XADD that can only succeed."""
+        word = argv[2]
+        number = _number(word)
+        if number <= self.last_id or not len(argv) & 1:
+            return False
+        self.last_id, self.last_word = number, word
+        self.records.append(argv)
+        return True
+
+    def number(self, word: bytes) -> int:
+        """The ID of an entry that may have been added; -1 if it is still to be, or the word is not canonical."""
+        if word == self.last_word:
+            return self.last_id
+        number = _number(word)
+        return number if number <= self.last_id else -1
+
+    @property
+    def entries_added(self) -> int:
+        """All entries that were ever added so far."""
+        return self.stream.entries_added + len(self.records)
 
 
 class _Run:
@@ -88,57 +138,96 @@ class _Run:
 
     Attributes:
         number: how many there are.
+        groups: what becomes of those that concern a group, by the names of the key and the group.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.number = 0
+        self.groups: dict[tuple[bytes, bytes], _Deliveries] = {}
+        self._streams: dict[bytes, _Additions] = {}
+        self._db = client.db
+
+    @property
+    def adds(self) -> list[list[bytes]]:
+        """The XADDs, stream by stream."""
+        return [argv for each in self._streams.values() for argv in each.records]
+
+    def walk(self, batch: list[list[bytes]], at: int) -> None:
+        """Gather the records from a place on."""
+        groups, streams = self.groups, self._streams
+        for index, argv in enumerate(islice(batch, at, None), at):
+            words = len(argv)
+            if words > 4 and argv[0] == b"XADD":
+                stream = streams.get(argv[1]) or self._stream(argv[1])
+                if stream is None or not stream.takes(argv):
+                    return
+            elif words == _CLAIM and argv[0] == b"XCLAIM":
+                group = groups.get((argv[1], argv[2])) or self._group(argv[1], argv[2])
+                if group is None or not group.takes(argv, batch, index):
+                    return
+            elif words > 3 and argv[0] == b"XACK":
+                group = groups.get((argv[1], argv[2])) or self._group(argv[1], argv[2])
+                if group is None or not group.settles(argv):
+                    return
+            elif argv not in _BRACKETS:
+                if words != _SET_ID or argv[:2] != [b"XGROUP", b"SETID"]:
+                    return
+                group = groups.get((argv[2], argv[3])) or self._group(argv[2], argv[3])
+                if group is None or not group.moves(argv):
+                    return
+            self.number += 1
+
+    def _stream(self, key: bytes) -> _Additions | None:
+        """A stream that the run has come to; None if there is none or it has an expiry."""
+        db = self._db
+        stream = db.entries.get(key)
+        if type(stream) is not Stream or key in db.expires:
+            return None
+        self._streams[key] = additions = _Additions(stream)
+        return additions
+
+    def _group(self, key: bytes, name: bytes) -> _Deliveries | None:
+        """A group that the run has come to; None if there is none or it cannot be changed now."""
+        stream = self._streams.get(key) or self._stream(key)
+        group = None if stream is None else stream.stream.groups.get(name)
+        if stream is None or group is None or group.pending_cleanup is not None:
+            return None
+        self.groups[key, name] = deliveries = _Deliveries(stream, group, key, name)
+        return deliveries
+
+
+class _Deliveries:
+    """What the records of a run do in a group.
+
+    Attributes:
         settled: the IDs whose claims are settled, by the names of the consumers.
         claims, acks: how many XCLAIM and XACK are left out.
         open: the other claims by the words of their IDs, in their order.
     """
 
-    def __init__(self, group: Group, key: bytes, name: bytes) -> None:
-        self.number = 0
+    def __init__(self, stream: _Additions, group: Group, key: bytes, name: bytes) -> None:
+        self.key = key
         self.claims = 0
         self.acks = 0
         self.settled: dict[bytes, list[int]] = {name: [] for name in group.members}
         self.open: dict[bytes, tuple[int, list[bytes]]] = {}
+        self._stream = stream
         self._group = group
-        self._claim = [b"XCLAIM", key, name]
         self._terms: list[bytes] = []  # of the last claim: those of a read of many are the same
         self._ack = [b"XACK", key, name]
-        self._set_id = [b"XGROUP", b"SETID", key, name]
         self._acks: list[list[bytes]] = []  # of entries that the run has not claimed
         self._last_set: list[bytes] | None = None
         self._last_id = group.last_id  # as the run leaves it
 
-    def walk(self, batch: list[list[bytes]], at: int) -> None:
-        """Gather the records from a place on."""
-        waiting, settled, ack = self.open, self.settled, self._ack
-        for index, argv in enumerate(islice(batch, at, None), at):
-            words = len(argv)
-            if words == _CLAIM and argv[0] == b"XCLAIM":
-                if len(waiting) >= _SOON and (
-                    len(waiting) >= _MOST_OPEN or not (self.claims or self._is_near(batch, index))
-                ):
-                    return
-                if not self._takes(argv):
-                    return
-            elif words > 3 and argv[:3] == ack:
-                if words == 4 and (found := waiting.pop(argv[3], None)) is not None:
-                    # As below.
-                    settled[found[1][3]].append(found[0])
-                    self.claims += 1
-                    self.acks += 1
-                elif not self._settles(argv):
-                    return
-            elif argv not in _BRACKETS and not self._moves(argv):
-                return
-            self.number += 1
-
-    def _is_near(self, batch: list[list[bytes]], at: int) -> bool:
-        """Whether an XACK of the group stands a little further on."""
-        return self._ack in [argv[:3] for argv in islice(batch, at, at + _MOST_OPEN)]
-
-    def _settles(self, argv: list[bytes]) -> bool:
+    def settles(self, argv: list[bytes]) -> bool:
         """Settle the claims that an XACK ends, unless a word of it is no canonical ID."""
         waiting, settled = self.open, self.settled
+        if len(argv) == 4 and (found := waiting.pop(argv[3], None)) is not None:
+            # As below.
+            settled[found[1][3]].append(found[0])
+            self.claims += 1
+            self.acks += 1
+            return True
         others: list[bytes] = []
         words = argv[3:]
         if not all(word in waiting or _number(word) >= 0 for word in words):
@@ -156,10 +245,14 @@ class _Run:
             self.acks += 1
         return True
 
-    def _takes(self, argv: list[bytes]) -> bool:
-        """Add a record if it is an XCLAIM of an entry that belongs to the run."""
-        word, last = argv[5], argv[13]
-        if argv[:3] != self._claim or argv[4] != b"0" or argv[3] not in self.settled or word in self.open:
+    def takes(self, argv: list[bytes], batch: list[list[bytes]], at: int) -> bool:
+        """Add the record at a place of the batch if it is an XCLAIM of an entry that belongs to the run."""
+        word, last, waiting = argv[5], argv[13], self.open
+        if len(waiting) >= _SOON and (
+            len(waiting) >= _MOST_OPEN or not (self.claims or self._is_near(batch, at))
+        ):
+            return False
+        if argv[4] != b"0" or argv[3] not in self.settled or word in waiting:
             return False
         terms = argv[6:13]
         if terms != self._terms:
@@ -169,7 +262,7 @@ class _Run:
             ):
                 return False
             self._terms = terms
-        number = _number(word)
+        number = self._stream.number(word)
         last_id = number if last == word else _number(last)
         if number < 0 or last_id < 0:
             return False
@@ -177,22 +270,29 @@ class _Run:
             if self._last_set is not None:
                 return False  # that SETID, which runs at the end, would set it back
             self._last_id = last_id
-        self.open[word] = number, argv
+        waiting[word] = number, argv
         return True
 
-    def _moves(self, argv: list[bytes]) -> bool:
-        """Note a record if it is the XGROUP SETID behind a read."""
-        if len(argv) != _SET_ID or argv[:4] != self._set_id or argv[5] != b"ENTRIESREAD":
-            return False
+    def _is_near(self, batch: list[list[bytes]], at: int) -> bool:
+        """Whether an XACK of the group stands a little further on."""
+        return self._ack in [argv[:3] for argv in islice(batch, at, at + _MOST_OPEN)]
+
+    def moves(self, argv: list[bytes]) -> bool:
+        """Note an XGROUP SETID if it is the one behind a read."""
         number, read = _number(argv[4]), argv[6]
-        if number < 0 or not _is_number(read):
+        if (
+            argv[5] != b"ENTRIESREAD"
+            or number < 0
+            or not _is_number(read)
+            or int(read) > self._stream.entries_added
+        ):
             return False
         self._last_set, self._last_id = argv, number
         return True
 
-    def apply(self, stream: Stream, now: int) -> None:
+    def apply(self, now: int) -> None:
         """Do what the claims that are settled and their acknowledgements do together."""
-        group = self._group
+        group, stream = self._group, self._stream.stream
         numbers: list[int] = []
         for name, own in self.settled.items():
             if not own:

@@ -21,7 +21,7 @@ _BRACKETS = frozenset((b"MULTI", b"EXEC"))
 # Appended to a piece: it is parsed as a command of its own exactly if the piece ended at the end of a command.
 _MARK = b"\0end of the piece"
 _MARK_RECORD = b"*1\r\n$%d\r\n%s\r\n" % (len(_MARK), _MARK)
-# hiredis moves all that it has not parsed yet to the front whenever it has parsed 1 KiB: so it is fed bit by bit.
+# hiredis moves all that it has not parsed yet to the front whenever it has parsed 1 KiB: so it gets a little at a time.
 _FED = 1 << 13
 _MOST_FED = 256  # times
 _NO_MORE = object()  # equals no reply: 0 would equal False

@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.live import words
 
+from rillet.commands.runtime.tuning import ServerTuning
 from rillet.protocol.errors import ReplyError
 from rillet.server.config.config import Config
 from rillet.server.persistence import aof_replay
 from rillet.server.persistence.aof_replay import LoaderClient, replay
 from rillet.server.persistence.settled_claims import SettledClaims
 from rillet.server.server import Server
+from rillet.storage.streams.stream import Stream
 
 N = 12
 NOW = 1_700_000_000_000
@@ -23,6 +25,8 @@ SETUP = [
     "XDEL s 5-0 6-0",
     *(f"XGROUP CREATE s {group} 0" for group in "gh"),
     *(f"XGROUP CREATECONSUMER s {group} {name}" for group in "gh" for name in "cd"),
+    "XGROUP CREATE t g 0 MKSTREAM",
+    "XGROUP CREATECONSUMER t g c",
 ]
 
 
@@ -34,7 +38,19 @@ def batch_of(*lines: str) -> list[list[bytes]]:
     return words("\n".join(lines)) if lines else []
 
 
-ID = st.integers(1, N + 1).map("{}-0".format)
+def assembled(lines):
+    """The lines with their IDs: NEXT is that of one more entry, NEWEST the one before it, ADDED how many were added."""
+    added = N
+    found = []
+    for line in lines:
+        added += "NEXT" in line
+        numbers = {"NEXT": added, "NEWEST": added, "OLDER": added - 1, "SOON": added + 1}
+        ids = {word: f"{number}-0" for word, number in numbers.items()} | {"ADDED": str(added)}
+        found.append(" ".join([ids.get(word, word) for word in line.split(" ")]))
+    return found
+
+
+ID = st.one_of(st.integers(1, N + 1).map("{}-0".format), st.sampled_from(["NEWEST", "OLDER", "SOON"]))
 CLAIM = st.builds(
     claim,
     ID,
@@ -62,6 +78,7 @@ WORK = st.builds(
 )
 ODD = st.sampled_from(
     [
+        claim("8-0", consumer="d").replace(" s ", " t "),
         claim("3-0", last="x"),
         claim("3-0", last="9"),
         claim("x"),
@@ -81,6 +98,18 @@ ODD = st.sampled_from(
         "XACK s h 3-0",
         "XACK missing g 3-0",
         "XADD s 40-0 f v",
+        "XADD s 1-0 f v",
+        "XADD s 13 f v",
+        "XADD s 013-0 f v",
+        "XADD s NEXT f v g",
+        "XADD s MAXLEN 4 NEXT f v",
+        "XADD s MAXLEN ~ 4",
+        "XADD s * f v",
+        "XADD missing NEXT f v",
+        "XADD t 2-0 f v",
+        "XSETID s 60-0",
+        "XTRIM s MAXLEN 3",
+        "XDEL s NEWEST",
         "XDEL s 4-0",
         "XGROUP SETID s g $",
         "XGROUP SETID s g 4-0 ENTRIESREAD -1",
@@ -92,7 +121,44 @@ ODD = st.sampled_from(
 PAIRS = st.integers(1, N - 3).map(
     lambda first: [line for ms in range(first, first + 4) for line in (claim(f"{ms}-0"), f"XACK s g {ms}-0")]
 )
+# Entries that are read as they come, as Redis 7.0 and 8 write it, by consumers of some groups and streams.
+ADD = "XADD s NEXT f v"
+LIVE_7 = st.sampled_from("cd").map(
+    lambda who: [ADD, claim("NEWEST", consumer=who, last="NEWEST"), "XACK s g NEWEST"]
+)
+LIVE_8 = st.builds(
+    lambda who, read: [
+        ADD,
+        "MULTI",
+        claim("NEWEST", consumer=who, last="OLDER"),
+        f"XGROUP SETID s g NEWEST ENTRIESREAD {read}",
+        "EXEC",
+        "XACK s g NEWEST",
+    ],
+    st.sampled_from("cd"),
+    st.sampled_from(["ADDED", "ADDED", "ADDED", str(N), str(3 * N)]),
+)
+LIVE_OTHERS = st.permutations(range(1, 7)).map(
+    lambda odd: [
+        line
+        for ms, other in enumerate(odd, 1)
+        for line in (
+            ADD,
+            f"XADD t {ms}-0 f v",
+            *[claim("NEWEST", group=group) for group in "gh"],
+            claim(f"{ms}-0").replace("XCLAIM s", "XCLAIM t"),
+            "XACK s g NEWEST",
+            f"XACK s h {other}-0",
+            f"XACK t g {other}-0",
+        )
+    ]
+)
+LIVE_MIXED = st.one_of(st.just(ADD), st.just(ADD), CLAIM, ACK, SET_ID, ODD)
 PIECE = st.one_of(
+    st.lists(LIVE_7, min_size=2, max_size=8).map(lambda each: [line for some in each for line in some]),
+    st.lists(LIVE_8, min_size=2, max_size=8).map(lambda each: [line for some in each for line in some]),
+    LIVE_OTHERS,
+    st.lists(LIVE_MIXED, min_size=4, max_size=20),
     st.lists(READ, min_size=2, max_size=6).map(lambda each: [line for some in each for line in some]),
     st.lists(WORK, min_size=2, max_size=6).map(lambda each: [line for some in each for line in some]),
     st.lists(st.one_of(CLAIM, ACK), min_size=4, max_size=20),
@@ -112,14 +178,17 @@ def loaded(batch: list[list[bytes]]) -> list[object]:
     server.keyspace.now = NOW
     with mock.patch.object(server.log, "warning") as warning:
         replay(server, mock.Mock(), client, batch)
-    stream = server.keyspace.databases[0].entries[b"s"]
-    for group in getattr(stream, "groups", {}).values():
-        group.check_invariants()
+    for stream in server.keyspace.databases[0].entries.values():
+        if type(stream) is Stream:
+            stream.check_invariants()
+            for group in stream.groups.values():
+                group.check_invariants()
     found: list[object] = [server.keyspace.hits, server.keyspace.misses, warning.mock_calls]
-    looks = ["XINFO STREAM s FULL COUNT 0", "XINFO GROUPS s", "XINFO CONSUMERS s g"]
+    looks = [f"XINFO STREAM {key} FULL COUNT 0" for key in ("s", "t", "missing")]
+    looks += ["XINFO GROUPS s", "XINFO GROUPS t", "XINFO CONSUMERS s g", "XINFO CONSUMERS s h"]
     looks += [f"XPENDING s {group} IDLE 0 - + 100" for group in "gh"]
     looks += [f"XAUTOCLAIM s {group} e 0 0 COUNT 10 JUSTID" for group in "gh"]
-    looks += ["XREADGROUP GROUP g e CLAIM 0 COUNT 20 STREAMS s >"]
+    looks += ["XREADGROUP GROUP g e CLAIM 0 COUNT 20 STREAMS s >", "XPENDING t g IDLE 0 - + 100"]
     handlers = [(server.dispatcher.find(argv).handler, argv) for argv in batch_of(*looks)]
     for handler, argv in handlers:
         try:
@@ -131,14 +200,17 @@ def loaded(batch: list[list[bytes]]) -> list[object]:
 
 def general(batch: list[list[bytes]]) -> list[object]:
     """The same where each record runs."""
-    with mock.patch.object(SettledClaims, "settle", return_value=None):
+    with mock.patch.object(SettledClaims, "settle", return_value=0):
         return loaded(batch)
+
+
+WORKED = [line for ms in range(1, 5) for line in (claim(f"{ms}-0"), f"XACK s g {ms}-0")]
 
 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(PIECE, max_size=6))
 def test_settled_claims_leave_what_the_records_leave(pieces):
-    batch = batch_of(*[line for piece in pieces for line in piece])
+    batch = batch_of(*assembled([line for piece in pieces for line in piece]))
     _, *found = loaded(batch)
     _, *expected = general(batch)
     assert found == expected
@@ -146,15 +218,24 @@ def test_settled_claims_leave_what_the_records_leave(pieces):
         assert loaded(batch) == general(batch)
 
 
-def settled(*lines: str) -> tuple[list[list[bytes]], int] | None:
+@pytest.mark.parametrize("word", [b"", b"-", b"1-", b"-1"])
+def test_no_word_but_an_id_passes_for_one(word):
+    odd = [
+        [word if each == b"7-0" else each for each in argv] for argv in batch_of(claim("7-0"), "XACK s g 7-0")
+    ]
+    batch = [*batch_of(*WORKED), *odd]
+    assert loaded(batch) == general(batch)
+
+
+def settled(*lines: str, tuning: ServerTuning | None = None) -> tuple[list[list[bytes]], int]:
     """What is left to run of some records, and how many they are."""
     server = Server(Config(), quiet=True)
+    server.tuning = tuning or server.tuning
     client = LoaderClient(server)
     replay(server, mock.Mock(), client, batch_of(*SETUP))
-    return SettledClaims(client, batch_of(*lines)).settle(0)
-
-
-WORKED = [line for ms in range(1, 5) for line in (claim(f"{ms}-0"), f"XACK s g {ms}-0")]
+    left: list[list[bytes]] = []
+    number = SettledClaims(client, batch_of(*lines), left.extend).settle(0)
+    return left, number
 
 
 @pytest.mark.parametrize(
@@ -176,12 +257,25 @@ def test_what_is_left_of_a_run_is_in_order(others, left):
 @pytest.mark.parametrize(
     "other",
     [
-        claim("8-0", group="h"),
+        claim("8-0", group="missing"),
+        claim("8-0").replace(" s ", " string "),
         claim("08-0"),
+        claim("13-0"),
         claim("8-0", consumer="new"),
-        "XACK s h 8-0",
+        "XACK s missing 8-0",
+        "XACK missing g 8-0",
         "XACK s g 08-0",
-        "XADD s 40-0 f v",
+        "XADD s 12-0 f v",
+        "XADD s 13 f v",
+        "XADD s 013-0 f v",
+        "XADD s * f v",
+        "XADD s 13-0 f v f",
+        "XADD s MAXLEN 4 13-0 f v",
+        "XADD s MAXLEN 4 5",
+        "XADD missing 13-0 f v",
+        "XGROUP SETID s missing 4-0 ENTRIESREAD 4",
+        "XGROUP SETID s g 4-0 ENTRIESREAD 13",
+        "XGROUP CREATE s i 4-0 ENTRIESREAD 4",
         "XGROUP SETID s g $ ENTRIESREAD 4",
         "XGROUP SETID s g 4-0 ENTRIESREAD x",
         "XGROUP SETID s g 4-0 ENTRIESREAD 07",
@@ -191,6 +285,27 @@ def test_what_is_left_of_a_run_is_in_order(others, left):
 )
 def test_a_run_ends_before_other_records(other):
     assert settled(*WORKED, other, *WORKED) == ([], len(WORKED))
+
+
+LIVE = assembled([line for _ in range(4) for line in (ADD, claim("NEWEST"), "XACK s g NEWEST")])
+
+
+def test_entries_of_a_run_are_added_before_what_is_left_of_it():
+    t = ["XADD t 1-0 f v", claim("1-0").replace(" s ", " t ")]
+    left, number = settled(*WORKED, *LIVE[:3], *t, claim("8-0"), *LIVE[3:], claim("8-0", group="h"))
+    assert number == len(WORKED) + len(LIVE) + 4
+    assert left == batch_of(*LIVE[::3], t[0], claim("8-0"), t[1], claim("8-0", group="h"))
+
+
+def test_a_setid_may_count_what_is_added_before_it():
+    assert settled(*WORKED, *LIVE, "XGROUP SETID s g 4-0 ENTRIESREAD 16")[1] == len(WORKED) + len(LIVE) + 1
+    assert settled(*WORKED, *LIVE, "XGROUP SETID s g 4-0 ENTRIESREAD 17")[1] == len(WORKED) + len(LIVE)
+
+
+def test_entries_that_may_be_too_large_are_added_one_by_one():
+    lines = [*WORKED, *LIVE, f"XADD s 40-0 f {'v' * 500}"]
+    assert settled(*lines, tuning=ServerTuning(entry_bytes=500)) == ([], 0)
+    assert settled(*lines)[1] == len(lines)
 
 
 def test_a_claim_that_moves_the_group_on_does_not_go_before_a_setid():
@@ -204,11 +319,11 @@ def test_claims_of_7_0_run_as_they_are():
     server = Server(Config(compat_version="7.0"), quiet=True)
     client = LoaderClient(server)
     replay(server, mock.Mock(), client, batch_of(*SETUP))
-    assert SettledClaims(client, batch_of(*lines)).settle(0) is None
+    assert SettledClaims(client, batch_of(*lines), mock.Mock()).settle(0) == 0
 
 
 def test_few_claims_run_as_they_are():
-    assert settled(*WORKED[:6]) is None
+    assert settled(*WORKED[:6]) == ([], 0)
 
 
 @pytest.mark.parametrize("far", [f"XACK s g {' '.join(f'{ms}-0' for ms in range(1, 400))}", "PING"])
@@ -217,7 +332,7 @@ def test_records_are_looked_at_once_where_none_is_settled(far):
     server = Server(Config(), quiet=True)
     client = LoaderClient(server)
     replay(server, mock.Mock(), client, batch_of(*SETUP))
-    claims = SettledClaims(client, batch)
+    claims = SettledClaims(client, batch, mock.Mock())
     with mock.patch("rillet.server.persistence.settled_claims._number", return_value=1) as number:
-        assert [claims.settle(at) for at in range(399)] == [None] * 399
+        assert [claims.settle(at) for at in range(399)] == [0] * 399
     assert number.call_count < 2 * 257
