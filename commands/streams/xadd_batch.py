@@ -5,13 +5,13 @@ It is the fast way of pipelines, and of files that are loaded.
 
 from __future__ import annotations
 
-from itertools import islice, repeat
-from operator import lt
+from itertools import islice, pairwise, repeat, starmap
+from operator import itemgetter, lt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ...storage.streams.appending import append_many
+from ...storage.streams.appending import append_encoded
 from ...storage.streams.chunk import LARGE
-from ...storage.streams.chunk_codec import fields_form
+from ...storage.streams.chunk_codec import encoded_entries, with_ids
 from ...storage.streams.ids import MAX_U64
 from ...storage.streams.stream import Stream
 from ...storage.streams.trimming import trim_to_length, trims_far, untrimmed
@@ -21,10 +21,12 @@ from .trim_options import default_limit
 from .xadd import encode_fields
 
 if TYPE_CHECKING:
+    from ...storage.streams.chunk_codec import Encoded
     from ..runtime.client import Client
 
 _DIGITS: Final = 20  # of the greatest number of 64 bits
 _MANY: Final = 16  # commands
+_ZERO: Final = ord("0")
 
 
 @handles_batches(specs.XADD)
@@ -90,7 +92,7 @@ class _Added(NamedTuple):
 
     Attributes:
         ids: encoded.
-        fields: encoded.
+        fields: encoded; none if there is nothing to record.
         lengths: of the stream after each, where it was trimmed to about a length.
     """
 
@@ -100,11 +102,13 @@ class _Added(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """Entries to add: the words of their IDs, the halves of these, and their encoded fields."""
+    """Entries to add: the words of their IDs, the halves of these, and all encoded; their fields alone if these were made."""
 
     words: list[bytes]
-    ids: list[tuple[int, int]]
-    fields: list[bytes]
+    ms: list[int]
+    seq: list[int]
+    encoded: Encoded
+    fields: list[bytes] | None = None
 
 
 def _records(verb: bytes, name: bytes, added: _Added) -> list[bytes]:
@@ -196,11 +200,14 @@ def _add_given(client: Client, stream: Stream, batch: list[list[bytes]], at: int
     given = _given_columns(stream, batch, at) or _given_rows(stream, batch, at)
     if given is None:
         return None
+    words, ms, seq, encoded, fields = given
     config = client.server.config
-    append_many(stream, given.ids, given.fields, config.stream_node_max_bytes, config.stream_node_max_entries)
-    if client.replays and not client.server.propagation.active:
-        return _Added(given.words, given.fields)  # nothing reads the replies
-    return _Added([b"$%d\r\n%b\r\n" % (len(word), word) for word in given.words], given.fields)
+    append_encoded(stream, ms, seq, encoded, config.stream_node_max_bytes, config.stream_node_max_entries)
+    is_recorded = client.server.propagation.active
+    if client.replays and not is_recorded:
+        return _Added(words, [])  # nothing reads the replies
+    ids = [b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
+    return _Added(ids, fields or encoded.fields() if is_recorded else [])
 
 
 def _given_columns(stream: Stream, batch: list[list[bytes]], at: int) -> _Given | None:
@@ -220,31 +227,35 @@ def _given_columns(stream: Stream, batch: list[list[bytes]], at: int) -> _Given 
         return None
     columns = list(zip(*run, strict=True))
     words = list(columns[2])
-    parts = b"-".join(words).split(b"-")
-    if b"" in parts or max(map(len, parts)) >= _DIGITS or not b"".join(parts).isdigit():
+    text = b"\n".join(words)
+    parts = text.replace(b"\n", b"-").split(b"-")
+    if (
+        text.translate(None, b"0123456789") != (b"-\n" * number)[:-1]  # two numbers in each word
+        or b"" in parts
+        or max(map(len, parts)) >= _DIGITS
+        or list(map(itemgetter(0), parts)).count(_ZERO) != parts.count(b"0")
+    ):
         return None
     numbers = list(map(int, parts))
-    ids = list(zip(numbers[::2], numbers[1::2], strict=False))
-    if (
-        list(map(b"%d-%d".__mod__, ids)) != words
-        or ids[0] <= (stream.last_id >> 64, stream.last_id & MAX_U64)
-        or not all(map(lt, ids, islice(ids, 1, None)))
+    ms, seq = numbers[::2], numbers[1::2]
+    if ms[0] << 64 | seq[0] <= stream.last_id or not (
+        all(map(lt, ms, islice(ms, 1, None))) or all(starmap(lt, pairwise(zip(ms, seq, strict=True))))
     ):
         return None
     names = columns[3::2]
     if all(each.count(each[0]) == number for each in names):
-        values = [each for column in columns[4::2] for each in (map(len, column), column)]
-        fields = list(map(fields_form([each[0] for each in names]).__mod__, zip(*values, strict=True)))
+        encoded = encoded_entries(words, [each[0] for each in names], columns[4::2])
     else:
-        fields = [encode_fields(args[3:]) for args in run]
-    return None if max(map(len, fields)) >= LARGE else _Given(words, ids, fields)
+        encoded = with_ids(words, [encode_fields(args[3:]) for args in run])
+    return None if max(map(len, encoded.entries)) >= LARGE else _Given(words, ms, seq, encoded)
 
 
 def _given_rows(stream: Stream, batch: list[list[bytes]], at: int) -> _Given | None:
     """The entries of a run of ``XADD key id``, as far as they can be added."""
     verb, name = batch[at][:2]
     words_of_ids: list[bytes] = []
-    ids: list[tuple[int, int]] = []
+    ms_of_ids: list[int] = []
+    seq_of_ids: list[int] = []
     fields: list[bytes] = []
     last = stream.last_id >> 64, stream.last_id & MAX_U64
     for args in islice(batch, at, None):
@@ -260,10 +271,13 @@ def _given_rows(stream: Stream, batch: list[list[bytes]], at: int) -> _Given | N
         if new <= last or len(encoded) >= LARGE:
             break
         words_of_ids.append(word)
-        ids.append(new)
+        ms_of_ids.append(new[0])
+        seq_of_ids.append(new[1])
         fields.append(encoded)
         last = new
-    return None if len(ids) < SHORTEST_RUN else _Given(words_of_ids, ids, fields)
+    if len(fields) < SHORTEST_RUN:
+        return None
+    return _Given(words_of_ids, ms_of_ids, seq_of_ids, with_ids(words_of_ids, fields), fields)
 
 
 def _unobserved_stream(client: Client, name: bytes) -> Stream | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from operator import add
 from typing import TYPE_CHECKING
 
 from .chunk import MAX_BYTES, MAX_ENTRIES
-from .chunk_codec import entry_heads
+from .chunk_codec import Encoded, entry_heads
 from .stream import NODE_MAX_BYTES, NODE_MAX_ENTRIES
 
 if TYPE_CHECKING:
@@ -13,30 +14,37 @@ if TYPE_CHECKING:
     from .stream import Stream
 
 
-def append_many(
+def append_many(stream: Stream, ids: list[tuple[int, int]], fields: list[bytes]) -> None:
+    """As ``Stream.append`` for several entries: their IDs, ms and sequence, ascend."""
+    heads = entry_heads(ids)
+    encoded = Encoded(list(map(add, heads, fields)), bytes(map(len, heads)))
+    append_encoded(stream, [ms for ms, _ in ids], [seq for _, seq in ids], encoded)
+
+
+def append_encoded(
     stream: Stream,
-    ids: list[tuple[int, int]],
-    fields: list[bytes],
+    ms: list[int],
+    seq: list[int],
+    encoded: Encoded,
     node_max_bytes: int = NODE_MAX_BYTES,
     node_max_entries: int = NODE_MAX_ENTRIES,
 ) -> None:
-    """As ``Stream.append`` for several entries: their IDs, ms and sequence, ascend."""
+    """As ``Stream.append`` for several entries that are encoded with their IDs; these ascend, and their halves are given, too."""
+    entries, heads = encoded
     at = 0
-    while at < len(ids):
+    while at < len(entries):
         # The first one sees to it that there is a chunk with room in it.
-        ms, seq = ids[at]
-        stream.append(ms << 64 | seq, fields[at], node_max_bytes, node_max_entries)
+        stream.append(ms[at] << 64 | seq[at], entries[at][heads[at] :], node_max_bytes, node_max_entries)
         at += 1
         chunk = stream.tail
         if chunk is None:
             continue
         stop = at + stream.tuning.chunk_entries - len(chunk.heads)
-        some = fields[at:stop]
+        some = entries[at:stop]
         if some and max(map(len, some)) * MAX_ENTRIES < MAX_BYTES:
-            new = ids[at:stop]
-            stream.extend_tail(chunk, entry_heads(new), some, [ms for ms, _ in new], [seq for _, seq in new])
-            stream.last_id = new[-1][0] << 64 | new[-1][1]
-            at += len(new)
+            stream.extend_tail(chunk, some, heads[at:stop], ms[at:stop], seq[at:stop])
+            at += len(some)
+            stream.last_id = ms[at - 1] << 64 | seq[at - 1]
 
 
 def append_packed(stream: Stream, chunk: Packed, first_id: int, last_id: int) -> None:

@@ -16,7 +16,7 @@ from operator import add, sub
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _LEVEL: Final = 1  # higher ones save a tenth more and take two to four times as long
 _RAW: Final = -15  # no header and no checksum: the bytes never leave the process
@@ -31,6 +31,7 @@ _SOME: Final = 64  # of what stands before them
 _ID_LINE: Final = b"%d-%d\r\n"
 # What stands before it, by its length.
 _BEGINNINGS: Final = tuple(b"*2\r\n$%d\r\n" % max(length - 2, 0) for length in range(2 * 20 + 4))
+_HEAD_SIZES: Final = tuple(len(b"*2\r\n$%d\r\n\r\n" % length) + length for length in range(2 * 20 + 2))
 
 
 class Columns(NamedTuple):
@@ -41,6 +42,17 @@ class Columns(NamedTuple):
     seq: array[int]
     offsets: array[int]
     heads: bytearray
+
+
+class Encoded(NamedTuple):
+    """Encoded entries with their IDs, and how long the part of each before its fields is."""
+
+    entries: list[bytes]
+    heads: bytes
+
+    def fields(self) -> list[bytes]:
+        """The parts behind."""
+        return [entry[head:] for entry, head in zip(*self, strict=True)]
 
 
 class Packed(Protocol):
@@ -93,6 +105,34 @@ def fields_form(names: Iterable[bytes]) -> bytes:
     """The encoded fields of an entry with these names, with places for the length of each value and the value."""
     parts = [b"$%d\r\n%b\r\n$%%d\r\n%%b\r\n" % (len(name), name.replace(b"%", b"%%")) for name in names]
     return b"*%d\r\n%b" % (2 * len(parts), b"".join(parts))
+
+
+def with_ids(ids: Sequence[bytes], fields: list[bytes]) -> Encoded:
+    """Entries of encoded fields, and the texts of their IDs."""
+    heads = list(map(b"*2\r\n$%d\r\n%b\r\n".__mod__, zip(map(len, ids), ids, strict=True)))
+    return Encoded(list(map(add, heads, fields)), bytes(map(len, heads)))
+
+
+def encoded_entries(
+    ids: Sequence[bytes], names: Sequence[bytes], values: Sequence[Sequence[bytes]]
+) -> Encoded:
+    """Encode entries with the same names, which are given by the texts of their IDs and, name by name, their values."""
+    form, columns = _words_form(ids)
+    form = b"*2\r\n%b*%d\r\n" % (form, 2 * len(names))
+    for name, column in zip(names, values, strict=True):
+        value, more = _words_form(column)
+        form += b"$%d\r\n%b\r\n%b" % (len(name), name.replace(b"%", b"%%"), value)
+        columns += more
+    entries = list(map(form.__mod__, zip(*columns, strict=True)))
+    return Encoded(entries, bytes(map(_HEAD_SIZES.__getitem__, map(len, ids))))
+
+
+def _words_form(column: Sequence[bytes]) -> tuple[bytes, list[Sequence[object]]]:
+    """A form for the words of a column, and what is to be put into it; the usual length is written once."""
+    sizes = list(map(len, column))
+    if sizes.count(sizes[0]) == len(sizes):
+        return b"$%d\r\n%%b\r\n" % sizes[0], [column]
+    return b"$%d\r\n%b\r\n", [sizes, column]
 
 
 def pack(columns: Columns) -> Deflated:

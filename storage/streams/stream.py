@@ -214,7 +214,8 @@ class Stream(Freeable):
             following = range(seq, seq + min(len(fields), room) - 1)
             heads = [prefix + (_SEQ_LINES[n] if n < 256 else b"%d\r\n" % n) for n in following]
             number = len(heads)
-            self.extend_tail(chunk, heads, fields[1:room], repeat(ms, number), range(seq, seq + number))
+            entries = list(map(add, heads, fields[1:room]))
+            self.extend_tail(chunk, entries, map(len, heads), repeat(ms, number), range(seq, seq + number))
             seq += number
             self.last_id = ms << 64 | seq - 1
             replies += [head[4:] for head in heads]
@@ -222,15 +223,14 @@ class Stream(Freeable):
         return replies
 
     def extend_tail(
-        self, chunk: Chunk, heads: list[bytes], fields: list[bytes], ms: Iterable[int], seq: Iterable[int]
+        self, chunk: Chunk, entries: list[bytes], heads: Iterable[int], ms: Iterable[int], seq: Iterable[int]
     ) -> None:
-        """Add small entries to the last chunk, which has room for them and is not empty."""
-        entries: list[bytes] = list(map(add, heads, fields))
+        """Add small entries to the last chunk, which has room for them and is not empty; see there for the columns."""
         ends = accumulate(map(len, entries), initial=len(chunk.data))
         next(ends)
         chunk.offsets.extend(ends)
         chunk.data += b"".join(entries)
-        chunk.heads.extend(map(len, heads))
+        chunk.heads.extend(heads)
         chunk.ms.extend(ms)
         chunk.seq.extend(seq)
         self.length += len(entries)
