@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 from rillet.__main__ import main
 from rillet.commands.spec.command import Family, handles
 from rillet.protocol import replies
+from rillet.server import cron
 from rillet.server.execution.background_jobs import BackgroundJobs
 from rillet.server.execution.turns import Turns
 from rillet.server.net.connection import Connection
+from rillet.server.net.replies import Replies
 from rillet.server.net.tls_channel import SecureChannel
 from rillet.server.server import Server
 
@@ -100,7 +102,7 @@ WATCH = Watch()
 
 
 @handles(
-    Family("server").read(
+    Family("rillet.commands.debug", "server").read(
         "LOOPTIME",
         arity=1,
         flags="fast",
@@ -145,7 +147,8 @@ if __name__ == "__main__":
         ("tls", SecureChannel, "_read_on"),
         ("tls", SecureChannel, "_encrypt_on"),
         ("jobs", BackgroundJobs, "_run"),
-        ("cron", Server, "_cron"),
+        ("cron", cron, "step"),
+        ("replies", Replies, "_end_turn"),
     ):
         setattr(owner, method, WATCH.piece(name, getattr(owner, method)))
     _watch_collections()
