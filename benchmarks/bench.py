@@ -27,7 +27,7 @@ from big_groups import idle_searches, measure_few_claimable
 from footprint import idle_connections, memory
 from latency import time_to_wake
 from results import Measured, Results, Row, keep, performance, put_into, read, slowest_first, summary
-from servers import LOAD_CORE, PROGRAMS, Server, commit, machine, pin, require, versions
+from servers import LOAD_CORE, PROGRAMS, SECURE_PROGRAMS, Server, commit, machine, pin, require, versions
 from starting import aof_load, start_up
 from typical import GOALS, TYPICAL
 from workloads import MANY, QUICK_MODES, WORKLOADS
@@ -102,18 +102,22 @@ def write_pages(asked: argparse.Namespace, results: Results, *, save: bool = Fal
 def measure(chosen: list[Workload], asked: argparse.Namespace, results: Results) -> None:
     """Run workloads: all servers by turns, and a row for each mode."""
     with ExitStack() as stack:
-        started: dict[tuple[str, ...], list[Server]] = {}
+        started: dict[tuple[bool, tuple[str, ...]], list[Server]] = {}
         for load in chosen:
             modes = [mode for mode in _modes(load, asked) if asked.mode is None or asked.mode in mode.name]
             if not modes:
                 continue
-            if load.flags not in started:
-                started[load.flags] = [stack.enter_context(Server(name, *load.flags)) for name in PROGRAMS]
-            servers = started[load.flags]
+            kind = load.secure, load.flags
+            if kind not in started:
+                started[kind] = [
+                    stack.enter_context(Server(name, *load.flags, secure=load.secure))
+                    for name in (SECURE_PROGRAMS if load.secure else PROGRAMS)
+                ]
+            servers = started[kind]
             for server in servers:
                 load.prepare(server)
             for mode in modes:
-                samples: dict[str, list[Sample]] = {name: [] for name in PROGRAMS}
+                samples: dict[str, list[Sample]] = {server.program: [] for server in servers}
                 for turn in range(asked.rounds):
                     for server in servers if turn % 2 == 0 else reversed(servers):
                         samples[server.program].append(load.run(server, mode, asked.seconds))

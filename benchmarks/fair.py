@@ -21,7 +21,6 @@ import multiprocessing
 import select
 import socket
 import ssl
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,7 +29,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from latency import Probe, Waits
-from servers import LABELS, LOAD_CORE, Server, encode, machine, pin, require, versions
+from servers import (
+    LABELS,
+    LOAD_CORE,
+    Server,
+    encode,
+    free_port,
+    machine,
+    make_certificate,
+    pin,
+    require,
+    versions,
+)
 from workloads import FIELDS, entries
 
 if TYPE_CHECKING:
@@ -81,25 +91,6 @@ LOADS: Final = (
         modes=((True, False), (False, False), (True, True), (False, True)),
     ),
 )
-
-
-def _make_certificate(folder: Path) -> list[str]:
-    """A certificate of its own, and the flags that let a server show it."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=fair", "-keyout", f"{folder}/key", "-out", f"{folder}/certificate"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return [
-        "--tls-cert-file", f"{folder}/certificate", "--tls-key-file", f"{folder}/key",
-        "--tls-ca-cert-file", f"{folder}/certificate", "--tls-auth-clients", "no",
-    ]  # fmt: skip
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _connect(port: int, *, secure: bool) -> socket.socket:
@@ -162,7 +153,7 @@ def measure(
 ) -> Found:
     """One load on a server of its own."""
     watched = program == "rillet"
-    port = _free_port()
+    port = free_port()
     more = ["--tls-port", str(port), *flags] if secure else []
     with Server(program, *more, wrapper=_WATCHED if watched else None) as server:
         load.prepare(server)
@@ -216,7 +207,7 @@ def main() -> int:
     print("| --- |" + " ---: |" * len(columns) + " --- |")
     too_long = []
     with tempfile.TemporaryDirectory(prefix="bench-fair-") as folder:
-        flags = [] if asked.plain else _make_certificate(Path(folder))
+        flags = [] if asked.plain else make_certificate(Path(folder))
         for load in LOADS:
             if asked.names and not any(name.lower() in load.name.lower() for name in asked.names):
                 continue

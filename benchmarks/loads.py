@@ -123,19 +123,20 @@ class _RedisBenchmark:
         if cost is None:
             bare = Mode(mode.name, mode.clients, 1)
             ping = _RedisBenchmark(("PING",))
-            cost = min(ping.start(server, bare, mode.clients).cpu for _ in range(3))
+            pings = [ping.start(server, bare, mode.clients) for _ in range(3)]
+            cost = min(each.cpu for each in pings), min(each.user for each in pings)
             _connecting[server.pid, mode.clients] = cost
         run = self.start(server, mode, requests)
-        return Sample(run.requests, run.seconds, max(run.cpu - cost, 0.0), run.user, run.p50, run.p99)
+        cpu, user = max(run.cpu - cost[0], 0.0), max(run.user - cost[1], 0.0)
+        return Sample(run.requests, run.seconds, cpu, user, run.p50, run.p99)
 
     def start(self, server: Server, mode: Mode, requests: int) -> Sample:
         """One run as it is."""
         program = binary("redis-benchmark")
         assert program is not None
         requests = max(requests // mode.pipeline, 1) * mode.pipeline
-        flags = (
-            f"-h 127.0.0.1 -p {server.port} -c {mode.clients} -P {mode.pipeline} -n {requests} --csv".split()
-        )
+        flags = f"-h 127.0.0.1 -p {server.load_port} -c {mode.clients} -P {mode.pipeline} -n {requests} --csv".split()
+        flags += ["--tls", "--insecure"] if server.load_port != server.port else []
         flags += ["-r", str(self._keys)] if self._keys else []
         before, user = server.cpu_seconds(), server.user_seconds()
         done = subprocess.run(
@@ -156,7 +157,7 @@ class _RedisBenchmark:
         return Sample(requests, requests / float(rate), cpu, user, float(p50), float(p99))
 
 
-_connecting: dict[tuple[int, int], float] = {}
+_connecting: dict[tuple[int, int], tuple[float, float]] = {}
 
 
 def own(requests: Callable[[Mode], list[bytes]], reset: Callable[[Server], object], *, steps: int = 1) -> Run:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from servers import LABELS, PROGRAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 _MANY: Final = "50 clients"
@@ -56,7 +56,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Row:
-    """One workload in one mode; the floor is for the ratio of processor time to Redis'."""
+    """One workload in one mode; the floor is for the ratio of processor time to Redis'.
+
+    By TLS it has fewer servers, whose cells are empty then.
+    """
 
     workload: str
     load: str
@@ -74,7 +77,16 @@ class Row:
     @property
     def fastest(self) -> str:
         """The one of the others that answers most requests a second."""
-        return max(PROGRAMS[1:], key=lambda name: self.servers[name].requests_per_second)
+        others = [name for name in self.servers if name != "rillet"]
+        return max(others, key=lambda name: self.servers[name].requests_per_second)
+
+    def cells(self, shown: Callable[[Measured], str]) -> list[str]:
+        """Something of each server."""
+        return [shown(self.servers[name]) if name in self.servers else "" for name in PROGRAMS]
+
+    def ratios(self, ratio: Callable[[str], float]) -> list[str]:
+        """A ratio to each of the others."""
+        return [f"{ratio(name):.2f}" if name in self.servers else "" for name in PROGRAMS[1:]]
 
     @property
     def is_below(self) -> bool:
@@ -95,16 +107,14 @@ class Row:
 
     def line(self) -> str:
         """For the terminal."""
-        everyone = [self.servers[name] for name in PROGRAMS]
-        others = PROGRAMS[1:]
         cells = [
             self.workload,
             self.load,
-            *[f"{each.requests_per_second:,.0f}" for each in everyone],
-            *[f"{self.rate_ratio(name):.2f}" for name in others],
-            *[f"{each.cpu_microseconds:.2f}" for each in everyone],
-            *[f"{self.cost_ratio(name):.2f}" for name in others],
-            *[f"{each.p50_milliseconds:.2f} / {each.p99_milliseconds:.2f}" for each in everyone],
+            *self.cells(lambda each: f"{each.requests_per_second:,.0f}"),
+            *self.ratios(self.rate_ratio),
+            *self.cells(lambda each: f"{each.cpu_microseconds:.2f}"),
+            *self.ratios(self.cost_ratio),
+            *self.cells(lambda each: f"{each.p50_milliseconds:.2f} / {each.p99_milliseconds:.2f}"),
             f"{self.floor:g}{' ✗' * self.is_below}" if self.floor else "",
         ]
         return "| " + " | ".join(cells) + " |"
@@ -281,10 +291,9 @@ def performance(results: Results, goals: Mapping[tuple[str, str], Goal]) -> str:
         "| --- |" + " ---: |" * (3 * len(PROGRAMS)),
     ]
     for row in rows:
-        everyone = [row.servers[name] for name in PROGRAMS]
-        times = [f"{each.user_microseconds:.1f}" for each in everyone]
-        times += [f"{each.system_microseconds:.1f}" for each in everyone]
-        times += [f"{each.requests_per_second:,.0f}" for each in everyone]
+        times = row.cells(lambda each: f"{each.user_microseconds:.1f}")
+        times += row.cells(lambda each: f"{each.system_microseconds:.1f}")
+        times += row.cells(lambda each: f"{each.requests_per_second:,.0f}")
         lines.append("| " + " | ".join((row.workload + row.load.removeprefix(_MANY), *times)) + " |")
     return "\n".join(lines) + "\n"
 

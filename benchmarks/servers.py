@@ -28,6 +28,7 @@ LABELS: Final = {
     "valkey-server": "Valkey",
 }
 PROGRAMS: Final = tuple(LABELS)
+SECURE_PROGRAMS: Final = ("rillet", "redis-server")  # the others are built without TLS
 SERVER_CORE: Final = 0
 LOAD_CORE: Final = 1
 _PEERS: Final = Path(os.environ.get("RILLET_PEERS") or Path(__file__).parent.parent / ".peers")
@@ -111,11 +112,36 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
-class Server:
-    """One server process; a context manager that stops it and removes its folder."""
+def free_port() -> int:
+    """A port of the loopback where nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
-    def __init__(self, program: str, *flags: str, wrapper: Path | None = None) -> None:
-        """Start it; `wrapper` is a Python script that is the program and does more."""
+
+def make_certificate(folder: Path) -> list[str]:
+    """A certificate of its own, and the flags that let a server show it."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=bench", "-keyout", f"{folder}/key", "-out", f"{folder}/certificate"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return [
+        "--tls-cert-file", f"{folder}/certificate", "--tls-key-file", f"{folder}/key",
+        "--tls-ca-cert-file", f"{folder}/certificate", "--tls-auth-clients", "no",
+    ]  # fmt: skip
+
+
+class Server:
+    """One server process; a context manager that stops it and removes its folder.
+
+    Attributes:
+        port: for commands of our own.
+        load_port: for the load; another one where that comes by TLS.
+    """
+
+    def __init__(self, program: str, *flags: str, wrapper: Path | None = None, secure: bool = False) -> None:
+        """Start it; `wrapper` is a Python script that is the program and does more. With `secure` load comes by TLS."""
         path = binary(program)
         if path is None:
             raise SystemExit(f"{program} is not installed")
@@ -123,9 +149,10 @@ class Server:
         self.program = program
         self._folder = tempfile.TemporaryDirectory(prefix=f"bench-{program}-")
         self.folder = Path(self._folder.name)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = self.load_port = free_port()
+        if secure:
+            self.load_port = free_port()
+            flags = ("--tls-port", str(self.load_port), *make_certificate(self.folder), *flags)
         self.log = self.folder / "server.log"
         self._command = [
             *run, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", *flags,

@@ -25,6 +25,7 @@ _MODES: Final = (ONE, MANY, PIPED)
 _AND_FEW: Final = (*_MODES, FEW)
 _SIZES: Final = (10, 100, 10_000, 1_000_000)
 _EVERYSEC: Final = ("--appendonly", "yes", "--appendfsync", "everysec")
+_HISTORY: Final = ("XREADGROUP", "GROUP", "g", "c", "COUNT", "10", "STREAMS", "s", "0")
 _ALWAYS: Final = ("--appendonly", "yes", "--appendfsync", "always")
 
 
@@ -150,7 +151,7 @@ TYPICAL: Final = (
     Workload(
         "XREADGROUP COUNT 10 of its history",
         _hundred,
-        benchmark("XREADGROUP", "GROUP", "g", "c", "COUNT", "10", "STREAMS", "s", "0"),
+        benchmark(*_HISTORY),
         modes=_MODES,
     ),
     *[
@@ -176,6 +177,16 @@ TYPICAL: Final = (
     Workload("workers, AOF everysec", _workers_streams, _WORKERS, modes=_UNPIPED, flags=_EVERYSEC),
     Workload("workers, AOF always", _workers_streams, _WORKERS, modes=(MANY,), flags=_ALWAYS),
     Workload("XCLAIM of 1, AOF everysec", _hundred, _claim(100, 1), modes=_MODES, flags=_EVERYSEC),
+    *[
+        Workload(f"{name}, TLS", _hundred, benchmark(*words), modes=_MODES, secure=True)
+        for name, words in (
+            ("PING", ("PING",)),
+            ("XADD MAXLEN ~ 1000", ("XADD", "x", "MAXLEN", "~", "1000", "*", *FIELDS)),
+            ("XRANGE COUNT 10", ("XRANGE", "s", "-", "+", "COUNT", "10")),
+            ("XREADGROUP COUNT 10 of its history", _HISTORY),
+            ("XPENDING of 10", ("XPENDING", "s", "g", "-", "+", "10")),
+        )
+    ],
 )
 
 _LOSS: Final = 0.9  # with an AOF at least this part of the goal without one

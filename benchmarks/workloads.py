@@ -29,6 +29,7 @@ class Workload:
         run: sends load for about so many seconds.
         floors: the least ratio of Redis' processor time to ours, by mode.
         flags: of the servers.
+        secure: by TLS, on the servers that speak it.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Workload:
     floors: dict[Mode, float] = field(default_factory=dict)
     modes: tuple[Mode, ...] = MODES
     flags: tuple[str, ...] = ()
+    secure: bool = False
 
 
 def entry_id(number: int) -> bytes:
