@@ -68,7 +68,7 @@ class MasterClient(Client):
         """CLIENT KILL: drop the link, which then reconnects."""
         del after_reply
         self.begin_to_close()
-        self.server.internals.clients.pop(self.id, None)
+        self.link.server.forget(self)
         self.link.drop()
 
 
@@ -164,7 +164,7 @@ class MasterLink:
     def _forget_client(self) -> None:
         if self.client is not None:
             self._database = self.database
-            self.server.clients.pop(self.client.id, None)
+            self.server.forget(self.client)
             self.client = None
 
     def _tls(self) -> ssl.SSLContext | None:

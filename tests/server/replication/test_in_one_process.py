@@ -29,6 +29,25 @@ def test_servers_in_one_process_follow_each_other():
         assert here.call("XREVRANGE", "s", "+", "-", "COUNT", 1).plain() == [[b"100-0", [b"f", b"v"]]]
 
 
+def test_what_a_replica_got_from_its_master_stays_counted_when_the_link_ends():
+    with (
+        LiveServer(repl_diskless_sync_delay=0) as master,
+        LiveServer() as replica,
+        master.wire() as there,
+        replica.wire() as here,
+    ):
+        here.call("REPLICAOF", "127.0.0.1", master.port)
+        eventually(lambda: replica.info("master_link_status") == "up")
+        for _ in range(50):
+            there.call("SET", "k", "v" * 1000)
+        assert there.call("WAIT", 1, 20000).plain() == 1
+        for end in (("CLIENT", "KILL", "TYPE", "master"), ("REPLICAOF", "NO", "ONE")):
+            here.call(*end)
+            assert int(replica.info("total_commands_processed")) >= 50
+            assert int(replica.info("total_net_input_bytes")) > 50_000
+            eventually(lambda last=end[0]: last == "REPLICAOF" or replica.info("master_link_status") == "up")
+
+
 def test_a_virtual_clock_moves_the_master_and_the_replica_waits_for_its_word():
     with (
         LiveServer(repl_diskless_sync_delay=0) as master,
