@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from support import servers
 from support.live import LiveServer
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from support.wire import Wire
 
 
-# Two cores that other things use too: how long an example takes says nothing.
-settings.register_profile("random", deadline=None)
+# Two cores that other things use too: how long an example takes, or is made, says nothing.
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("random", _UNTIMED)
 # What is proven before a change lands must not depend on luck: the same examples each time.
-settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("same", _UNTIMED, derandomize=True)
 
 
 @pytest.fixture(scope="session")

@@ -145,7 +145,11 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("mode", ["range", "group"])
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=STEPS, choice=st.randoms(use_true_random=False))
 def test_nothing_is_lost_or_doubled_while_slots_move_and_masters_change(
     shared_cluster, monkeypatch, mode, steps, choice

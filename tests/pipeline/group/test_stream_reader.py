@@ -393,7 +393,7 @@ def test_after_crashes_anywhere_nothing_is_missing_doubled_or_pending(running, m
 
     @settings(
         max_examples=60 if kind == "rillet" else 25,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
     @given(st.lists(steps, max_size=25), st.booleans())
     def run(todo, poisonous):

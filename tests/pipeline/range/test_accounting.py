@@ -33,7 +33,7 @@ changes = st.one_of(
 
 
 @pytest.mark.parametrize("kind", ["rillet", "redis7"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     plan=st.lists(changes, max_size=30),
     limit=st.sampled_from([None, "1", "4"]),

@@ -123,7 +123,7 @@ def test_after_crashes_anywhere_each_batch_is_there_once(running, monkeypatch, k
 
     @settings(
         max_examples=60 if kind == "rillet" else 25,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
     @given(
         st.lists(actions, max_size=15),

@@ -414,7 +414,11 @@ VALUES = st.sampled_from([
 NAMES = st.sampled_from(sorted(name for name, each in DIRECTIVES.items() if each.mutable and name != b"dir"))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
+)
 @given(
     st.lists(st.tuples(NAMES, VALUES), max_size=6),
     st.lists(st.tuples(NAMES, VALUES), max_size=6),
