@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .codecs.codec import Codec, Defaults
     from .collections.deadlines import Deadlines
     from .collections.encoding_limits import Limits
-    from .streams.cold_chunks import Cold
+    from .streams.cold_chunks import ChunkCache
     from .streams.idempotency import Idempotency
 
 V = TypeVar("V")
@@ -42,7 +42,7 @@ class _LazyFree(Protocol):
 
 class _Upkeep(Protocol):
     behind: WeakSet[Stream]
-    cold: Cold
+    cold: ChunkCache
     idempotent: WeakSet[Idempotency]
 
     @property

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...storage.keyspace.database import Database
     from ...storage.value_types import Value
     from ..server import Server
-    from .entry import Entry
+    from .entry import CommandEntry
 
 
 _TIDY_AT: Final = 64
@@ -50,7 +50,7 @@ class Waiter:
     db: Database
     keys: tuple[bytes, ...]
     deadline: int | None  # milliseconds of the server's clock; None: no limit
-    entry: Entry
+    entry: CommandEntry
     argv: list[bytes]
     on_missing: bool  # also served when a key is deleted or changes its type
     wants: type[Value] = Stream  # the type of value that it waits for

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ...commands.spec.command import Handler
     from ..server import Server
-    from .entry import Entry
+    from .entry import CommandEntry
 
 INTERNAL_ERROR: Final = b"-ERR internal error\r\n"
 
@@ -45,14 +45,14 @@ class Calls:
 
     __slots__ = ("_server", "current")
 
-    def __init__(self, server: Server, current: Entry) -> None:
+    def __init__(self, server: Server, current: CommandEntry) -> None:
         self._server = server
         self.current = current
 
     # Begin, handler, finish
 
     def call(
-        self, client: Client, entry: Entry, argv: list[bytes], handler: Handler | None = None
+        self, client: Client, entry: CommandEntry, argv: list[bytes], handler: Handler | None = None
     ) -> bytes | None:
         """Run a command that passed its checks; returns a reply for every failure of the handler.
 
@@ -82,7 +82,9 @@ class Calls:
             entry.histogram[nanoseconds.bit_length()] += 1
         return reply
 
-    def call_run(self, client: Client, entry: Entry, batch: list[list[bytes]], at: int) -> list[bytes] | None:
+    def call_run(
+        self, client: Client, entry: CommandEntry, batch: list[list[bytes]], at: int
+    ) -> list[bytes] | None:
         """Let the command's batch handler run as many of a batch as it can, as ``call`` would one by one.
 
         Each command is counted with the same share of the time.
@@ -123,7 +125,7 @@ class Calls:
             client.write_offset = server.replication.offset
         return answers
 
-    def call_queued(self, client: Client, commands: list[tuple[Entry, list[bytes]]]) -> list[bytes]:
+    def call_queued(self, client: Client, commands: list[tuple[CommandEntry, list[bytes]]]) -> list[bytes]:
         """Run the commands of a transaction; permissions may have changed since they were queued."""
         server = self._server
         batch = [argv for _, argv in commands]
@@ -144,7 +146,9 @@ class Calls:
             answers.append(self.call(client, entry, argv) or b"")
         return answers
 
-    def failed(self, client: Client, entry: Entry, argv: list[bytes], error: Exception) -> bytes | None:
+    def failed(
+        self, client: Client, entry: CommandEntry, argv: list[bytes], error: Exception
+    ) -> bytes | None:
         """Return the reply for an exception of a handler; None if the command is only deferred."""
         server = self._server
         if isinstance(error, Deferred):
@@ -161,7 +165,7 @@ class Calls:
         return INTERNAL_ERROR
 
     def finish(
-        self, client: Client, entry: Entry, argv: list[bytes], reply: bytes | None, nanoseconds: int
+        self, client: Client, entry: CommandEntry, argv: list[bytes], reply: bytes | None, nanoseconds: int
     ) -> bool:
         """Report a command that is observed or slow; return False if it is not done and must not be counted yet."""
         server = self._server
@@ -234,7 +238,7 @@ class Calls:
                     monitor.send(line)
 
     def track(
-        self, client: Client, entry: Entry, argv: list[bytes], *, script: list[bytes] | None = None
+        self, client: Client, entry: CommandEntry, argv: list[bytes], *, script: list[bytes] | None = None
     ) -> None:
         """Record the keys that a command has read, for a client with tracking.
 
@@ -248,7 +252,7 @@ class Calls:
             if keys:
                 self._server.tracking.remember(client, keys)
 
-    def _note_slow(self, client: Client, entry: Entry, argv: list[bytes], nanoseconds: int) -> None:
+    def _note_slow(self, client: Client, entry: CommandEntry, argv: list[bytes], nanoseconds: int) -> None:
         """Update SLOWLOG and LATENCY for a command above ``Server.slow_nanoseconds``."""
         server = self._server
         microseconds = nanoseconds // 1000

@@ -10,7 +10,7 @@ from ...protocol.errors import wrong_arity
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..server import Server
-    from .entry import Entry
+    from .entry import CommandEntry
 
 NOAUTH: Final = b"NOAUTH Authentication required."
 LOADING: Final = b"LOADING Redis is loading the dataset in memory"
@@ -39,7 +39,7 @@ _SUBSCRIBER: Final = frozenset(
 )
 
 
-def check(server: Server, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
+def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
     """Run Redis' checks, in its order; return the text of a refusal, or None."""
     command = entry.command
     flags = command.flags
@@ -122,7 +122,7 @@ def _holds_writes(client: Client) -> bool:
     return client.transaction is not None and any(queued.write for queued, _ in client.transaction.commands)
 
 
-def _unless_enabled(server: Server, client: Client, entry: Entry) -> bytes | None:
+def _unless_enabled(server: Server, client: Client, entry: CommandEntry) -> bytes | None:
     """Refuse DEBUG and the loading of modules, which a directive of their own lets a client use."""
     config = server.config
     if entry.name == "debug":

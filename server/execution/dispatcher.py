@@ -18,7 +18,7 @@ from ...commands.transactions.handlers import discard_transaction, must_fail
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity
 from .checks import check
-from .entry import IMMEDIATE, Entry, not_yet_found
+from .entry import IMMEDIATE, CommandEntry, not_yet_found
 from .fast_path import run_plain
 
 if TYPE_CHECKING:
@@ -51,8 +51,10 @@ class Dispatcher:
         self._registry = SENTINEL if self._in_sentinel else REGISTRY
         if self._in_sentinel:
             load(SENTINEL["sentinel"].room)  # it serves commands of other families, too
-        self.found: dict[str, Entry] = {}
-        self.all = {name: Entry(command) for name, command in self._registry.items() if command.is_served}
+        self.found: dict[str, CommandEntry] = {}
+        self.all = {
+            name: CommandEntry(command) for name, command in self._registry.items() if command.is_served
+        }
         self.use_version(server.compat)
 
     def use_version(self, compat: Compat) -> None:
@@ -62,10 +64,10 @@ class Dispatcher:
         for name, entry in self.entries.items():
             entry.handler = not_yet_found
             entry.declare(self.commands[name])
-        self.table: dict[bytes, Entry] = {}
+        self.table: dict[bytes, CommandEntry] = {}
         self.containers = {name.partition("|")[0] for name in self._registry if "|" in name}
 
-    def _served(self, entry: Entry) -> Entry:
+    def _served(self, entry: CommandEntry) -> CommandEntry:
         """Give an entry its handler, if it has none yet: before the time of its first call is taken.
 
         Raises:
@@ -90,7 +92,7 @@ class Dispatcher:
 
     # Lookup
 
-    def find(self, argv: list[bytes]) -> Entry:
+    def find(self, argv: list[bytes]) -> CommandEntry:
         """Return the entry of a command as it was sent.
 
         Raises:
@@ -99,7 +101,7 @@ class Dispatcher:
         found = self.table.get(argv[0])
         return found if found is not None else self._served(self._find(argv))
 
-    def _find(self, argv: list[bytes]) -> Entry:
+    def _find(self, argv: list[bytes]) -> CommandEntry:
         name = argv[0].lower().decode("latin-1")
         if name not in self.commands or "|" in name:
             raise ReplyError(_unknown(argv, self.server.compat))
@@ -116,7 +118,7 @@ class Dispatcher:
             b"ERR unknown subcommand '%b'. Try %b HELP." % (shown(argv[1])[:128], name.upper().encode())
         )
 
-    def find_of_any_version(self, argv: list[bytes]) -> Entry:
+    def find_of_any_version(self, argv: list[bytes]) -> CommandEntry:
         """As ``find``, also for a command that only other versions have."""
         try:
             return self.find(argv)
@@ -204,14 +206,14 @@ class Dispatcher:
         name = argv[0].lower().decode("latin-1")
         return name if len(argv) == 1 and name in self.containers else "NULL"
 
-    def _runs_script(self, client: Client, entry: Entry) -> bool:
+    def _runs_script(self, client: Client, entry: CommandEntry) -> bool:
         """Whether a command may block the loop so long that ``net/busy_script`` serves the others."""
         transaction = client.transaction
         if entry.name != "exec" or transaction is None:
             return entry.runs_script and transaction is None
         return any(queued.runs_script for queued, _ in transaction.commands)
 
-    def _queue(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
+    def _queue(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
         """Keep a command for EXEC, unless EXEC can only fail; None if the client asked for too much and was closed."""
         transaction = client.transaction
         assert transaction is not None
@@ -239,7 +241,7 @@ class Dispatcher:
         Returns:
             The number of commands taken; 0 if the first is not one that is simply queued.
         """
-        queued: list[tuple[Entry, list[bytes]]] = []
+        queued: list[tuple[CommandEntry, list[bytes]]] = []
         for argv in islice(batch, at, None):
             entry = self.table.get(argv[0])
             if entry is None or not entry.queued or not entry.minimum <= len(argv) <= entry.maximum:
@@ -263,11 +265,11 @@ class Dispatcher:
         out += repeat(replies.QUEUED, len(queued))
         return len(queued)
 
-    def check(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
+    def check(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
         """Return why a command may not run now, None if it may; scripts also call this."""
         return check(self.server, client, entry, argv)
 
-    def refuse(self, client: Client, entry: Entry | None, text: bytes) -> bytes | None:
+    def refuse(self, client: Client, entry: CommandEntry | None, text: bytes) -> bytes | None:
         """Count a refusal, let it abort an open transaction, and return it as a reply."""
         if entry is not None:
             entry.rejected += 1

@@ -18,7 +18,7 @@ def not_yet_found(_client: Client, args: list[bytes]) -> NoReturn:
     raise RuntimeError(f"{args[:1]} runs without Dispatcher.find")
 
 
-class Entry:
+class CommandEntry:
     """A command as one server runs it: its unpacked declaration, its handlers and its statistics."""
 
     __slots__ = (

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...commands.spec.command import Command
     from ...storage.keyspace.database import Database
     from ..server import Server
-    from .entry import Entry
+    from .entry import CommandEntry
 
 _POOL: Final = 16  # candidates kept from one victim to the next
 _AT_ONCE: Final = 16  # victims between two readings of the clock
@@ -116,7 +116,7 @@ class Eviction:
 
     # Before each command
 
-    def refusal(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
+    def refusal(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
         """Make room for a command; return the refusal if it may need memory that is not there."""
         self.out_of_memory = not self.make_room()
         if entry.name in _OF_GROUPS and self.server.keyspace.by_modification:
@@ -126,11 +126,11 @@ class Eviction:
             return OOM
         return None
 
-    def refuses_in_script(self, entry: Entry) -> bool:
+    def refuses_in_script(self, entry: CommandEntry) -> bool:
         """Whether a script that has not written yet may not begin with this command."""
         return self.out_of_memory and self._needs_memory(entry.command, [])
 
-    def _may_grow(self, client: Client, entry: Entry, argv: list[bytes]) -> bool:
+    def _may_grow(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:
         transaction = client.transaction
         if transaction is None:
             return self._needs_memory(entry.command, argv)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ...storage.keyspace.database import Database
     from ..server import Server
-    from .entry import Entry
+    from .entry import CommandEntry
 
 _ATTEMPTS: Final = 2
 
@@ -36,7 +36,7 @@ class Mending:
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def mend(self, client: Client, entry: Entry, argv: list[bytes], error: Exception) -> None:
+    def mend(self, client: Client, entry: CommandEntry, argv: list[bytes], error: Exception) -> None:
         """Repair and propagate what a failed command may have changed, and log its error.
 
         Args:
@@ -71,7 +71,7 @@ class Mending:
         server.propagation.drop_from(0)
         server.die()
 
-    def _mend(self, client: Client, entry: Entry, argv: list[bytes]) -> None:
+    def _mend(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> None:
         server = self._server
         if client.state is BLOCKED:
             server.blocking.forget(client)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ...commands.runtime.context import CommandEntry
     from ..server import Server
-    from .entry import Entry
 
 
 class Pause:
@@ -91,7 +90,7 @@ class Pause:
             self._timer.cancel()
             self._timer = None
 
-    def concerns(self, entry: Entry, client: Client) -> bool:
+    def concerns(self, entry: CommandEntry, client: Client) -> bool:
         """Whether the pause postpones this command."""
         if client.trusted or not self.is_on:
             return False

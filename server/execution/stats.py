@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ...commands.runtime.client import Client
-    from .entry import Entry
+    from .entry import CommandEntry
 
 # What each client counts, by its attribute.
 _COUNTS: Final = {
@@ -31,7 +31,7 @@ class Stats:
     """
 
     def __init__(
-        self, found: Mapping[str, Entry], clients: Mapping[int, Client], controls: Collection[Client]
+        self, found: Mapping[str, CommandEntry], clients: Mapping[int, Client], controls: Collection[Client]
     ) -> None:
         self._found = found
         self._clients = clients

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...commands.runtime.context import ServerContext
     from ...commands.spec.command import Handler
     from ...storage.aof.loader import AofLoader
-    from ..execution.entry import Entry
+    from ..execution.entry import CommandEntry
     from ..server import Server
 
 _NEWEST: Final = compat_with(NEWEST)
@@ -93,7 +93,7 @@ def _reply(handler: Handler, client: LoaderClient, argv: list[bytes]) -> bytes:
         return error.encoded
 
 
-def _runs_as_newest(server: Server, client: LoaderClient, entry: Entry, argv: list[bytes]) -> bool:
+def _runs_as_newest(server: Server, client: LoaderClient, entry: CommandEntry, argv: list[bytes]) -> bool:
     """Run a command that failed again, for it may have options that are newer than compat-version.
 
     A script is not run again: it may have changed data before it failed.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 from ..collections.encoding_limits import Limits
-from ..streams.cold_chunks import Cold
+from ..streams.cold_chunks import ChunkCache
 from ..streams.idempotency import Idempotency
 from ..streams.stream import Stream
 from .database import Database
@@ -118,7 +118,7 @@ class Keyspace:
         self.libraries = Libraries()
         self.lazyfree = LazyFree()
         self.behind: WeakSet[Stream] = WeakSet()
-        self.cold = Cold()
+        self.cold = ChunkCache()
         self.on_event: Callable[[int, bytes, bytes, Sequence[bytes]], None] | None = None
         self.on_expired: Callable[[Database, bytes], None] | None = None
         self.on_field_expired: Callable[[Database, bytes, bytes], None] | None = None

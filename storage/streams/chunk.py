@@ -37,7 +37,7 @@ ChunkRun: TypeAlias = "tuple[Chunk, int, int]"
 
 
 class ChunkCache(Protocol):
-    """Packs old chunks, and keeps unpacked ones for a while; see ``cold_chunks.Cold``."""
+    """Packs old chunks, and keeps unpacked ones for a while; see ``cold_chunks.ChunkCache``."""
 
     def adopt(self, stream: Any) -> None:
         """Pack the old chunks of a stream from now on."""

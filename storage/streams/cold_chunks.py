@@ -32,7 +32,7 @@ _MUCH_FREED: Final = 8 << 20  # giving more back at once would take many millise
 _SOME_FREED: Final = 1 << 20
 
 
-class Cold:
+class ChunkCache:
     """The packing of one keyspace.
 
     Attributes:

@@ -26,7 +26,7 @@ ActiveExpiry: _running enabled
 AofRewrite: _aof _preparing _wait_minutes consecutive_failures count fork_microseconds forks last_ok last_seconds scheduled writer
 Blocking: _deadlines _resumed _tidy_at _timer waiters waiting
 Clock: _frozen_at offset
-Cold: _again _freed _grown _read_once _ripe _unpacked _unpacked_bytes _young depth
+ChunkCache: _again _freed _grown _read_once _ripe _unpacked _unpacked_bytes _young depth
 Database: awaited due encodings entries expires frequencies meter scan_order untouched watched
 Deadlines: heap when
 Delays: _waits
@@ -68,11 +68,11 @@ Waits: _tidied _waits
 
 KEPT = {
     "fixed when the server is made": """
-        Cold: limit round worth_while
+        ChunkCache: limit round worth_while
         Database: index
         Dispatcher: _in_sentinel _registry all
         Disk: _real
-        Entry: batch_handler feeds_monitor minimum maximum name queued readonly runs_script slowlogged write
+        CommandEntry: batch_handler feeds_monitor minimum maximum name queued readonly runs_script slowlogged write
         Keyspace: databases
         Log: path quiet
         Server: _parts handles_signals loop mode rillet_version run_id sentinel
@@ -96,7 +96,7 @@ KEPT = {
         AofRewrite: _history_at _logged_at _not_before _started
         BackgroundJobs: _looked_at
         Clock: now
-        Cold: _next_round
+        ChunkCache: _next_round
         Exhaustion: _silent_until
         Keyspace: now
         Persistence: last_sync
@@ -108,7 +108,7 @@ KEPT = {
     "the C library's settings, of the whole process": "Server: allocator_tuned",
     "the commands that were sent yet": "Dispatcher: found\nStats: _found",
     "counts the reset itself, and what follows it": """
-        Entry: calls failed histogram nanoseconds rejected
+        CommandEntry: calls failed histogram nanoseconds rejected
         Stats: _past _samples peak_clients peak_memory peak_memory_time
         Database: accessed
     """,

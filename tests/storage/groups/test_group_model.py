@@ -15,7 +15,7 @@ from rillet.storage.groups.pel_pages import numbers_of, texts_of
 from rillet.storage.groups.pel_search import any_idle, find_pending, oldest
 from rillet.storage.groups.plain import Plain
 from rillet.storage.streams.chunk import ids_in
-from rillet.storage.streams.cold_chunks import Cold
+from rillet.storage.streams.cold_chunks import ChunkCache
 from rillet.storage.streams.ids import MAX_ID, encode
 from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.stream import Stream
@@ -68,7 +68,7 @@ class PelMachine(RuleBasedStateMachine):
             rewriting=rewriting,
         )
         self.stream = Stream(tuning)
-        self.cold = Cold()
+        self.cold = ChunkCache()
         self.cold.depth = 1
         self.cold.adopt(self.stream)
         self.group = self.stream.groups[b"g"] = Group(tuning=tuning)

@@ -15,7 +15,7 @@ from rillet.storage.groups.group import Group
 from rillet.storage.groups.pel_pages import first_of, texts_of
 from rillet.storage.groups.pel_search import any_idle, find_idle, given_back, oldest
 from rillet.storage.streams.chunk import MAX_ENTRIES
-from rillet.storage.streams.cold_chunks import Cold
+from rillet.storage.streams.cold_chunks import ChunkCache
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim_to_length
@@ -47,7 +47,7 @@ def read(group: Group, stream: Stream, count: int, now: int = 1) -> None:
 
 def pack(stream: Stream, worth_while: float = 0.75) -> None:
     """Pack all chunks but the newest."""
-    cold = Cold()
+    cold = ChunkCache()
     cold.worth_while = worth_while
     cold.depth = 1
     cold.adopt(stream)

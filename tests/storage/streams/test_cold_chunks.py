@@ -19,7 +19,7 @@ from rillet.storage.keyspace.lazyfree import LazyFree
 from rillet.storage.rdb import ByteSource, dump_value, load_rdb, rdb_chunks
 from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ids_in, texts_in
 from rillet.storage.streams.chunk_codec import NOT_WORTH_WHILE, Deflated
-from rillet.storage.streams.cold_chunks import Cold
+from rillet.storage.streams.cold_chunks import ChunkCache
 from rillet.storage.streams.ids import MAX_ID
 from rillet.storage.streams.iteration import ids_from, iter_entries, pieces
 from rillet.storage.streams.stream import Stream
@@ -33,8 +33,8 @@ def make_id(ms: int, seq: int = 0) -> int:
     return ms << 64 | seq
 
 
-def cold_with(depth: int = 1, limit: int = 1 << 20) -> Cold:
-    cold = Cold(limit)
+def cold_with(depth: int = 1, limit: int = 1 << 20) -> ChunkCache:
+    cold = ChunkCache(limit)
     cold.depth = depth
     return cold
 
@@ -56,7 +56,7 @@ def loaded(stream: Stream, **options: bool) -> Stream:
     return found.copy()
 
 
-def sweep(cold: Cold) -> None:
+def sweep(cold: ChunkCache) -> None:
     """Let time pass until everything that can be packed is."""
     for now in (0, 100, 200):
         cold.look(now + cold._next_round)
@@ -64,7 +64,7 @@ def sweep(cold: Cold) -> None:
             pass
 
 
-def packed_stream(number: int = MANY, **options: int) -> tuple[Stream, Cold]:
+def packed_stream(number: int = MANY, **options: int) -> tuple[Stream, ChunkCache]:
     stream, cold = Stream(), cold_with(**options)
     cold.adopt(stream)
     fill(stream, number)
