@@ -7,9 +7,11 @@ again, even by a restarted driver, is left out. Rows pass through the driver: ke
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame
@@ -47,23 +49,27 @@ class IcebergTarget:
     def write(self, batch: DataFrame, number: int, query: str) -> None:
         """Append the rows of a batch, unless the table has them."""
         rows = batch.toArrow()
-        table = self.table(rows.schema)
-        if self._last_batch(table, query) >= number:
-            return
-        table.append(rows, snapshot_properties={_QUERY: query, _BATCH: str(number)})
+        with self.table(rows.schema) as table:
+            if self._last_batch(table, query) < number:
+                table.append(rows, snapshot_properties={_QUERY: query, _BATCH: str(number)})
 
-    def table(self, schema: Any = None) -> Any:
-        """Return the table (pyiceberg's); it is made if it is not there and a schema (pyarrow's) is given."""
+    @contextmanager
+    def table(self, schema: Any = None) -> Iterator[Any]:
+        """Open the table (pyiceberg's); it is made if it is not there and a schema (pyarrow's) is given."""
         from pyiceberg.catalog.sql import SqlCatalog
 
         folder = self._folder.resolve()
         catalog = SqlCatalog(
             "rillet", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse"
         )
-        if schema is None:
-            return catalog.load_table(self._name)
-        catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
-        return catalog.create_table_if_not_exists(self._name, schema)
+        try:
+            if schema is None:
+                yield catalog.load_table(self._name)
+            else:
+                catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
+                yield catalog.create_table_if_not_exists(self._name, schema)
+        finally:
+            catalog.engine.dispose()  # closes the file
 
     @staticmethod
     def _last_batch(table: Any, query: str) -> int:

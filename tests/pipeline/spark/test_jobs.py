@@ -143,7 +143,8 @@ def test_a_lake_has_each_batch_once(kind, spark, redis, stream, tmp_path):
         assert table.transaction_version(query) == 1
         found = table.to_pyarrow_table()
     else:
-        found = IcebergTarget(folder, "rillet.rows").table().scan().to_arrow()
+        with IcebergTarget(folder, "rillet.rows").table() as table:
+            found = table.scan().to_arrow()
     assert sorted(ids.from_key(key) >> 64 for key in found["id_key"].to_pylist()) == list(range(1, 61))
 
 
@@ -155,9 +156,9 @@ def test_another_query_is_not_mistaken_for_one_that_was_there(target, spark, tmp
     frame = spark.createDataFrame([(1, "x")], "n INT, word STRING")
     for query, number in (("a", 0), ("a", 0), ("b", 0), ("a", 1), ("b", 0), ("a", 0)):
         lake.write(frame, number, query)
-    table = lake.table() if isinstance(lake, IcebergTarget) else None
-    if table is not None:
-        found = table.scan().to_arrow().num_rows
+    if isinstance(lake, IcebergTarget):
+        with lake.table() as table:
+            found = table.scan().to_arrow().num_rows
     else:
         from deltalake import DeltaTable
 
