@@ -77,7 +77,6 @@ class Connection(Client, asyncio.Protocol):
         """Accept the client, or send it why not."""
         self.transport = cast("asyncio.Transport", transport)
         server = self.server
-        server.stats.connections_received += 1
         self._take_addresses()
         if server.stopping:
             self._turn_away(b"")
@@ -96,6 +95,7 @@ class Connection(Client, asyncio.Protocol):
             self.transport.abort()
         else:
             server.clients[self.id] = self
+            server.stats.connections_received += 1
             self.parser.max_bulk_length = server.config.proto_max_bulk_len
             self.parser.max_query_buffer = server.config.client_query_buffer_limit
             server.stats.peak_clients = max(server.stats.peak_clients, len(server.clients))
