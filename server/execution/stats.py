@@ -18,6 +18,10 @@ _COUNTS: Final = {
     name: attrgetter(name) for name in ("total_commands", "net_in", "net_out", "reads", "writes")
 }
 
+_WINDOW_MS: Final = 1500  # of the instantaneous figures
+# Each client is looked at, which takes up to 0.4 µs: of ten thousand that would be 3 % of a processor ten times a second.
+_MS_A_CLIENT: Final = 0.4  # between two samples
+
 
 class Stats:
     """What INFO counts since the start or CONFIG RESETSTAT.
@@ -36,7 +40,6 @@ class Stats:
         self._found = found
         self._clients = clients
         self._controls = controls
-        self._past = dict.fromkeys(_COUNTS, 0)  # of clients that are gone, without what was before a reset
         self.errors: dict[bytes, int] = {}
         self._samples: deque[tuple[int, int, int, int, int]] = deque(maxlen=16)
         self.reset()
@@ -55,6 +58,7 @@ class Stats:
         self.evicted_keys = 0
         self.evicted_clients = 0
         self.exceeded_milliseconds = 0  # over maxmemory, without the present excess
+        # Of clients that are gone, without what those that are connected counted before.
         self._past = {name: -self._connected(name) for name in _COUNTS}
         self.errors.clear()
         self._samples.clear()
@@ -116,10 +120,15 @@ class Stats:
             self.errors[b"ERRORSTATS_OVERFLOW"] = self.errors.get(b"ERRORSTATS_OVERFLOW", 0) + 1
 
     def sample(self, monotonic_ms: int) -> None:
-        """Take a sample for the instantaneous figures; called about ten times a second."""
-        self._samples.append(
+        """Take a sample for the instantaneous figures; called about ten times a second, of many clients less often."""
+        samples = self._samples
+        if samples and monotonic_ms - samples[-1][0] < len(self._clients) * _MS_A_CLIENT:
+            return
+        samples.append(
             (monotonic_ms, self.commands_processed, self.net_input, self.net_output, self.reads_processed)
         )
+        while len(samples) > 2 and samples[1][0] <= monotonic_ms - _WINDOW_MS:
+            samples.popleft()
 
     def reads_per_second(self) -> int:
         """Reads of clients' input per second over the last samples."""

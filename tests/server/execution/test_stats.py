@@ -84,6 +84,25 @@ def test_rates_are_of_the_last_samples():
     assert stats.per_second() == (100, 1000.0, 2000.0)
 
 
+def test_of_many_clients_fewer_samples_are_taken_and_none_of_long_ago_counts():
+    client = a_client()
+    clients = {1: client}
+    stats = Stats({}, clients, ())
+    looks = 0
+    for tenth in range(200):
+        client.total_commands += 10
+        stats.sample(100 * tenth)
+    assert stats.per_second()[0] == 100
+    clients.update((number, a_client()) for number in range(2, 10_001))
+    for tenth in range(200, 1000):
+        client.total_commands += 20
+        before = len(stats._samples), stats._samples[-1]
+        stats.sample(100 * tenth)
+        looks += before != (len(stats._samples), stats._samples[-1])
+    assert looks == 800 // 40
+    assert stats.per_second()[0] == 200
+
+
 def test_the_peak_of_memory_only_rises():
     stats = Stats({}, {}, ())
     assert [stats.note_memory(used, used) for used in (10, 30, 20)] == [10, 30, 30]
