@@ -108,7 +108,7 @@ class _Given(NamedTuple):
     ms: list[int]
     seq: list[int]
     encoded: Encoded
-    fields: list[bytes] | None = None
+    fields: list[bytes] | None
 
 
 def _records(verb: bytes, name: bytes, added: _Added) -> list[bytes]:
@@ -243,11 +243,13 @@ def _given_columns(stream: Stream, batch: list[list[bytes]], at: int) -> _Given 
     ):
         return None
     names = columns[3::2]
+    fields = None
     if all(each.count(each[0]) == number for each in names):
         encoded = encoded_entries(words, [each[0] for each in names], columns[4::2])
     else:
-        encoded = with_ids(words, [encode_fields(args[3:]) for args in run])
-    return None if max(map(len, encoded.entries)) >= LARGE else _Given(words, ms, seq, encoded)
+        fields = [encode_fields(args[3:]) for args in run]
+        encoded = with_ids(words, fields)
+    return None if max(map(len, encoded.entries)) >= LARGE else _Given(words, ms, seq, encoded, fields)
 
 
 def _given_rows(stream: Stream, batch: list[list[bytes]], at: int) -> _Given | None:

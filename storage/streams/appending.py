@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from operator import add
 from typing import TYPE_CHECKING
 
 from .chunk import MAX_BYTES, MAX_ENTRIES
-from .chunk_codec import Encoded, entry_heads
+from .chunk_codec import entry_heads, joined
 from .stream import NODE_MAX_BYTES, NODE_MAX_ENTRIES
 
 if TYPE_CHECKING:
-    from .chunk_codec import Packed
+    from .chunk_codec import Encoded, Packed
     from .stream import Stream
 
 
 def append_many(stream: Stream, ids: list[tuple[int, int]], fields: list[bytes]) -> None:
     """As ``Stream.append`` for several entries: their IDs, ms and sequence, ascend."""
-    heads = entry_heads(ids)
-    encoded = Encoded(list(map(add, heads, fields)), bytes(map(len, heads)))
-    append_encoded(stream, [ms for ms, _ in ids], [seq for _, seq in ids], encoded)
+    append_encoded(stream, [ms for ms, _ in ids], [seq for _, seq in ids], joined(entry_heads(ids), fields))
 
 
 def append_encoded(

@@ -31,7 +31,8 @@ _SOME: Final = 64  # of what stands before them
 _ID_LINE: Final = b"%d-%d\r\n"
 # What stands before it, by its length.
 _BEGINNINGS: Final = tuple(b"*2\r\n$%d\r\n" % max(length - 2, 0) for length in range(2 * 20 + 4))
-_HEAD_SIZES: Final = tuple(len(b"*2\r\n$%d\r\n\r\n" % length) + length for length in range(2 * 20 + 2))
+# Of both, by the length of the ID.
+_HEAD_SIZES: Final = tuple(len(beginning) + length for length, beginning in enumerate(_BEGINNINGS))[2:]
 
 
 class Columns(NamedTuple):
@@ -85,14 +86,13 @@ class Packed(Protocol):
 
 def columns_of(ids: list[tuple[int, int]], fields: list[bytes]) -> Columns:
     """The columns of entries, given by the two halves of their IDs and their encoded fields."""
-    heads = entry_heads(ids)
-    entries = list(map(add, heads, fields))
+    entries, heads = joined(entry_heads(ids), fields)
     return Columns(
         b"".join(entries),
         array("Q", [ms for ms, _ in ids]),
         narrowed(array("Q", [seq for _, seq in ids])),
         array("I", accumulate(map(len, entries), initial=0)),
-        bytearray(map(len, heads)),
+        bytearray(heads),
     )
 
 
@@ -107,10 +107,14 @@ def fields_form(names: Iterable[bytes]) -> bytes:
     return b"*%d\r\n%b" % (2 * len(parts), b"".join(parts))
 
 
+def joined(heads: list[bytes], fields: list[bytes]) -> Encoded:
+    """Entries, given by what stands before their fields (``entry_heads``) and by these, encoded."""
+    return Encoded(list(map(add, heads, fields)), bytes(map(len, heads)))
+
+
 def with_ids(ids: Sequence[bytes], fields: list[bytes]) -> Encoded:
     """Entries of encoded fields, and the texts of their IDs."""
-    heads = list(map(b"*2\r\n$%d\r\n%b\r\n".__mod__, zip(map(len, ids), ids, strict=True)))
-    return Encoded(list(map(add, heads, fields)), bytes(map(len, heads)))
+    return joined(list(map(b"*2\r\n$%d\r\n%b\r\n".__mod__, zip(map(len, ids), ids, strict=True))), fields)
 
 
 def encoded_entries(
