@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 from support.deployments.replication import FakeReplica
 from support.live import DEADLINE, LiveServer, eventually
@@ -13,13 +13,20 @@ from support.live import DEADLINE, LiveServer, eventually
 from rillet.server.persistence.background_writer import ThreadedWriter
 
 
-def test_servers_in_one_process_follow_each_other():
+@contextmanager
+def a_pair():
+    """Two servers, of which one is to follow the other, and a connection to each."""
     with (
         LiveServer(repl_diskless_sync_delay=0) as master,
         LiveServer() as replica,
         master.wire() as there,
         replica.wire() as here,
     ):
+        yield master, replica, there, here
+
+
+def test_servers_in_one_process_follow_each_other():
+    with a_pair() as (master, _, there, here):
         for number in range(1, 100):
             there.call("XADD", "s", f"{number}-0", "f", "v" * 1000)
         assert here.call("REPLICAOF", "127.0.0.1", master.port).value == b"OK"
@@ -30,12 +37,7 @@ def test_servers_in_one_process_follow_each_other():
 
 
 def test_what_a_replica_got_from_its_master_stays_counted_when_the_link_ends():
-    with (
-        LiveServer(repl_diskless_sync_delay=0) as master,
-        LiveServer() as replica,
-        master.wire() as there,
-        replica.wire() as here,
-    ):
+    with a_pair() as (master, replica, there, here):
         here.call("REPLICAOF", "127.0.0.1", master.port)
         eventually(lambda: replica.info("master_link_status") == "up")
         for _ in range(50):
@@ -49,12 +51,7 @@ def test_what_a_replica_got_from_its_master_stays_counted_when_the_link_ends():
 
 
 def test_a_virtual_clock_moves_the_master_and_the_replica_waits_for_its_word():
-    with (
-        LiveServer(repl_diskless_sync_delay=0) as master,
-        LiveServer() as replica,
-        master.wire() as there,
-        replica.wire() as here,
-    ):
+    with a_pair() as (master, replica, there, here):
         here.call("REPLICAOF", "127.0.0.1", master.port)
         eventually(lambda: replica.info("master_link_status") == "up")
         there.call("SET", "k", "v", "EX", 3600)
@@ -137,12 +134,7 @@ def test_a_folder_that_takes_no_file_does_not_keep_a_replica_away(monkeypatch):
 
 def test_a_script_of_transactions_reaches_a_replica_whole():
     """A reader of the replica never sees one key of a transaction without the other."""
-    with (
-        LiveServer(repl_diskless_sync_delay=0) as master,
-        LiveServer() as replica,
-        master.wire() as there,
-        replica.wire() as here,
-    ):
+    with a_pair() as (master, replica, there, here):
         here.call("REPLICAOF", "127.0.0.1", master.port)
         eventually(lambda: replica.info("master_link_status") == "up")
         for number in range(300):
