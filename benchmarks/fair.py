@@ -22,7 +22,6 @@ import select
 import socket
 import ssl
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +33,7 @@ from servers import (
     LOAD_CORE,
     Server,
     encode,
-    free_port,
     machine,
-    make_certificate,
     pin,
     require,
     versions,
@@ -148,14 +145,10 @@ class Found:
     turn: str
 
 
-def measure(
-    load: Load, program: str, seconds: float, flags: list[str], *, reads: bool, secure: bool
-) -> Found:
+def measure(load: Load, program: str, seconds: float, *, reads: bool, secure: bool) -> Found:
     """One load on a server of its own."""
     watched = program == "rillet"
-    port = free_port()
-    more = ["--tls-port", str(port), *flags] if secure else []
-    with Server(program, *more, wrapper=_WATCHED if watched else None) as server:
+    with Server(program, wrapper=_WATCHED if watched else None, secure=secure) as server:
         load.prepare(server)
         probe = Probe(server)
         if watched:
@@ -163,7 +156,7 @@ def measure(
         before, begun = _processed(server), time.monotonic()
         process = multiprocessing.get_context("fork").Process(
             target=_greedy,
-            args=(load, port if secure else server.port, seconds),
+            args=(load, server.load_port, seconds),
             kwargs={"reads": reads, "secure": secure},
         )
         process.start()
@@ -206,31 +199,29 @@ def main() -> int:
     print("| load | " + " | ".join(columns) + " | turn |")
     print("| --- |" + " ---: |" * len(columns) + " --- |")
     too_long = []
-    with tempfile.TemporaryDirectory(prefix="bench-fair-") as folder:
-        flags = [] if asked.plain else make_certificate(Path(folder))
-        for load in LOADS:
-            if asked.names and not any(name.lower() in load.name.lower() for name in asked.names):
+    for load in LOADS:
+        if asked.names and not any(name.lower() in load.name.lower() for name in asked.names):
+            continue
+        for reads, secure in load.modes:
+            if secure and asked.plain:
                 continue
-            for reads, secure in load.modes:
-                if secure and asked.plain:
-                    continue
-                name = f"{load.name}{', TLS' if secure else ''}{'' if reads else ', replies not read'}"
-                cells, turn = [], ""
-                for program in asked.programs:
-                    found = measure(load, program, seconds, flags, reads=reads, secure=secure)
-                    waits = found.waits
-                    cells += [
-                        f"{waits.longest:.1f}",
-                        f"{waits.p999:.1f}",
-                        f"{waits.work:.1f}",
-                        f"{found.rate:,.0f}",
-                        f"{found.resident:.0f}",
-                    ]
-                    if program == "rillet":
-                        turn = found.turn
-                        if waits.longest > _AT_MOST:
-                            too_long.append(f"- {name}: {waits.longest:.0f} ms")
-                print(f"| {name} | " + " | ".join([*cells, turn]) + " |", flush=True)
+            name = f"{load.name}{', TLS' if secure else ''}{'' if reads else ', replies not read'}"
+            cells, turn = [], ""
+            for program in asked.programs:
+                found = measure(load, program, seconds, reads=reads, secure=secure)
+                waits = found.waits
+                cells += [
+                    f"{waits.longest:.1f}",
+                    f"{waits.p999:.1f}",
+                    f"{waits.work:.1f}",
+                    f"{found.rate:,.0f}",
+                    f"{found.resident:.0f}",
+                ]
+                if program == "rillet":
+                    turn = found.turn
+                    if waits.longest > _AT_MOST:
+                        too_long.append(f"- {name}: {waits.longest:.0f} ms")
+            print(f"| {name} | " + " | ".join([*cells, turn]) + " |", flush=True)
     print("\n".join([f"\nA PING waits for more than {_AT_MOST:g} ms on Rillet:", *(too_long or ["nowhere"])]))
     return 1 if too_long and asked.strict else 0
 

@@ -112,14 +112,14 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
-def free_port() -> int:
+def _free_port() -> int:
     """A port of the loopback where nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def make_certificate(folder: Path) -> list[str]:
+def _make_certificate(folder: Path) -> list[str]:
     """A certificate of its own, and the flags that let a server show it."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
@@ -149,10 +149,10 @@ class Server:
         self.program = program
         self._folder = tempfile.TemporaryDirectory(prefix=f"bench-{program}-")
         self.folder = Path(self._folder.name)
-        self.port = self.load_port = free_port()
+        self.port = self.load_port = _free_port()
         if secure:
-            self.load_port = free_port()
-            flags = ("--tls-port", str(self.load_port), *make_certificate(self.folder), *flags)
+            self.load_port = _free_port()
+            flags = ("--tls-port", str(self.load_port), *_make_certificate(self.folder), *flags)
         self.log = self.folder / "server.log"
         self._command = [
             *run, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", *flags,
