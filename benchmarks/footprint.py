@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FILES_BESIDE: Final = 200
+_IDLE_SECONDS: Final = 4.0
 _PACKING_BEGINS: Final = (
     31.0  # seconds after the last entry at most: two rounds of storage/streams/cold_chunks
 )
@@ -102,7 +103,7 @@ _ENTRIES: Final = {
 
 
 def idle_connections(wanted: int, seconds: float) -> Iterator[Figure]:
-    """What connections cost that do nothing: memory, and what they add to a PING of others."""
+    """What connections cost that do nothing: memory, time, and what they add to a PING of others."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < wanted + _FILES_BESIDE:
         print(f"\n(Only {hard} files may be open here: {hard - _FILES_BESIDE:,} idle connections.)")
@@ -112,6 +113,7 @@ def idle_connections(wanted: int, seconds: float) -> Iterator[Figure]:
     size: dict[str, float] = {}
     alone: dict[str, float] = {}
     beside: dict[str, float] = {}
+    idle: dict[str, float] = {}
     for program in PROGRAMS:
         with Server(program, "--maxclients", str(wanted + _FILES_BESIDE // 2)) as server:
             ping = benchmark("PING")
@@ -121,10 +123,14 @@ def idle_connections(wanted: int, seconds: float) -> Iterator[Figure]:
             for connection in connections:
                 connection.call("PING")
             size[program] = (server.settled_bytes() - before) / wanted
+            used, begun = server.cpu_seconds(), time.monotonic()
+            time.sleep(_IDLE_SECONDS)
+            idle[program] = (server.cpu_seconds() - used) / (time.monotonic() - begun) * 1000
             beside[program] = _cost(server, ping, seconds)
             for connection in connections:
                 connection.close()
     yield Figure(f"memory per connection, {wanted:,} idle", "bytes", size)
+    yield Figure(f"{wanted:,} idle connections", "CPU ms a second", idle)
     yield Figure(f"PING beside {wanted:,} idle connections", "CPU µs", beside, floor=0.8)
     yield Figure("PING without them", "CPU µs", alone, floor=0.8)
 

@@ -188,6 +188,20 @@ def own(requests: Callable[[Mode], list[bytes]], reset: Callable[[Server], objec
     return run
 
 
+def beside(others: int, run: Run) -> Run:
+    """The same load while so many other clients are connected that send nothing."""
+
+    def run_beside(server: Server, mode: Mode, seconds: float) -> Sample:
+        connections = [Connection(server.port) for _ in range(others)]
+        try:
+            return run(server, mode, seconds)
+        finally:
+            for connection in connections:
+                connection.close()
+
+    return run_beside
+
+
 def _reply_size(sock: socket.socket, request: bytes) -> int:
     """Send a request of one or more commands; how many bytes the replies have, which may come in pieces."""
     commands, replies = Reader(), Reader()

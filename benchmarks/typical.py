@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from loads import FEW, MANY, ONE, PIPED, benchmark, own
+from loads import FEW, MANY, ONE, PIPED, benchmark, beside, own
 from results import Goal
 from servers import encode
 from workloads import FIELDS, WORKLOADS, Workload, deliver_all, entry_id, filled
@@ -25,6 +25,7 @@ _MODES: Final = (ONE, MANY, PIPED)
 _AND_FEW: Final = (*_MODES, FEW)
 _SIZES: Final = (10, 100, 10_000, 1_000_000)
 _EVERYSEC: Final = ("--appendonly", "yes", "--appendfsync", "everysec")
+_RANGE: Final = ("XRANGE", "s", "-", "+", "COUNT", "10")
 _HISTORY: Final = ("XREADGROUP", "GROUP", "g", "c", "COUNT", "10", "STREAMS", "s", "0")
 _ALWAYS: Final = ("--appendonly", "yes", "--appendfsync", "always")
 
@@ -148,6 +149,10 @@ TYPICAL: Final = (
         for count in (1, 10)
     ],
     Workload("XPENDING of 10", _hundred, benchmark("XPENDING", "s", "g", "-", "+", "10"), modes=_AND_FEW),
+    *[
+        Workload(f"{name} beside 20 idle clients", _hundred, beside(20, benchmark(*words)), modes=(FEW,))
+        for name, words in (("PING", ("PING",)), ("XRANGE COUNT 10", _RANGE))
+    ],
     Workload(
         "XREADGROUP COUNT 10 of its history",
         _hundred,
@@ -182,7 +187,7 @@ TYPICAL: Final = (
         for name, words in (
             ("PING", ("PING",)),
             ("XADD MAXLEN ~ 1000", ("XADD", "x", "MAXLEN", "~", "1000", "*", *FIELDS)),
-            ("XRANGE COUNT 10", ("XRANGE", "s", "-", "+", "COUNT", "10")),
+            ("XRANGE COUNT 10", _RANGE),
             ("XREADGROUP COUNT 10 of its history", _HISTORY),
             ("XPENDING of 10", ("XPENDING", "s", "g", "-", "+", "10")),
         )
