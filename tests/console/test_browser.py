@@ -151,7 +151,7 @@ def test_every_action_shows_its_command_and_runs_it(console, opened):
     page.goto("/stream?key=orders")
     page.get_by_role("link", name="Add an entry").click()
     page.get_by_label("Value").fill("a cup")
-    run_shown(page, "XADD orders * item")
+    run_shown(page, 'XADD orders * item "a cup"')
     assert client.xlen("orders") == 4
     page.goto("/message?key=orders&id=3-0")
     page.get_by_role("link", name="Delete").click()

@@ -119,6 +119,7 @@ def test_a_packed_base_is_read(tmp_path):
 @pytest.fixture(params=["rillet", "redis7"])
 def connection(request, running):
     with Connection(Endpoint(port=running(request.param).port, retries=0)) as connection:
+        connection.call("FLUSHALL")  # other tests have the same server
         yield connection
         connection.call("FLUSHALL")
 
