@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from support.ports import free_port
 from support.programs.readme import (
     README,
     file_for_pytest,
@@ -21,7 +22,7 @@ from support.programs.readme import (
     running,
     story,
 )
-from support.servers import free_port, start_server
+from support.servers import start_server
 from support.tls import make_certificates
 from support.until import until
 

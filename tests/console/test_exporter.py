@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.ports import free_port
 from support.programs.clients import require_program
-from support.servers import free_port, start_server
+from support.servers import start_server
 from support.until import until
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def flooded(certificates: Path) -> Iterator[LiveServer]:
-    from support.servers import free_port
+    from support.ports import free_port
 
     with LiveServer(
         port=free_port(),

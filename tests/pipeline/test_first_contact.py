@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from support.servers import free_port, start_server
+from support.ports import free_port
+from support.servers import start_server
 from support.until import until
 
 ROOT = Path(__file__).parents[2]

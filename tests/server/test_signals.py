@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 from support.live import eventually
-from support.servers import free_port, start_server
+from support.ports import free_port
+from support.servers import start_server
 
 import rillet.testing
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pytest
+from support.ports import free_port
 from support.wire import ConnectionClosedError, Wire
 
 if TYPE_CHECKING:
@@ -102,13 +102,6 @@ def version_of(kind: str) -> str:
     output = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"\bv=(\S+)", output)
     return found[1] if found else output.strip()
-
-
-def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from support.servers import ServerProcess, free_port, require_binary, start_server
+from support.ports import free_port
+from support.servers import ServerProcess, require_binary, start_server
 from support.wire import ConnectionClosedError, Wire
 
 

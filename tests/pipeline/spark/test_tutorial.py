@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
+from support.ports import free_port
 from support.programs.console import CHROMIUM_FLAGS, chromium
-from support.servers import free_port, start_server
+from support.servers import start_server
 
 from rillet.pipeline.cli.main import VERBS, main
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.alone import Alone
 from support.live import LiveServer, eventually
-from support.servers import free_port
+from support.ports import free_port
 from support.tls import TlsWire, make_certificates
 from support.wire import ConnectionClosedError, encode_command, parse
 

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from support.live import LiveServer, eventually
-from support.servers import free_port
+from support.ports import free_port
 from support.wire import ConnectionClosedError, Wire
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from functools import partial
 
 import pytest
 from support.live import eventually
-from support.servers import free_port, start_server
+from support.ports import free_port
+from support.servers import start_server
 from support.tls import TlsWire, client_context, flags, make_certificates
 
 BUSY = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."

@@ -10,7 +10,8 @@ import subprocess
 
 import pytest
 import redis
-from support.servers import ServerProcess, free_port, start_server
+from support.ports import free_port
+from support.servers import ServerProcess, start_server
 from support.tls import TlsWire, client_context, connect, flags, make_certificates
 from support.until import until
 

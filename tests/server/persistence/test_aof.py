@@ -6,7 +6,8 @@ import threading
 
 import pytest
 from support.live import LiveServer, eventually, words
-from support.servers import ServerProcess, free_port, require_binary, start_server
+from support.ports import free_port
+from support.servers import ServerProcess, require_binary, start_server
 from support.wire import ConnectionClosedError, Wire
 
 from rillet.storage.aof.loader import AofLoader

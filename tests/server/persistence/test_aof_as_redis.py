@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from support.aof import rewrite
-from support.servers import compared, free_port, require_binary, start_server
+from support.ports import free_port
+from support.servers import compared, require_binary, start_server
 from support.until import until
 from support.wire import ConnectionClosedError, Wire, encode_command
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.live import LiveServer, eventually
-from support.servers import free_port, start_server
+from support.ports import free_port
+from support.servers import start_server
 from support.wire import ConnectionClosedError, Wire
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import subprocess
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
-from support.servers import ServerProcess, free_port, peers_folder
+from support.ports import free_port
+from support.servers import ServerProcess, peers_folder
 from support.until import until
 from support.wire import ConnectionClosedError
 

@@ -203,10 +203,6 @@ class Peer(Wire):
         self._socket = accepted
         self._unread = b""
 
-    def is_silent(self) -> bool:
-        """Whether the other end closes without a word; waits for either."""
-        return self._socket.recv(1, socket.MSG_PEEK) == b""
-
     def command(self) -> list[bytes]:
         """The next command, in lower case its first word."""
         words = self.read().plain()
@@ -237,14 +233,8 @@ class FakeMaster:
         self._listener.close()
 
     def accept(self) -> tuple[Peer, list[bytes]]:
-        """The next link, led through the handshake up to its PSYNC, which is not answered yet.
-
-        Another worker's test may look whether its old port, which is this one now, is open: it sends nothing.
-        """
+        """The next link, led through the handshake up to its PSYNC, which is not answered yet."""
         peer = Peer(self._listener.accept()[0])
-        while peer.is_silent():
-            peer.close()
-            peer = Peer(self._listener.accept()[0])
         while (words := peer.command())[0] != b"psync":
             peer.send_raw(b"+PONG\r\n" if words[0] == b"ping" else b"+OK\r\n")
         return peer, words

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Self
 
 import redis
 from redis.sentinel import Sentinel as RedisSentinel
-from support.servers import free_port, require_binary
+from support.ports import free_port
+from support.servers import require_binary
 
 from rillet.testing import Server
 from rillet.testing.sentinel import SentinelServer

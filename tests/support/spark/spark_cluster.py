@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 import pyspark
-from support.servers import free_port
+from support.ports import free_port
 from support.until import until
 
 FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
