@@ -109,7 +109,6 @@ def all_are_needed(server: Server) -> bool:
         or server.snapshot_error is not None
         or server.busy_error is not None
         or server.pause.is_on
-        or bool(server.listeners.arriving)
         or server.replication.needs_care
         or server.config.cluster_enabled
         or server.config.maxmemory > 0

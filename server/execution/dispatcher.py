@@ -38,7 +38,7 @@ class Dispatcher:
 
     Attributes:
         table: raw command name to entry; holds the upper-case and lower-case spelling of each command that was found
-            once and is not a container. All else goes through ``find``.
+            once and is not a container, but no scripts while clients arrive. All else goes through ``find``.
         entries: every command and subcommand that has a handler, by full name; ``all`` has those of every version.
         found: those that a client or a file has named yet.
         commands: every command and subcommand, containers too.
@@ -65,6 +65,7 @@ class Dispatcher:
             entry.handler = not_yet_found
             entry.declare(self.commands[name])
         self.table: dict[bytes, CommandEntry] = {}
+        self._scripts: dict[bytes, CommandEntry] = {}
         self.containers = {name.partition("|")[0] for name in self._registry if "|" in name}
 
     def _served(self, entry: CommandEntry) -> CommandEntry:
@@ -87,8 +88,20 @@ class Dispatcher:
         # commands that must be enabled first.
         plain = "|" not in name and name not in self.containers and "protected" not in entry.command.flags
         if plain and name in self.entries:
-            self.table[name.encode()] = self.table[name.upper().encode()] = entry
+            spellings = dict.fromkeys((name.encode(), name.upper().encode()), entry)
+            if entry.runs_script:
+                self._scripts.update(spellings)
+            if not (entry.runs_script and self.server.listeners.arriving):
+                self.table.update(spellings)
         return entry
+
+    def check_scripts(self, *, needed: bool) -> None:
+        """Leave scripts to ``process``, which lets them wait for arriving clients, or no longer."""
+        if not needed:
+            self.table.update(self._scripts)
+        else:
+            for spelling in self._scripts:
+                self.table.pop(spelling, None)
 
     # Lookup
 

@@ -202,8 +202,9 @@ class Listeners:
     # Arriving clients
 
     def _expect(self, wire: Wire) -> Wire:
+        if not self.arriving:
+            self._server.dispatcher.check_scripts(needed=True)
         self.arriving.add(wire)
-        self._server.update_checks()
         return wire
 
     def welcome(self, wire: Wire) -> None:
@@ -246,7 +247,7 @@ class Listeners:
             self._waiting.cancel()
             self._waiting = None
         self.arriving.clear()
-        self._server.update_checks()
+        self._server.dispatcher.check_scripts(needed=False)
         postponed, self._postponed = self._postponed, []
         for client in postponed:
             client.end_wait()

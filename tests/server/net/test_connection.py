@@ -361,10 +361,15 @@ def test_nothing_is_remembered_of_a_client_that_is_gone(server):
         assert wire.call("EXISTS", "k").plain() == 0
 
 
+@pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_script_waits_for_clients_that_were_accepted_however_busy_the_machine_is(server, wire, arrives):
+def test_a_script_waits_for_clients_that_were_accepted_however_busy_the_machine_is(
+    server, wire, arrives, is_first
+):
     """Nothing reads from them before they have a transport; one whose socket fails never has one."""
     client = server_side(server, wire)
+    if not is_first:  # the fast path knows the command
+        wire.call("EVAL", "return 2", "0")
     listeners, states = server.inside.listeners, []
 
     def at_once():
@@ -382,6 +387,23 @@ def test_a_script_waits_for_clients_that_were_accepted_however_busy_the_machine_
     server.run_inside(at_once)
     assert wire.read().plain() == 1
     assert states == [State.POSTPONED]
+    assert not listeners.arriving
+    assert b"EVAL" in server.inside.dispatcher.table
+
+
+def test_other_commands_take_the_fast_path_while_clients_arrive(server, wire):
+    listeners, dispatcher = server.inside.listeners, server.inside.dispatcher
+    for words in (["GET", "k"], ["EVAL", "return 1", "0"]):
+        wire.call(*words)
+
+    def at_once():
+        coming = listeners._expect(connection_module.Connection(server.inside))
+        try:
+            return server.inside.needs_all_checks, b"GET" in dispatcher.table, b"EVAL" in dispatcher.table
+        finally:
+            listeners.welcome(coming)
+
+    assert server.run_inside(at_once) == (False, True, False)
 
 
 @pytest.mark.parametrize(
