@@ -161,7 +161,9 @@ class Dense(Books):
             consumer.add(batch)
             consumer.since = pel.appended
             self.times.add(batch)
-        pel.append(pieces, [batch] * number, last)
+        one: list[Facts | None] = [batch]
+        facts = [one * number] if len(pieces) == 1 else [one * (stop - start) for _, start, stop in pieces]
+        pel.append(pieces, facts, last)
         consumer.pending += number
         if consumer.order is not None:
             consumer.order.append(list(ids_in(pieces)))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .pel_pages import Page, PelRuns
 
 _FEW: Final = 64  # consumers or pending entries that are freed at once
+_FAR_FROM_MAX: Final = MAX_COUNT >> 1  # of counters: no delivery goes from here beyond the maximum
 
 
 class Group(Freeable):
@@ -216,8 +217,13 @@ class Group(Freeable):
             last: the last of them.
         """
         read = self.entries_read
-        if read is not None and self.last_id >= stream.first_id and not stream.max_deleted_id:
-            self.entries_read = min(read + number, MAX_COUNT)
+        if (
+            read is not None
+            and read < _FAR_FROM_MAX
+            and self.last_id >= stream.first_id
+            and not stream.max_deleted_id
+        ):
+            self.entries_read = read + number
         else:
             self.entries_read = entries_read_after(stream, self.last_id, read, pieces, number)
         self.last_id = last

@@ -128,21 +128,23 @@ class Plain(Books):
         """As of any books."""
         del after
         consumer.pending += number
-        singles: list[Single] = []
+        listed: list[list[Facts | None]] = []
+        is_ordered = self._times is not None
         turn = self._turn
         by_text = self.singles
         for chunk, start, stop in pieces:
             column, seq = chunk.ms, chunk.seq
+            singles: list[Facts | None] = []
             for at in range(start, stop):
                 turn += 1
                 single = Single(consumer, now, 1, column[at] << 64 | seq[at], column, at, turn)
                 by_text[single.text] = single
                 singles.append(single)
+                if is_ordered:
+                    self._queue(single)
+            listed.append(singles)
         self._turn = turn
-        self.pel.append(pieces, singles, last)
-        if self._times is not None:
-            for each in singles:
-                self._queue(each)
+        self.pel.append(pieces, listed, last)
         if consumer.order is not None:
             consumer.order.append(list(ids_in(pieces)))
 
