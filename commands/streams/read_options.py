@@ -92,14 +92,16 @@ class ReadBudget:
         self.entries += 1
         self.size += size
 
-    def take(self, stream: Stream, after: int, count: int | None) -> tuple[list[ChunkRun], bytes, int]:
+    def take(
+        self, stream: Stream, after: int, count: int | None
+    ) -> tuple[list[ChunkRun], list[bytes | bytearray], int]:
         """As ``Stream.entries_after``, within the limits; with CLAIM each entry has the two numbers of a new one."""
         count = self.within(count)
         if self.max_size is None and self.claim is None:
-            pieces, entries, last = stream.entries_after(after, count)
+            pieces, parts, last = stream.entries_after(after, count)
             self.entries += length_of(pieces)
-            return pieces, entries, last
-        parts: list[bytes] = []
+            return pieces, parts, last
+        parts = []
         last = after
         step = _STEP
         while not self.is_spent():
@@ -119,7 +121,7 @@ class ReadBudget:
                 self.add(len(entry))
             step *= 2
         pieces, _, last = stream.entries_after(after, len(parts))
-        return pieces, b"".join(parts), last
+        return pieces, parts, last
 
 
 def entries_after(
@@ -128,8 +130,8 @@ def entries_after(
     """XREAD's entries of one stream: how many, and their encoded forms in pieces."""
     if budget is None:
         return stream.range_parts(after + 1, MAX_ID, count)
-    pieces, entries, _ = budget.take(stream, after, count)
-    return length_of(pieces), [entries]
+    pieces, parts, _ = budget.take(stream, after, count)
+    return length_of(pieces), parts
 
 
 class ReadOptions:

@@ -98,7 +98,7 @@ def _deliver(
 ) -> tuple[int, bytes]:
     """Deliver new entries to the consumer; answers how many, and the entries."""
     before = group.last_id
-    pieces, entries, last = stream.entries_after(before, options.count)
+    pieces, parts, last = stream.entries_after(before, options.count)
     if not pieces:
         return 0, b""
     number = length_of(pieces)
@@ -112,9 +112,9 @@ def _deliver(
         if options.no_ack:
             propagate_position(client, key, options.group, group)
         else:
-            words = bulks_in(pieces, entries)
+            words = bulks_in(pieces, parts)
             propagate_read(client, key, options.group, group, consumer.name, words, before)
-    return number, entries
+    return number, b"".join(parts)
 
 
 def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:

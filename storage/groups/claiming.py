@@ -143,14 +143,14 @@ def find_run(stream: Stream, words: list[bytes]) -> EntryRun | None:
         first, second = stream_id.parse(words[0]), stream_id.parse(words[1])
     except stream_id.InvalidID:
         return None
-    pieces, raw, _ = stream.entries_after(first - 1, len(words))
+    pieces, parts, _ = stream.entries_after(first - 1, len(words))
     if not pieces:
         return None
     chunk, start, stop = pieces[0]
     if stop - start > 1 and chunk.id_at(start + 1) != second:
         return None
-    ids = texts_in(pieces, raw)
-    return EntryRun(pieces, ids, raw) if ids == words else None
+    ids = texts_in(pieces, parts)
+    return EntryRun(pieces, ids, b"".join(parts)) if ids == words else None
 
 
 def _claim_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerms) -> Claimed | None:

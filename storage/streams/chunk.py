@@ -275,23 +275,22 @@ def ids_in(pieces: list[ChunkRun]) -> Iterator[int]:
             yield ms << 64 | seq
 
 
-def texts_in(pieces: list[ChunkRun], raw: bytes) -> list[bytes]:
-    """The ID texts of some entries, cut out of ``raw``, which is exactly their bytes."""
-    return _cut_out(Chunk.texts, pieces, raw)
+def texts_in(pieces: list[ChunkRun], parts: list[bytes | bytearray]) -> list[bytes]:
+    """The ID texts of some entries, cut out of the bytes of each piece."""
+    return _cut_out(Chunk.texts, pieces, parts)
 
 
-def bulks_in(pieces: list[ChunkRun], raw: bytes) -> list[bytes]:
+def bulks_in(pieces: list[ChunkRun], parts: list[bytes | bytearray]) -> list[bytes]:
     """As ``texts_in``, but the IDs as bulk strings."""
-    return _cut_out(Chunk.bulks, pieces, raw)
+    return _cut_out(Chunk.bulks, pieces, parts)
 
 
 def _cut_out(
-    of_chunk: Callable[[Chunk, int, int, bytes], list[bytes]], pieces: list[ChunkRun], raw: bytes
+    of_chunk: Callable[[Chunk, int, int, bytes], list[bytes]],
+    pieces: list[ChunkRun],
+    parts: list[bytes | bytearray],
 ) -> list[bytes]:
     words: list[bytes] = []
-    begin = 0
-    for chunk, start, stop in pieces:
-        end = begin + chunk.offsets[stop] - chunk.offsets[start]
-        words += of_chunk(chunk, start, stop, raw[begin:end])
-        begin = end
+    for (chunk, start, stop), part in zip(pieces, parts, strict=True):
+        words += of_chunk(chunk, start, stop, bytes(part))
     return words

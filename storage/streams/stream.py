@@ -390,15 +390,17 @@ class Stream(Freeable):
             stop = len(chunks[index]) if index >= 0 else 0
         return number, b"".join(parts)
 
-    def entries_after(self, stream_id: int, count: int | None = None) -> tuple[list[ChunkRun], bytes, int]:
+    def entries_after(
+        self, stream_id: int, count: int | None = None
+    ) -> tuple[list[ChunkRun], list[bytes | bytearray], int]:
         """The entries whose IDs are greater, for delivery.
 
         Returns:
-            Where they stand (``chunk.ids_in`` and ``chunk.texts_in`` return their IDs), their encoded forms one after
-            the other, and the last one's ID (``stream_id`` if there are none).
+            Where they stand (``chunk.ids_in`` and ``chunk.texts_in`` return their IDs), the encoded forms of those of
+            each piece, for the caller to join, and the last one's ID (``stream_id`` if there are none).
         """
         if stream_id >= self.last_id or not self.length or count == 0:
-            return [], b"", stream_id
+            return [], [], stream_id
         reached, index, position = self._cursor
         if reached != stream_id:
             index, position = self._seek(stream_id + 1)
@@ -406,7 +408,7 @@ class Stream(Freeable):
         left = self.length if count is None else count
         are_many = left > _MANY
         pieces: list[ChunkRun] = []
-        parts: list[bytes] = []
+        parts: list[bytes | bytearray] = []
         last = stream_id
         while index < len(chunks):
             chunk = chunks[index]
@@ -417,19 +419,18 @@ class Stream(Freeable):
                 stop = position + left
             if stop > position:
                 offsets = chunk.offsets
-                raw = bytes(chunk.data[offsets[position] : offsets[stop]])
+                parts.append(chunk.data[offsets[position] : offsets[stop]])
                 last = chunk.ms[stop - 1] << 64 | chunk.seq[stop - 1]
                 left -= stop - position
                 pieces.append((chunk, position, stop))
                 if not left:
                     self._cursor = (last, index, stop)
-                    return pieces, b"".join([*parts, raw]) if parts else raw, last
-                parts.append(raw)
+                    return pieces, parts, last
             index += 1
             position = 0
         # The next entry will be appended to the last chunk, or begin a new one.
         self._cursor = (last, len(chunks) - 1, stop if pieces else len(chunks[-1]))
-        return pieces, parts[0] if len(parts) == 1 else b"".join(parts), last
+        return pieces, parts, last
 
     @property
     def last_entry_id(self) -> int:

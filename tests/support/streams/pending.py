@@ -36,7 +36,7 @@ def taken(stream: Stream, after: int, count: int | None = None) -> tuple[list[by
     found = texts_in(pieces, raw)
     assert length_of(pieces) == len(found)
     assert list(map(encode, ids_in(pieces))) == found
-    return found, raw, last
+    return found, b"".join(raw), last
 
 
 def places_of(group: Group, numbers: list[int]) -> PelRuns:
