@@ -23,6 +23,7 @@ _CARRIAGE_RETURN: Final = 13
 
 _LONG: Final = 4096
 _TINY: Final = 20
+_AGAIN: Final = (b">", b"$", b"0")  # last words of reads that come in the same words again
 _ONE_WORD: Final = b"*1\r\n"
 _HEADER: Final = list(LENGTHS).__getitem__
 
@@ -108,8 +109,8 @@ class RequestParser:
         self._max_bulk_length = max_bulk_length
         self._max_query_buffer = max_query_buffer
         self._reader = _new_reader()
-        # XREADGROUP for new entries and ranges up to `+` come in the same words again and again: the last one of them is
-        # recognised at sight.
+        # Reads for new entries or from the beginning and ranges up to `+` come in the same words again and again: the last
+        # one of them is recognised at sight.
         self._repeated = b""
         self._repeated_words: list[bytes] = []
         self._buffer = bytearray()
@@ -221,7 +222,9 @@ class RequestParser:
                 if not reader.has_data():
                     needs_proof = 61 in data or 43 in data or 40 in data
                     if not needs_proof or holds_bulks(data, batch, joined):
-                        if (needs_proof or first[-1] == b">") and len(data) < SHORT:
+                        # The last word is one byte long, or has a line end before its last.
+                        is_read = data[-4] == _NEWLINE and first[-1] in _AGAIN
+                        if (needs_proof or is_read) and len(data) < SHORT:
                             self._repeated, self._repeated_words = data, first.copy()
                         return batch
                 else:

@@ -335,7 +335,14 @@ def test_commands_belong_to_the_caller():
 
 
 @pytest.mark.parametrize(
-    "line", [b"XREADGROUP GROUP g c STREAMS s >", b"XPENDING stream group - + 10", b"XADD stream (1 a=b c"]
+    "line",
+    [
+        b"XREADGROUP GROUP g c STREAMS s >",
+        b"XREADGROUP GROUP g c STREAMS s 0",
+        b"XREAD BLOCK 0 STREAMS s $",
+        b"XPENDING stream group - + 10",
+        b"XADD stream (1 a=b c",
+    ],
 )
 def test_a_request_that_comes_again_is_recognised_and_still_belongs_to_the_caller(monkeypatch, line):
     words = line.split()
@@ -477,7 +484,10 @@ def test_encoded_commands_come_back_under_any_split(commands, cuts):
 
 @given(
     st.lists(
-        commands_sent | st.sampled_from([[[b"XREADGROUP", b">"]], [[b"XRANGE", b"s", b"-", b"+"]]]),
+        commands_sent
+        | st.sampled_from(
+            [[[b"XREADGROUP", b">"]], [[b"XREAD", b"s", b"0"]], [[b"XRANGE", b"s", b"-", b"+"]]]
+        ),
         min_size=1,
         max_size=3,
     ),
