@@ -50,6 +50,10 @@ REPLY_HEADS: Final = {2: b"*%d\r\n", 3: b"%%%d\r\n"}
 STREAM_HEADS: Final = {2: b"*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"$%d\r\n%b\r\n*%d\r\n"}
 
 
+# Both, in a reply with one stream.
+HEADS_OF_ONE: Final = {2: b"*1\r\n*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"%%1\r\n$%d\r\n%b\r\n*%d\r\n"}
+
+
 class ReadBudget:
     """The limits of one call and what it has taken so far, over all its streams.
 

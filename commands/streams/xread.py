@@ -12,7 +12,7 @@ from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
 from .lookup import parse_id
-from .read_options import REPLY_HEADS, STREAM_HEADS, entries_after, parse_options
+from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, entries_after, parse_options
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -29,19 +29,17 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
     options = parse_options(client, args, grouped=False)
     budget = options.budget
     first, keys = options.first_key, options.keys
-    plan: list[tuple[Stream | None, int]] = []
-    for at in range(first, first + keys):
-        stream = client.read_value(args[at], Stream)
-        word = args[at + keys]
-        if word == b"$":
-            after = 0 if stream is None else stream.last_id
-        elif word == b"+" and client.server.compat.supports_plus_in_xread:
-            after = 0 if stream is None or not stream.length else _last_entry(stream) - 1
-        elif word == b">":
-            raise ReplyError(_GREATER_IN_XREAD)
-        else:
-            after = parse_id(word)
-        plan.append((stream, after))
+    if keys == 1 and args[-1][:1].isdigit():  # as _plan, and then as below
+        name = args[first]
+        stream, after = client.read_value(name, Stream), parse_id(args[-1])
+        plan = [(stream, after)]
+        if budget is None and stream is not None and after < stream.last_id:
+            number, entries = stream.range_parts(after + 1, MAX_ID, options.count)
+            if number:
+                keyspace.hits += 1
+                return b"".join((HEADS_OF_ONE[client.resp] % (len(name), name, number), *entries))
+    else:
+        plan = _plan(client, args, first, keys)
 
     head = STREAM_HEADS[client.resp]
     parts: list[bytes | bytearray] = [b""]
@@ -75,6 +73,24 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
         ]
     client.block(args[first : first + keys], options.block, again)
     return None
+
+
+def _plan(client: Client, args: list[bytes], first: int, keys: int) -> list[tuple[Stream | None, int]]:
+    """Look up the stream of each key, and the ID after which it is read."""
+    plan: list[tuple[Stream | None, int]] = []
+    for at in range(first, first + keys):
+        stream = client.read_value(args[at], Stream)
+        word = args[at + keys]
+        if word == b"$":
+            after = 0 if stream is None else stream.last_id
+        elif word == b"+" and client.server.compat.supports_plus_in_xread:
+            after = 0 if stream is None or not stream.length else _last_entry(stream) - 1
+        elif word == b">":
+            raise ReplyError(_GREATER_IN_XREAD)
+        else:
+            after = parse_id(word)
+        plan.append((stream, after))
+    return plan
 
 
 def _last_entry(stream: Stream) -> int:

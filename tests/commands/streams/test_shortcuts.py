@@ -51,6 +51,29 @@ def test_a_read_of_one_stream_means_the_same_in_lower_case(number, start, resp):
 
 
 @given(
+    st.sampled_from(["s", "absent", "text", "empty"]),
+    st.sampled_from([b"0", b"2-0", b"5", b"9-9", b"5-x", b"1-" + b"9" * 20]),
+    st.sampled_from([[], ["COUNT", "2"], ["MAXCOUNT", "1"]]),
+    st.sampled_from([2, 3]),
+)
+def test_a_read_of_one_stream_is_a_read_like_any_other(key, start, options, resp):
+    """An ID may have a space before it, by which nothing is recognised."""
+    found = []
+    for before in (b"", b" "):
+        client = make_client()
+        client.resp = resp
+        for ms in range(1, 6):
+            run(client, "XADD", "s", f"{ms}-0", "f", "v")
+        run(client, "XGROUP", "CREATE", "empty", "g", "0", "MKSTREAM")
+        run(client, "SET", "text", "v")
+        keyspace = client.server.keyspace
+        keyspace.hits = keyspace.misses = 0
+        reply = run(client, "XREAD", *options, "STREAMS", key, before + start)
+        found.append((reply, keyspace.hits, keyspace.misses))
+    assert found[0] == found[1]
+
+
+@given(
     st.sampled_from([b"-", b"+", b"(1", b"1", b"1-1", b"x"]),
     st.sampled_from([b"-", b"+", b"(3", b"3", b"3-3"]),
 )
