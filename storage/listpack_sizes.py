@@ -8,6 +8,9 @@ from typing import Final
 _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
 
 
+LONG_TEXT: Final = 64
+
+
 _ZERO: Final = 0x30
 
 
@@ -48,8 +51,11 @@ def element_size(word: bytes) -> int:
         value = int(word)
         if -(1 << 63) <= value < 1 << 63:
             return integer_size(value)
-    if size < 64:
-        return size + 2
+    return size + 2 if size < LONG_TEXT else long_text_size(size)
+
+
+def long_text_size(size: int) -> int:
+    """Bytes of a string of at least ``LONG_TEXT`` bytes, whatever they are."""
     size += 2 if size < 4096 else 5
     if size <= 127:
         return size + 1

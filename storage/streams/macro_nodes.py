@@ -12,13 +12,13 @@ from bisect import bisect_right
 from collections import Counter
 from itertools import pairwise, repeat
 from operator import add
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import hiredis
 
 from ...protocol.canonical import LENGTHS
 from ..freeing import Freeable
-from ..listpack_sizes import element_size, integer_size
+from ..listpack_sizes import LONG_TEXT, element_size, integer_size, long_text_size
 from .chunk import Chunk, opened
 from .ids import MAX_ID, MAX_U64
 from .rax_size import shared_bytes, tree_size
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .chunk import AnyChunk
+
+    # Of each entry its field names, and of its values the bytes in a listpack and their own.
+    _Measured: TypeAlias = tuple[Iterable[list[bytes]], list[int], list[int]]
 
 FAR: Final = 32  # chunks that may wait to be accounted for without a noticeable delay
 _NODE_BYTES_CAP: Final = 1 << 30
@@ -39,8 +42,10 @@ _EMPTY_NODE_BYTES: Final = 7
 _SMALL_INTEGER_BYTES: Final = 2
 
 
-# To look for the line ends in entries of so many bytes takes longer than to parse them.
+# To look for the line ends in entries of so many bytes takes longer than to parse them, and to pass over words longer than
+# this on average takes less.
 _LONG: Final = 2 << 10
+_MANY_BYTES: Final = 256
 
 
 _REMEMBERED: Final = 1 << 14  # words
@@ -256,7 +261,11 @@ class MacroNodes(Freeable):
 
     def _pending(self) -> int:
         """Return how many chunks hold entries that are not accounted for."""
-        return len(self._chunks) - bisect_right(self._chunks, self.accounted, key=_last_id_of_chunk)
+        chunks = self._chunks
+        index = bisect_right(self._firsts, self.accounted)
+        if index and _last_id_of_chunk(chunks[index - 1]) > self.accounted:
+            index -= 1
+        return len(chunks) - index
 
     def _pending_chunks(self) -> Iterator[Chunk]:
         chunks = self._chunks
@@ -358,14 +367,19 @@ class MacroNodes(Freeable):
         node.last_id = self.accounted = chunk.id_at(-1)
 
 
-def _measure(chunk: Chunk, start: int, sizes: _Sizes) -> tuple[Iterable[list[bytes]], list[int], list[int]]:
-    """Of each entry from a position on: its field names, and of its values the bytes in a listpack and their own."""
-    data = bytes(chunk.data[chunk.offsets[start] :])
+def _measure(chunk: Chunk, start: int, sizes: _Sizes) -> _Measured:
+    """Measure each entry from a position on."""
     number = len(chunk) - start
-    if len(data) < number * _LONG:
-        found = _measure_columns(data, number, sizes)
-        if found is not None:
-            return found
+    begin = chunk.offsets[start]
+    if len(chunk.data) - begin < number * _LONG:
+        found = _measure_columns(bytes(chunk.data[begin:]), number, sizes)
+    else:
+        found = _measure_long(chunk, start, sizes)
+    return _measure_each(bytes(chunk.data[begin:]), number, sizes) if found is None else found
+
+
+def _measure_each(data: bytes, number: int, sizes: _Sizes) -> _Measured:
+    """As ``_measure``, whatever the entries look like."""
     reader = hiredis.Reader()
     reader.feed(data)
     entries: list[list[bytes]] = [reader.gets()[1] for _ in range(number)]
@@ -377,9 +391,35 @@ def _measure(chunk: Chunk, start: int, sizes: _Sizes) -> tuple[Iterable[list[byt
     )
 
 
-def _measure_columns(
-    data: bytes, number: int, sizes: _Sizes
-) -> tuple[Iterable[list[bytes]], list[int], list[int]] | None:
+def _measure_long(chunk: Chunk, start: int, sizes: _Sizes) -> _Measured | None:
+    """As ``_measure`` for long words, which are passed over without a copy; None if there are many of them."""
+    data, offsets = chunk.data, chunk.offsets
+    names, total, payload = [], [], []
+    for position in range(start, len(chunk)):
+        at = offsets[position] + chunk.heads[position]
+        end = data.index(b"\r", at)
+        number = int(data[at + 1 : end])
+        if number * _MANY_BYTES > offsets[position + 1] - at:
+            return None
+        of_entry, size, bytes_ = [], 0, 0
+        for index in range(number):
+            at = end + 2
+            end = data.index(b"\r", at)
+            length = int(data[at + 1 : end])
+            at = end + 2
+            end = at + length
+            if not index & 1:
+                of_entry.append(bytes(data[at:end]))
+                continue
+            bytes_ += length
+            size += sizes.of(bytes(data[at:end])) if length < LONG_TEXT else long_text_size(length)
+        names.append(of_entry)
+        total.append(size)
+        payload.append(bytes_)
+    return names, total, payload
+
+
+def _measure_columns(data: bytes, number: int, sizes: _Sizes) -> _Measured | None:
     """As ``_measure`` for entries that all have the same field names, and no line end in any value; else None.
 
     Then each has the same number of lines, and every word stands where it is expected. That headers state the lengths
