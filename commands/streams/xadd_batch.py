@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 _DIGITS: Final = 20  # of the greatest number of 64 bits
-_MANY: Final = 16  # commands
+_MANY: Final = 8  # commands
 _ZERO: Final = ord("0")
 
 
