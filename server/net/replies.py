@@ -179,7 +179,8 @@ class Replies:
 
     def set_aside(self) -> None:
         """Let what is held wait for an fsync; later replies belong to effects that it does not cover."""
-        self._aside, self.held = deque(_joined(self.held)), []
+        self._aside = deque(self.held if self._is_plain else _joined(self.held))
+        self.held = []
         self._sizes.clear()
         self._is_plain = True
 
