@@ -279,13 +279,7 @@ class Pel(Freeable):
     # Adding
 
     def append(self, pieces: list[ChunkRun], facts: list[list[Facts | None]], last: int) -> None:
-        """List neighbours in the stream that are greater than ``highest``.
-
-        Args:
-            pieces: where they stand.
-            facts: those of the entries of each piece, a list that becomes the PEL's own.
-            last: the last ID.
-        """
+        """List neighbours greater than ``highest``; ``facts`` has a list of each piece, which becomes the PEL's own."""
         page = self._pages[-1] if self._pages else self._page
         rest = iter(facts)  # zip(…, strict=True) takes 2,000 instructions more
         for chunk, start, stop in pieces:
@@ -301,11 +295,10 @@ class Pel(Freeable):
                 page.ms += chunk.ms[start:stop]
                 page.seq += widened(chunk.seq[start:stop])
                 page.batches += batches
-            elif not start:
+            elif not start or (start < self._tuning.short_page and chunk.id_at(0) > self.highest):
+                if start:
+                    batches[:0] = [None] * start
                 page = self._begin(Page(chunk.ms, chunk.seq, batches, 0, private=False))
-            elif start < self._tuning.short_page and chunk.id_at(0) > self.highest:
-                before: list[Facts | None] = [None] * start
-                page = self._begin(Page(chunk.ms, chunk.seq, before + batches, 0, private=False))
             else:
                 seq = widened(chunk.seq[start:stop])
                 page = self._begin(Page(chunk.ms[start:stop], seq, batches, 0, private=True))
