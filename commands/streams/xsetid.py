@@ -63,7 +63,7 @@ def xsetid(client: Client, args: list[bytes]) -> bytes:
         if added is not None and added < stream.length:
             raise ReplyError(BELOW_LENGTH)
 
-    stream.last_id = last_id
+    stream.set_last_id(last_id)
     if added is not None:
         stream.entries_added = added
     if max_deleted:

@@ -48,7 +48,7 @@ class Replies:
         self._aside: deque[tuple[Connection, bytes]] = deque()  # what waits for a running fsync
         self._closing: set[Connection] = set()
         self._sizes: dict[Connection, int] = {}  # bytes, of what ``hold`` keeps
-        self._is_plain = True  # each connection that holds something has one reply, and is there
+        self._is_plain = True  # what is held came by ``hold_last``, of connections that are there
         self._released = 0  # replies that left before the turn ended
         self._few = 0  # ``at_once`` with an append-only file, where the effects are written first
 

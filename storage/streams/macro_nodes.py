@@ -212,6 +212,13 @@ class MacroNodes(Freeable):
             del self.shared[:number]
             self._tree = None
 
+    def go_back(self, last_id: int) -> None:
+        """The next entries may have IDs that were deleted, all greater than this one: they will be accounted for again."""
+        if last_id < self.accounted:
+            self.accounted = last_id
+            if self.known:
+                self.known[-1].last_id = min(self.known[-1].last_id, last_id)
+
     def adopt(self, nodes: list[Node]) -> None:
         """Take nodes that were found in a file, which hold all entries, for what they are."""
         self.known = nodes

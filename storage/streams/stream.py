@@ -267,6 +267,11 @@ class Stream(Freeable):
         self._prefix_start = 10 ** (digits - 1) if digits > 1 else 0
         self._prefix_end = min(10**digits, MAX_U64 + 1)
 
+    def set_last_id(self, last_id: int) -> None:
+        """Let new IDs follow this one, which no entry exceeds; it may be below IDs that were deleted."""
+        self.last_id = last_id
+        self.macro_nodes.go_back(last_id)
+
     # Reading
 
     def open(self, index: int) -> Chunk:

@@ -80,7 +80,7 @@ KEPT = {
         Turns: slice
     """,
     "follows from compat-version, which is restored": """
-        Dispatcher: commands containers entries table
+        Dispatcher: _scripts commands containers entries table
         Propagation: selects_first
     """,
     "counts on, so that nothing has the number of another": """

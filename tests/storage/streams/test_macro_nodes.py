@@ -11,6 +11,8 @@ from rillet.storage import listpack_sizes as storage_listpack_sizes
 from rillet.storage.streams import macro_nodes as nodes
 from rillet.storage.streams.stream import Stream
 
+FIELDS = encode_fields([b"f", b"v"])
+
 
 class Word(bytes):
     """Bytes that cannot be hashed."""
@@ -35,6 +37,22 @@ def test_only_entries_that_are_not_long_are_measured_in_columns(monkeypatch, siz
 @pytest.mark.parametrize("word", [b"v" * 10_000, b"1" * 12, b"-" * 100])
 def test_a_long_word_is_measured_without_looking_it_up(word):
     assert nodes._Sizes().of(Word(word)) == storage_listpack_sizes.element_size(word)
+
+
+def test_an_id_that_was_deleted_and_comes_again_is_accounted_for_again():
+    """Before 7.2 XSETID may go back below deleted IDs."""
+    stream = Stream()
+    for ms in range(1, 11):
+        stream.append(ms << 64, FIELDS)
+    stream.macro_nodes.settle_all()
+    for ms in range(6, 11):
+        assert stream.delete(ms << 64)
+    stream.set_last_id(5 << 64)
+    stream.append(6 << 64, FIELDS)
+    for ms in range(1, 7):
+        assert stream.delete(ms << 64)
+        stream.check_invariants()
+    assert not stream.macro_nodes.count
 
 
 WORDS = (

@@ -121,6 +121,14 @@ class StreamAgainstAList(RuleBasedStateMachine):
             if self.model.pop(stream_id, None) is not None:
                 self.max_deleted = max(self.max_deleted, stream_id)
 
+    @rule()
+    def set_the_last_id_back(self):
+        """As versions before 7.2 let XSETID do, below IDs that were deleted."""
+        if self.model:
+            last = next(reversed(self.model))
+            self.ms, self.seq = last >> 64, last & MAX_U64
+            self.stream.set_last_id(last)
+
     @rule(keep=st.integers(0, 700))
     def trim_to_length(self, keep):
         gone = list(self.model)[: max(0, len(self.model) - keep)]
