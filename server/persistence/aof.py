@@ -201,22 +201,32 @@ class Persistence:
         self.server.log.notice(f"DB loaded from append only file: {loader.total_bytes} bytes")
 
     def reload(self) -> None:
-        """DEBUG LOADAOF: write what is pending, drop the data, replay the files, all in one turn."""
+        """DEBUG LOADAOF: write what is pending, drop the data, replay the files, all in one turn.
+
+        Raises:
+            ReplyError: the files cannot be read; where they are not all there, the data stays.
+        """
         if self.aof is not None:
             self.aof.write()
-            self.server.propagation.active = False
+        self.rewrite.settle_files()
+        try:
+            self._replay_all(self._loader())
+        except AofError as error:
+            self.server.log.warning(str(error))
+            raise ReplyError(b"ERR Error trying to load the AOF files, check server logs") from error
+
+    def _replay_all(self, loader: AofLoader) -> None:
+        propagation = self.server.propagation
+        propagation.active = False
         self.server.keyspace.drop_everything()
-        loader = self._loader()
         client = LoaderClient(self.server)
         self.begin_loading(loader.total_bytes)
         try:
             for batch in loader.batches():
                 replay(self.server, loader, client, batch)
-        except AofError as error:
-            raise ReplyError(b"ERR Error trying to load the AOF files, check server logs") from error
         finally:
             self.end_loading()
-            self.server.propagation.active = bool(self.server.propagation.sinks)
+            propagation.active = bool(propagation.sinks)
 
     def _loader(self) -> AofLoader:
         config = self.server.config

@@ -294,19 +294,23 @@ class AofRewrite:
     def cancel(self) -> None:
         """Stop the running rewrite: for SHUTDOWN, and when the AOF is switched off."""
         self.scheduled = False
-        self._finish_cleaning()
         if self._preparing is not None:
             self._preparing.cancel()
             self._preparing = None
-        if self._installing is not None:
-            installing = self._installing
-            installing.exception()  # waits, for two fsyncs at most
-            self._installed(installing)
+        self.settle_files()
         if self.writer is not None:
             self.server.log.warning(f"There is a child rewriting the AOF. Killing it: {self.writer.pid}")
             writer, self.writer = self.writer, None
             writer.stop()
             self._note_time()
+
+    def settle_files(self) -> None:
+        """Wait until no thread changes the manifest and its files any more; a rewrite that still writes goes on."""
+        self._finish_cleaning()
+        if self._installing is not None:
+            installing = self._installing
+            installing.exception()  # waits, for two fsyncs at most
+            self._installed(installing)
 
     def reset(self) -> None:
         """Stop the running rewrite, and forget the earlier ones."""

@@ -357,3 +357,39 @@ def test_a_manifest_without_its_base_is_no_start(tmp_path):
     (tmp_path / "appendonlydir" / "appendonly.aof.2.base.rdb").unlink()
     with pytest.raises(StartError, match="Unable to obtain the AOF file"):
         LiveServer(dir=tmp_path, appendonly=True).start()
+
+
+def test_debug_loadaof_waits_for_the_files_that_a_rewrite_puts_in_place(server):
+    """Until the old ones are gone, the manifest may name files that are about to be removed."""
+    with server.wire() as wire:
+        fill(wire)
+        rewrite = server.inside.persistence.rewrite
+        install, reached, go, installed = rewrite._install, threading.Event(), threading.Event(), []
+
+        def slowly(path):
+            reached.set()
+            assert go.wait(30)
+            install(path)
+            installed.append(path)
+
+        rewrite._install = slowly
+        wire.call("BGREWRITEAOF")
+        assert reached.wait(30)
+        before = wire.call("DEBUG", "DIGEST")
+        threading.Timer(0.1, go.set).start()
+        assert wire.call("DEBUG", "LOADAOF").value == b"OK"
+        assert installed
+        assert wire.call("DEBUG", "DIGEST") == before
+        assert info(wire)["aof_rewrite_in_progress"] == "0"
+        assert info(wire)["aof_last_bgrewrite_status"] == "ok"
+
+
+def test_debug_loadaof_keeps_the_data_where_a_file_is_missing(server):
+    with server.wire() as wire:
+        fill(wire)
+        before = wire.call("DEBUG", "DIGEST")
+        for path in aof_files(server.folder / "appendonlydir"):
+            path.unlink()
+        assert wire.call("DEBUG", "LOADAOF").value.startswith(b"ERR Error trying to load the AOF files")
+        assert wire.call("DEBUG", "DIGEST") == before
+        assert "Unable to obtain the AOF file" in server.log.text()
