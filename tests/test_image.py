@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Self
 
 import pytest
 import yaml
+from support.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
@@ -205,9 +205,7 @@ def test_the_steps_that_start_a_server_beside_the_tests_do(tmp_path):
     [job] = [job for job in JOBS if "env" in job and "services" not in job]
     installs, starts, tests = [step["run"] for step in job["steps"] if "run" in step]
     assert (installs, tests) == ('pip install "rillet[testing]"', "pytest")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     check = "import os, redis; print(redis.from_url(os.environ['REDIS_URL']).xadd('s', {'n': 1}, id='1-0'))"
     script = f'set -e\n{starts}python -c "{check}"\nkill %1\nwait %1\n'.replace("7000", port)
     scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

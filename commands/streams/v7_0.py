@@ -20,7 +20,7 @@ from .group_propagation import (
     propagate_read,
 )
 from .lookup import find_group, parse_id
-from .read_options import REPLY_HEADS, STREAM_HEADS, parse_options
+from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, parse_options
 from .xautoclaim import xautoclaim
 from .xclaim import xclaim
 from .xreadgroup import MEANINGLESS, NO_GROUP_TO_READ, history
@@ -150,7 +150,7 @@ def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
         if stream.last_id <= after:
             return None
         number, entries = stream.range(after + 1, MAX_ID, options.count)
-    return REPLY_HEADS[client.resp] % 1 + STREAM_HEADS[client.resp] % (len(key), key, number) + entries
+    return HEADS_OF_ONE[client.resp] % (len(key), key, number) + entries
 
 
 _NEVER_ACTIVE: Final = -2  # a time at which no consumer was ever active

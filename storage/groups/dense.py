@@ -161,7 +161,7 @@ class Dense(Books):
             consumer.add(batch)
             consumer.since = pel.appended
             self.times.add(batch)
-        one: list[Facts | None] = [batch]
+        one: list[Facts | None] = [batch]  # mostly of one piece: a comprehension is 3 % of a small read
         facts = [one * number] if len(pieces) == 1 else [one * (stop - start) for _, start, stop in pieces]
         pel.append(pieces, facts, last)
         consumer.pending += number

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import hiredis
 import pytest
 from support import servers
+from support.ports import free_port
 
 from rillet.pipeline.redis.connection import Connection, ConnectionLost, RedisError, ServerError
 from rillet.pipeline.redis.options import Endpoint
@@ -127,8 +128,7 @@ def test_a_full_server_is_asked_again_on_a_new_connection():
 
 
 def test_in_the_end_a_user_reads_where_and_how_often_and_why():
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    port = free_port()
     connection = Connection(Endpoint(port=port, password="hidden-word", retries=1, retry_interval_ms=1))
     with pytest.raises(
         ConnectionLost, match=rf"no answer .* at 127.0.0.1:{port} \(tried 2 times\): .*refused"
@@ -172,7 +172,7 @@ def certificate(tmp_path_factory):
 
 def test_tls_checks_the_server_and_shows_our_certificate(certificate):
     cert, key = certificate
-    port = servers.free_port()
+    port = free_port()
     flags = ("--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
     with servers.start_server("redis7", *flags):
         both = {"tls_cert": cert, "tls_key": key}
