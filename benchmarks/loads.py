@@ -202,6 +202,24 @@ def beside(others: int, run: Run) -> Run:
     return run_beside
 
 
+def while_others_connect(run: Run) -> Run:
+    """The same load while ten others connect, send a PING and leave, without pause; the server's time has both in it."""
+
+    def run_beside(server: Server, mode: Mode, seconds: float) -> Sample:
+        program = binary("redis-benchmark")
+        assert program is not None
+        flags = f"-h 127.0.0.1 -p {server.port} -c 10 -k 0 -n 1000000000 -q PING".split()
+        # On the core of the load, where this process is.
+        others = subprocess.Popen([program, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            return run(server, mode, seconds)
+        finally:
+            others.kill()
+            others.wait()
+
+    return run_beside
+
+
 def _reply_size(sock: socket.socket, request: bytes) -> int:
     """Send a request of one or more commands; how many bytes the replies have, which may come in pieces."""
     commands, replies = Reader(), Reader()

@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from loads import FEW, MANY, ONE, PIPED, benchmark, beside, own
+from loads import FEW, MANY, ONE, PIPED, benchmark, beside, own, while_others_connect
 from results import Goal
 from servers import encode
 from workloads import FIELDS, WORKLOADS, Workload, deliver_all, entry_id, filled
@@ -153,6 +153,12 @@ TYPICAL: Final = (
         Workload(f"{name} beside 20 idle clients", _hundred, beside(20, benchmark(*words)), modes=(FEW,))
         for name, words in (("PING", ("PING",)), ("XRANGE COUNT 10", _RANGE))
     ],
+    Workload(
+        "XRANGE COUNT 10 while others connect",
+        _hundred,
+        while_others_connect(benchmark(*_RANGE)),
+        modes=(MANY,),
+    ),
     Workload(
         "XREADGROUP COUNT 10 of its history",
         _hundred,
