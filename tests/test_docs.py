@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from support.servers import start_server
 
 from rillet.commands import load_all
@@ -55,21 +54,28 @@ def anchors_of(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_path_that_a_page_names_exists(page):
-    missing = [path for path in paths_in(page.read_text(encoding="utf-8")) if not (ROOT / path).exists()]
-    assert not missing
+def missing_paths(page: Path) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return [f"{page.relative_to(ROOT)}: {path}" for path in paths_in(text) if not (ROOT / path).exists()]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_of_a_page_leads_somewhere(page):
+def dead_links(page: Path) -> list[str]:
+    """Links of a page to no file, or to no heading of one."""
+    dead = []
     for link in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
-        if "://" in link:
-            continue
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page
-        assert target.exists(), link
-        assert not anchor or anchor in anchors_of(target), link
+        if "://" not in link and (not target.exists() or (anchor and anchor not in anchors_of(target))):
+            dead.append(f"{page.relative_to(ROOT)}: {link}")
+    return dead
+
+
+def test_every_path_that_a_page_names_exists():
+    assert [missing for page in PAGES for missing in missing_paths(page)] == []
+
+
+def test_every_link_of_a_page_leads_somewhere():
+    assert [dead for page in PAGES for dead in dead_links(page)] == []
 
 
 def test_a_path_that_does_not_exist_is_found():
@@ -130,15 +136,21 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_block_of_a_page_is_run_or_is_plain_text(page):
+def test_every_block_of_a_page_is_run_or_is_plain_text():
     """Plain text is what cannot run here (Docker, Kubernetes, two machines), and the page says so, or what is printed."""
-    path = page.relative_to(ROOT).as_posix()
-    if not re.search(r"^```(?!text$)\w", page.read_text(encoding="utf-8"), re.MULTILINE):
-        return
-    [(place, test)] = [(place, test) for place, test in SHOWN.items() if path.startswith(place)]
-    named = "testing" if place == "docs/testing/" else page.name
-    assert named in (ROOT / test).read_text(encoding="utf-8")
+    unproven = []
+    for page in PAGES:
+        path = page.relative_to(ROOT).as_posix()
+        if not re.search(r"^```(?!text$)\w", page.read_text(encoding="utf-8"), re.MULTILINE):
+            continue
+        tests = [(place, test) for place, test in SHOWN.items() if path.startswith(place)]
+        for place, test in tests:
+            named = "testing" if place == "docs/testing/" else page.name
+            if named not in (ROOT / test).read_text(encoding="utf-8"):
+                unproven.append(f"{path}: {test} does not name it")
+        if len(tests) != 1:
+            unproven.append(f"{path}: {len(tests)} rows of SHOWN")
+    assert unproven == []
 
 
 def test_the_commands_that_the_page_on_commands_types_work():
