@@ -17,6 +17,8 @@ from . import specs
 from .log import AclLog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..runtime.client import Client
     from ..runtime.context import ServerContext
 
@@ -60,7 +62,7 @@ def acl_deluser(client: Client, args: list[bytes]) -> bytes:
     for other in list(client.server.internals.clients.values()):
         if other.user in gone:
             other.close(after_reply=other is client)
-    _changed(client.server)
+    _changed(client.server, ())
     return replies.integer(len(gone))
 
 
@@ -178,7 +180,7 @@ def load_users(server: ServerContext) -> None:
     for client in list(server.internals.clients.values()):
         if users.get(client.user.name) is not client.user:
             client.close()
-    _changed(server)
+    _changed(server, server.users)
 
 
 def start_users(server: ServerContext) -> None:
@@ -260,9 +262,11 @@ def acl_setuser(client: Client, args: list[bytes]) -> bytes:
             raise ReplyError(text) from error
     if user is None:
         users.by_name[name] = trial
+        lost = []
     else:
+        lost = [user] if user.has_channels else []  # as Redis does: without channels before, none was lost
         user.become(trial)
-    _changed(server)
+    _changed(server, lost)
     return replies.OK
 
 
@@ -270,14 +274,20 @@ def _all_channels(server: ServerContext) -> bool:
     return server.config.acl_pubsub_default == "allchannels"
 
 
-def _changed(server: ServerContext) -> None:
-    """Apply changed permissions to open connections, and record the change for CONFIG REWRITE."""
+def _changed(server: ServerContext, listeners: Iterable[User]) -> None:
+    """Apply changed permissions to open connections, and record the change for CONFIG REWRITE.
+
+    Args:
+        server: where they changed.
+        listeners: the users who may have lost channels; their clients that listen to one of these are closed.
+    """
+    listening = set(listeners)
     if not server.config.aclfile:
         declared = acl_file.declaration(server.users, server.config.requirepass)
         server.config.users = [line.split()[1:] for line in declared]
     for client in list(server.internals.clients.values()):
         client.update_state()
-        if client.is_subscriber and not client.user.is_unlimited:
+        if client.is_subscriber and client.user in listening and not client.user.is_unlimited:
             channels = client.channels | client.shard_channels
             if not client.user.may_listen(channels, client.patterns):
                 client.close()

@@ -173,7 +173,11 @@ class TrackingTable:
             self._send(client, [key])
 
     def send_broadcasts(self) -> None:
-        """Send the changes collected for broadcasting clients; once a batch, after its replies."""
+        """Send the changes collected for broadcasting clients; once a batch, after its replies.
+
+        A client is sent the names of keys that its user may read now: the user of the client that tracks counts, not
+        that of its redirection target. Redis before 8.10 names them all; here no version does.
+        """
         collected, self.broadcasts = self.broadcasts, {}
         for prefix in sorted(collected):
             changes = sorted(collected[prefix].items(), key=lambda change: change[0])
@@ -183,6 +187,8 @@ class TrackingTable:
                 keys = everything
                 if tracking is not None and tracking.noloop:
                     keys = [key for key, writer in changes if writer is not client]
+                if not client.user.is_unlimited:
+                    keys = [key for key in keys if key is not None and client.user.may_read(key)]
                 if keys:
                     self._send(client, keys)
 

@@ -464,6 +464,12 @@ class User:
                 nearest = denial
         return nearest
 
+    def may_read(self, key: bytes) -> bool:
+        """Whether some selector lets a key be read, whatever the commands of that selector are."""
+        return self.is_unlimited or any(
+            selector.allows_key(key, read=True, write=False) for selector in self.selectors
+        )
+
     def may_read_every_key(self) -> bool:
         """Whether keys that are known only at run time may be read (SORT … BY and GET)."""
         return any(
@@ -471,6 +477,11 @@ class User:
             or any(read and pattern == b"*" for pattern, (read, _) in selector.patterns.items())
             for selector in self.selectors
         )
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether some channel may be used."""
+        return any(selector.all_channels or selector.channels for selector in self.selectors)
 
     def may_listen(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
         """Whether the user still has the permissions for its subscriptions."""
