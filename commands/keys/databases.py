@@ -118,8 +118,10 @@ def move(client: Client, args: list[bytes]) -> bytes:
     value = db.write(name)
     if value is None or target.write(name) is not None:
         return replies.ZERO
-    expiry = db.expires.get(name)
+    expiry, frequency = db.expires.get(name), db.frequencies.get(name)
     target.add(name, value)
+    if frequency is not None and client.server.compat.renames_keep_frequency:
+        target.frequencies[name] = frequency
     keep_encoding(db, name, target, name, client.server.compat)
     if expiry is not None:
         target.set_expiry(name, expiry)

@@ -63,8 +63,7 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
                 raise ReplyError(b"ERR Invalid FREQ value, must be >= 0 and <= 255")
         else:
             raise ReplyError(SYNTAX)
-    before = db.write(name)
-    if before is not None and not replace:
+    if not replace and db.write(name) is not None:
         raise ReplyError(b"BUSYKEY Target key name already exists.")
     expiry = parse_integer(args[2])
     if expiry < 0:
@@ -79,6 +78,7 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
         client.server.log.warning(f"RESTORE: {error}")
         raise ReplyError(_BROKEN) from error
     keyspace = db.keyspace
+    before = db.write(name)
     if expiry and not absolute:
         expiry = min(expiry + keyspace.now, INT64_MAX)
     if expiry and expiry <= keyspace.now and keyspace.expiring and not client.replays:

@@ -88,8 +88,10 @@ def _rename(client: Client, args: list[bytes], *, overwrite: bool) -> bool:
     before = db.write(target)
     if before is not None and not overwrite:
         return False
-    expiry = db.expires.get(source)
+    expiry, frequency = db.expires.get(source), db.frequencies.get(source)
     db.replace(target, value)
+    if frequency is not None and client.server.compat.renames_keep_frequency:
+        db.frequencies[target] = frequency
     keep_encoding(db, source, db, target, client.server.compat)
     if expiry is not None:
         db.set_expiry(target, expiry)

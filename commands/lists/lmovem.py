@@ -113,6 +113,7 @@ def blmovem(client: Client, args: list[bytes]) -> bytes | None:
     elements = batch.move(client)
     if elements is None:
         return wait(client, args[1:2], batch.timeout, args, List)
+    client.db.write(batch.source)  # the second lookup, as in BLMOVE
     moved = b"%d" % len(elements)
     words = [b"LMOVEM", batch.source, batch.target, *batch.sides, b"EXACTLY", moved, batch.order]
     batch.propagate(client, words, elements)

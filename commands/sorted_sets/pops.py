@@ -97,11 +97,13 @@ class _MultiplePop:
                 raise ReplyError(_COUNT)
         self.count = self.count or 1
 
-    def take(self, client: Client) -> bytes | None:
+    def take(self, client: Client, lookups: int = 1) -> bytes | None:
         """Take from the first existing sorted set and propagate; returns the reply, None if none exists."""
         for name in self.keys:
             value = client.write_value(name, SortedSet)
             if value is not None:
+                if lookups > 1:
+                    client.db.write(name)  # as in ``_wait``
                 items = _take(client, name, value, self.place, self.count)
                 client.propagate([_name(self.place), name, b"%d" % len(items)])
                 pairs = [b"*2\r\n" + encode_pair(client, *item) for item in items]
@@ -122,6 +124,7 @@ def _wait(client: Client, args: list[bytes], place: int) -> bytes | None:
     for name in names:
         value = client.write_value(name, SortedSet)
         if value is not None:
+            client.db.write(name)  # Redis looks it up twice, which LFU counts
             (item,) = _take(client, name, value, place, 1)
             client.propagate([_name(place), name])
             return b"*3\r\n" + replies.bulk(name) + encode_pair(client, *item)
@@ -145,7 +148,7 @@ def bzmpop(client: Client, args: list[bytes]) -> bytes | None:
     """As ZMPOP, but block if there is no member; null on timeout."""
     wanted = _MultiplePop(args, 2)
     timeout = parse_seconds(client, args[1])
-    reply = wanted.take(client)
+    reply = wanted.take(client, lookups=2)
     if reply is not None:
         return reply
     return wait(client, wanted.keys, timeout, args, SortedSet)

@@ -36,7 +36,7 @@ def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consu
     """Create a consumer in passing: it counts as a change and is an event, but says nothing to the AOF."""
     keyspace = client.server.keyspace
     consumer = group.create_consumer(name, keyspace.now)
-    keyspace.dirty += 1
+    client.db.changed(key)
     keyspace.notify(events.STREAM, b"xgroup-createconsumer", key, client.db)
     return consumer
 

@@ -45,7 +45,7 @@ def answer_duplicate(
         options.iid = fingerprint(words)
     if client.replays and options.new_id is not None:
         return None
-    stream = client.db.write(args[1])
+    stream = client.db.peek(args[1])
     state = stream.idempotency if type(stream) is Stream else None
     keyspace = client.db.keyspace
     known = None
@@ -55,7 +55,8 @@ def answer_duplicate(
         return None
     if state is not None:
         state.duplicates += 1
-    keyspace.dirty += 1
+    client.db.write(args[1])
+    client.db.changed(args[1])
     client.propagate_with_downgrade(args, [where_known(args)] if options.needs_downgrade else None)
     return replies.null(client.resp) if known is None else replies.bulk(encode(known))
 
@@ -85,7 +86,7 @@ def xcfgset(client: Client, args: list[bytes]) -> bytes:
     if state.configure(
         given.get(b"IDMP-DURATION", state.duration), given.get(b"IDMP-MAXSIZE", state.maxsize)
     ):
-        keyspace.dirty += 1
+        client.db.changed(args[1])
         propagate_where_known(client, args, IDMP_SINCE)
     return replies.OK
 
@@ -111,6 +112,6 @@ def xidmprecord(client: Client, args: list[bytes]) -> bytes:
             raise ReplyError(OTHER_ENTRY)
         return replies.OK
     keyspace.idempotency_of(stream).record(pid, iid, stream_id)
-    keyspace.dirty += 1
+    client.db.changed(name)
     propagate_where_known(client, args, IDMP_SINCE)
     return replies.OK

@@ -53,7 +53,7 @@ def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
     head = STREAM_HEADS[client.resp]
     parts: list[bytes] = []
     for at, (stream, group, after) in enumerate(plan, first):
-        keyspace.hits += 1
+        client.db.read_again(args[at], stream)
         key = args[at]
         if after is None and not (stream.length and stream.last_entry_id > group.last_id):
             continue

@@ -47,7 +47,7 @@ def xack(client: Client, args: list[bytes]) -> bytes:
         acknowledged = group.acknowledge(parse_ids(ids))
     if acknowledged:
         server = client.server
-        server.keyspace.dirty += acknowledged
+        client.db.changed(args[1], acknowledged)
         if server.propagation.active:
             client.propagate(args)
     return replies.integer(acknowledged)
@@ -119,7 +119,7 @@ def xnack(client: Client, args: list[bytes]) -> bytes:
     numbers = parse_ids(options.ids)
     given_back = release(group, stream, numbers, options.next_count, force=options.force)
     if given_back:
-        client.server.keyspace.dirty += given_back
+        client.db.changed(args[1], given_back)
         client.propagate_with_downgrade(
             args, options.in_pieces(args) if needs_downgrade(client, XNACK_SINCE) else None
         )

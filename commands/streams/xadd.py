@@ -93,7 +93,7 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     reply = stream.append(stream_id, fields, config.stream_node_max_bytes, config.stream_node_max_entries)
     if created:
         db.add(name, stream)
-    if db.watched or keyspace.on_modified is not None:
+    if db.watched or keyspace.on_modified is not None or db.meter is not None:
         db.modified(name)
     if keyspace.notify_mask:
         keyspace.notify(events.STREAM, b"xadd", name, db)

@@ -62,7 +62,10 @@ def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes]
         return None
 
     db = client.db
-    db.write(name)  # an access
+    for _ in added.ids if db.meter is not None else added.ids[:1]:
+        db.write(name)  # an access, each of which LFU counts
+    if db.meter is not None:
+        db.meter.note_modified(db, name)
     db.keyspace.dirty += len(added.ids)
     propagation = client.server.propagation
     if propagation.active:

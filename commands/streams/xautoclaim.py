@@ -43,7 +43,7 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
     claimed = autoclaim(group, stream, consumer, start, count, terms, with_changes=must_propagate)
     if claimed.count:
         consumer.active_ms = now
-    server.keyspace.dirty += claimed.count + len(claimed.deleted)
+    client.db.changed(args[1], claimed.count + len(claimed.deleted))
     if must_propagate and claimed.changes:
         propagate_claims(client, args[1], args[2], group, claimed.changes)
     if terms.just_id:

@@ -88,6 +88,8 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     if consumer is None:
         consumer = new_consumer(client, args[1], group, args[3])
     consumer.seen_ms = now
+    if client.db.meter is not None:
+        client.db.changed(args[1], 0)
     is_propagated = server.propagation.active
     if books is not None and singles is not None:
         claimed = books.claim(stream, consumer, singles, terms, len(singles), with_changes=is_propagated)

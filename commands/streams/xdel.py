@@ -89,7 +89,7 @@ def _finish(
         client.db.modified(args[1])
         keyspace.notify(events.STREAM, b"xdel", args[1], client.db)
     if changed:
-        keyspace.dirty += changed
+        client.db.changed(args[1], changed)
         client.propagate_with_downgrade(
             args, None if held is None else downgraded_deletion(args[1], held, deleted)
         )

@@ -105,7 +105,7 @@ def _group(client: Client, stream: Stream, args: list[bytes]) -> Group:
 def _changed(client: Client, args: list[bytes], event: bytes) -> None:
     """The effects that all of them have: one change, one event, replayed as it was sent."""
     keyspace = client.server.keyspace
-    keyspace.dirty += 1
+    client.db.changed(args[2])
     keyspace.notify(events.STREAM, event, args[2], client.db)
     client.propagate(args)
 
@@ -162,6 +162,7 @@ def xgroup_createconsumer(client: Client, args: list[bytes]) -> bytes:
     """Create a consumer: 1, or 0 if there is one of that name."""
     group = _group(client, _existing(client, args), args)
     if args[4] in group.consumers:
+        client.db.changed(args[2], 0)  # as Redis does, whose LRM clock starts anew
         return replies.ZERO
     group.create_consumer(args[4], client.server.keyspace.now)
     _changed(client, args, b"xgroup-createconsumer")
@@ -171,13 +172,15 @@ def xgroup_createconsumer(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.XGROUP_DELCONSUMER)
 def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
     """Remove a consumer; answers how many pending entries went with it."""
-    group = _group(client, _existing(client, args), args)
+    stream = _existing(client, args)
+    group = _group(client, stream, args)
     consumer = group.consumers.get(args[4])
     if consumer is None:
         return replies.ZERO
     dropped = consumer.pending
     if dropped and dropped == len(group.pel):
-        _replace(client, args, group)
+        _replace(args, stream, group)
+        client.db.keyspace.lazyfree.free_later(group)
     elif let_go_later(client, group.tuning, dropped):
         client.server.background_jobs.run_soon(group.delete_consumer_later(consumer))
     else:
@@ -186,14 +189,12 @@ def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(dropped)
 
 
-def _replace(client: Client, args: list[bytes], group: Group) -> None:
+def _replace(args: list[bytes], stream: Stream, group: Group) -> None:
     """Delete a consumer that has all that is pending, by replacing the group by one without it: the old one can be freed later."""
-    stream = _existing(client, args)
     stream.groups[args[3]] = fresh = Group(group.last_id, group.entries_read, group.tuning)
     for consumer in group.consumers.values():
         if consumer.name != args[4]:
             fresh.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
-    client.db.keyspace.lazyfree.free_later(group)
 
 
 @handles(specs.XGROUP_HELP)

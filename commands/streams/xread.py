@@ -25,7 +25,6 @@ _GREATER_IN_XREAD: Final = (
 @handles(specs.XREAD)
 def xread(client: Client, args: list[bytes]) -> bytes | None:
     """Read what is newer than the given IDs; ``$`` is now, ``+`` the last entry itself."""
-    keyspace = client.server.keyspace
     options = parse_options(client, args, grouped=False)
     budget = options.budget
     first, keys = options.first_key, options.keys
@@ -36,7 +35,7 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
         if budget is None and stream is not None and after < stream.last_id:
             number, entries = stream.range_parts(after + 1, MAX_ID, options.count)
             if number:
-                keyspace.hits += 1
+                client.db.read_again(name, stream)
                 return b"".join((HEADS_OF_ONE[client.resp] % (len(name), name, number), *entries))
     else:
         plan = _plan(client, args, first, keys)
@@ -48,7 +47,7 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
         if stream is None:
             client.db.look(args[at])  # Redis looks every key up a second time: another miss, with its event
             continue
-        keyspace.hits += 1
+        client.db.read_again(args[at], stream)
         if after < stream.last_id:
             number, entries = entries_after(stream, after, options.count, budget)
             if number:

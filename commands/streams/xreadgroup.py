@@ -54,6 +54,7 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
     """
     keyspace = client.server.keyspace
     now = keyspace.now
+    db = client.db
     if type(args) is _BlockedRead and args.is_valid(client):
         options, plan = args.options, args.plan
     else:
@@ -68,13 +69,15 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
     for at, (stream, group, after) in enumerate(plan, first):
         if budget is not None and budget.is_spent():
             break
-        keyspace.hits += 1  # Redis looks every key up a second time
         key = args[at]
+        db.read_again(key, stream)
         consumer = group.members.get(options.consumer)  # the plan has no group with a pending cleanup
         is_new = consumer is None
         if consumer is None:
             consumer = new_consumer(client, key, group, options.consumer)
         consumer.seen_ms = now
+        if db.meter is not None:
+            db.changed(key, 0)
         if after is None:
             number, entries = _deliver(client, key, stream, group, consumer, options, is_new=is_new)
             if not number:

@@ -69,7 +69,7 @@ def xsetid(client: Client, args: list[bytes]) -> bytes:
     if max_deleted:
         stream.max_deleted_id = max_deleted
     keyspace = client.db.keyspace
-    keyspace.dirty += 1
+    client.db.changed(name)
     keyspace.notify(events.STREAM, b"xsetid", name, client.db)
     client.propagate(args)
     return replies.OK

@@ -150,7 +150,7 @@ def set_(client: Client, args: list[bytes]) -> bytes:
             effect = db.index, record
         except MemoryError as error:
             raise ReplyError(NO_MEMORY) from error  # nothing was changed yet
-    if keyspace.notify_mask:
+    if keyspace.notify_mask or db.meter is not None:
         overwrite(client, name, value)
     else:
         db.put(name, value)
@@ -176,12 +176,14 @@ def _set_with_options(client: Client, args: list[bytes]) -> bytes:
         return refusal
     if options.condition is not None:
         present = db.write(name)
+        db.write(name)  # Redis looks it up twice, which LFU counts
         db.keyspace.hits += present is not None
         if not holds(options.condition, options.operand, present):
             return refusal
     if expiry is not None and discard_expired(client, name, expiry, freed_lazily=False):
         return answer
-    overwrite(client, name, value, keep_ttl=options.keep_ttl)
+    is_looked_up = options.xx or options.condition is not None
+    overwrite(client, name, value, keep_ttl=options.keep_ttl, is_looked_up=is_looked_up)
     if expiry is not None:
         db.set_expiry(name, expiry)
         db.keyspace.notify(events.GENERIC, b"expire", name, db)

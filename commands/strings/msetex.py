@@ -88,7 +88,7 @@ def _set(client: Client, name: bytes, value: bytes, expiry: int | None, *, keep_
     """Set one key; unlike SET's, its event ``set`` follows ``expire``."""
     db = client.db
     keyspace = db.keyspace
-    before = db.peek(name)
+    before = db.write(name)
     db.put(name, value, keep_ttl=keep_ttl)
     db.modified(name)
     db.notify_overwritten(name, before)

@@ -57,10 +57,15 @@ def store_changed(client: Client, key: bytes, value: bytes, event: bytes) -> Non
     client.db.encodings[key] = RAW
 
 
-def overwrite(client: Client, key: bytes, value: bytes, *, keep_ttl: bool = False) -> None:
-    """As ``store``, but for SET and others that replace the value instead of changing it."""
+def overwrite(
+    client: Client, key: bytes, value: bytes, *, keep_ttl: bool = False, is_looked_up: bool = False
+) -> None:
+    """As ``store``, but for SET and others that replace the value instead of changing it.
+
+    That is an access to the key, unless the caller has looked it up for writing already.
+    """
     db = client.db
-    before = db.peek(key)
+    before = db.peek(key) if is_looked_up else db.write(key)
     store(client, key, value, b"set", keep_ttl=keep_ttl, before=before)
 
 

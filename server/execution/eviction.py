@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from ...commands.admin.memory_use import SERVER_BYTES, buffer_bytes
-from ...commands.spec.command import keys_of
 from ...protocol.errors import OOM, ReplyError
 from ...storage.keyspace import metering
 from ...storage.keyspace import notifications as events
@@ -36,8 +35,6 @@ _NO_LIMIT: Final = 100
 # Commands that can end a transaction of 7.0 when memory is out.
 _ENDINGS: Final = frozenset(("exec", "discard", "quit", "reset"))
 _SCRIPTS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"))
-# Commands that change a group, not the entries: WATCH ignores them, LRM counts the stream as modified.
-_OF_GROUPS: Final = frozenset(("xreadgroup", "xack", "xackdel", "xclaim", "xautoclaim", "xnack"))
 
 
 class Eviction:
@@ -119,9 +116,6 @@ class Eviction:
     def refusal(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
         """Make room for a command; return the refusal if it may need memory that is not there."""
         self.out_of_memory = not self.make_room()
-        if entry.name in _OF_GROUPS and self.server.keyspace.by_modification:
-            for reference in keys_of(entry.command, argv):
-                metering.note_modified(client.db, argv[reference.index])
         if self.out_of_memory and not client.trusted and self._may_grow(client, entry, argv):
             return OOM
         return None

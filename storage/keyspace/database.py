@@ -147,6 +147,12 @@ class Database:
             return None
         return self.entries.get(key)
 
+    def read_again(self, key: bytes, value: Value) -> None:
+        """Count the second lookup of a command for which Redis looks a key up twice."""
+        self.keyspace.hits += 1
+        if self.meter is not None:
+            self.meter.note_read(self, key, value)
+
     def touch(self, key: bytes) -> None:
         """TOUCH: an access to a key that exists, even of a client under CLIENT NO-TOUCH."""
         if not self.keyspace.by_modification:
@@ -258,7 +264,8 @@ class Database:
             if meter is not None:
                 self.keyspace.lazyfree.weigh(meter.sizes.get(key, 0))
         self.entries[key] = value
-        self.accessed[key] = self.keyspace.now
+        if self.keyspace.touching:
+            self.accessed[key] = self.keyspace.now
         if meter is not None:
             meter.note_value(self, key, value)
 
@@ -403,6 +410,12 @@ class Database:
             self._touch_watched(key)
         if self.keyspace.on_modified is not None:
             self.keyspace.on_modified(self, key)
+
+    def changed(self, key: bytes, number: int = 1) -> None:
+        """Count changes that WATCH and tracking do not see: of a consumer group, not of the entries of its stream."""
+        self.keyspace.dirty += number
+        if self.meter is not None:
+            self.meter.note_modified(self, key)
 
     def _touch_watched(self, key: bytes, changes: int = 1) -> None:
         """Count changes of a watched key, and list its watches with their owners."""

@@ -238,12 +238,6 @@ def measure_unseen(keyspace: MeteredKeyspace) -> None:
             db.meter.measure_unseen(db.entries)
 
 
-def note_modified(db: MeteredDatabase, key: bytes) -> None:
-    """Under LRM: the key is being changed by a command that does not say so to WATCH."""
-    if key in db.accessed:
-        db.accessed[key] = db.keyspace.now
-
-
 def estimated_bytes(db: MeteredDatabase) -> int:
     """Estimate the bytes of all keys of a database; a large one by its first keys."""
     count = len(db.entries)

@@ -256,8 +256,12 @@ class Maker:
         if draw.random() < self._debug:
             return draw.choice(DEBUG)
         group = draw.choice(self.groups)
-        record = draw.choice([command for command in self.commands if command.group == group])
-        self._group, self._count = group, draw.choice([1, 1, 2, 3])
+        return self.of(draw.choice([command for command in self.commands if command.group == group]))
+
+    def of(self, record: Command) -> Words:
+        """A command of this record."""
+        draw = self.random
+        self._group, self._count = record.group, draw.choice([1, 1, 2, 3])
         words = record.name.upper().split("|")
         if record.name == "config|set":
             for setting in draw.choices(list(SETTINGS), k=draw.choice([1, 1, 2])):

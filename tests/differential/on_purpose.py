@@ -122,6 +122,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the nodes of a tree that was never cut",
         "there is no radix tree; the figure is computed",
     ),
+    "zremrange-by-modification": Purpose(
+        "ZREMRANGEBYRANK, ZREMRANGEBYSCORE and ZREMRANGEBYLEX under `allkeys-lrm` and `volatile-lrm`",
+        "no modification: the clock of the key runs on",
+        "a modification, as each other command that removes members",
+        "a key that is written to must not be evicted first",
+    ),
     "references-without-entries": Purpose(
         "XDELEX with DELREF that removes references to entries that are gone, and no entry",
         "the references go in memory alone: file and replicas keep them",
