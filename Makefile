@@ -62,9 +62,11 @@ test: peers
 	RILLET_RANDOM=$(RILLET_RANDOM) $(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
 # What needs neither a JVM nor a browser nor other people's servers, and no minutes of waiting or of chance.
+LONG := clients crash differential frameworks fuzz harness pipeline/test_clusters.py server/sentinel \
+	test_site.py testing/test_sentinel.py testing/test_wheel.py
 test-quick: $(VENV)/.installed-dev
 	RILLET_NEEDS=none $(BIN)/pytest -n 2 --dist loadgroup -m "not spark and not frameworks and not many_jvms and not heavy and not browser" \
-		$(foreach folder,crash frameworks fuzz differential,--ignore tests/$(folder)) $(ARGS)
+		$(foreach place,$(LONG),--ignore tests/$(place)) $(ARGS)
 
 # Each in an environment of its own below .venvs/.
 test-pythons:

@@ -90,6 +90,6 @@ def pytest_report_header() -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One line for each reason why tests were left out, with what to run (tests/support/needs.py)."""
     skipped = terminalreporter.stats.get("skipped", [])
-    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ").partition("\n")[0] for report in skipped)
     for reason, number in reasons.most_common():
         terminalreporter.write_line(f"left out: {number} tests: {reason}", yellow=True, bold=True)

@@ -203,3 +203,10 @@ class ServerProcess:
 def start_server(kind: str, *flags: str | int, folder: Path | None = None) -> ServerProcess:
     """Start `kind` (rillet, redis7, redis810, valkey …) with redis-server's flags; use it in a `with`."""
     return ServerProcess(kind, *flags, folder=folder)
+
+
+@contextlib.contextmanager
+def start_servers(*kinds: str) -> Iterator[dict[str, ServerProcess]]:
+    """One of each kind; none is left running where one is missing or does not start."""
+    with contextlib.ExitStack() as stack:
+        yield {kind: stack.enter_context(start_server(kind)) for kind in kinds}

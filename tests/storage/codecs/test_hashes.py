@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.servers import start_server
+from support.servers import start_servers
 
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.codecs.encoding import encode_length, encode_string
@@ -198,10 +198,8 @@ def test_times_that_name_a_missing_field_are_damage():
 
 @pytest.fixture(scope="module")
 def servers():
-    started = {kind: start_server(kind) for kind in ("rillet", *PEERS)}
-    yield started
-    for server in started.values():
-        server.discard()
+    with start_servers("rillet", *PEERS) as started:
+        yield started
 
 
 @pytest.mark.parametrize("peer", PEERS)

@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.servers import start_server
+from support.servers import start_servers
 
 from rillet.storage.codecs import listpack
 from rillet.storage.codecs.crc64 import crc64
@@ -109,10 +109,8 @@ def test_any_damage_is_read_or_reported(at, value, cut):
 
 @pytest.fixture(scope="module")
 def servers():
-    started = {kind: start_server(kind) for kind in PEERS}
-    yield started
-    for server in started.values():
-        server.discard()
+    with start_servers(*PEERS) as started:
+        yield started
 
 
 def make_words(seed: int) -> list[bytes]:

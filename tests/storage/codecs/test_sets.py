@@ -8,7 +8,7 @@ from struct import pack as packed
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.servers import start_server
+from support.servers import start_servers
 
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.codecs.encoding import encode_length, encode_string
@@ -172,10 +172,8 @@ def test_damage_is_refused_or_harmless(form, data):
 
 @pytest.fixture(scope="module")
 def servers():
-    started = {kind: start_server(kind) for kind in ("rillet", *PEERS)}
-    yield started
-    for server in started.values():
-        server.discard()
+    with start_servers("rillet", *PEERS) as started:
+        yield started
 
 
 COMMANDS = [

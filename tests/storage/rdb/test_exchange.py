@@ -11,7 +11,7 @@ import shutil
 
 import pytest
 from support.aof import rewrite
-from support.servers import start_server
+from support.servers import start_server, start_servers
 from support.streams.random_streams import make_stream, state_of
 
 from rillet.storage.rdb import dump_value, restore_value
@@ -23,10 +23,8 @@ VERSIONS = {"redis7": 10, "valkey": 11}  # of RDB: what they read
 
 @pytest.fixture(scope="module")
 def servers():
-    started = {kind: start_server(kind) for kind in ("rillet", *PEERS)}
-    yield started
-    for server in started.values():
-        server.discard()
+    with start_servers("rillet", *PEERS) as started:
+        yield started
 
 
 def seeds(count):
