@@ -14,7 +14,7 @@ from ...protocol.globs import matcher
 from ..spec.command import handles
 from ..spec.usage import help_lines, help_reply
 from . import specs
-from .registry import PubSub, drop
+from .registry import PubSub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ def _unsubscribe(
     for name in args[1:] or sorted(own):
         if name in own:
             own.remove(name)
-            drop(registry, name, client)
+            client.server.part(PubSub).drop(registry, name, client)
         items.append(_acknowledge(client, kind, name, count()))
     if not items:
         items.append(_acknowledge(client, kind, None, count()))

@@ -11,6 +11,7 @@ from ...storage.keyspace import notifications as events
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...protocol.globs import Matcher
     from ..runtime.client import Client
     from ..runtime.context import ServerContext
 
@@ -34,6 +35,7 @@ class PubSub:
         self.channels: Subscribers = {}
         self.patterns: Subscribers = {}
         self.shard_channels: Subscribers = {}
+        self._matchers: dict[bytes, Matcher] = {}
 
     def publish(self, channel: bytes, message: bytes) -> int:
         """Send a message to subscribers of a channel and of matching patterns; returns the deliveries."""
@@ -42,10 +44,15 @@ class PubSub:
         if there:
             _deliver(there, (b"message", channel, message))
             receivers += len(there)
-        for pattern, clients in self.patterns.items():
-            if matcher(pattern)(channel):
-                _deliver(clients, (b"pmessage", pattern, channel, message))
-                receivers += len(clients)
+        if self.patterns:
+            matchers = self._matchers
+            for pattern, clients in self.patterns.items():
+                fits = matchers.get(pattern)
+                if fits is None:
+                    fits = matchers[pattern] = matcher(pattern)
+                if fits(channel):
+                    _deliver(clients, (b"pmessage", pattern, channel, message))
+                    receivers += len(clients)
         return receivers
 
     def publish_sharded(self, channel: bytes, message: bytes) -> int:
@@ -104,8 +111,17 @@ class PubSub:
             (self.shard_channels, client.shard_channels),
         ):
             for name in names:
-                drop(registry, name, client)
+                self.drop(registry, name, client)
             names.clear()
+
+    def drop(self, registry: Subscribers, name: bytes, client: Client) -> None:
+        """End one subscription of a client."""
+        there = registry[name]
+        del there[client]
+        if not there:
+            del registry[name]
+            if registry is self.patterns:
+                self._matchers.pop(name, None)
 
 
 def _deliver(clients: dict[Client, None], words: Sequence[bytes]) -> None:
@@ -113,11 +129,3 @@ def _deliver(clients: dict[Client, None], words: Sequence[bytes]) -> None:
     size = len(words)
     for client in clients:
         client.send(replies.push_header(size, client.resp) + body)
-
-
-def drop(registry: Subscribers, name: bytes, client: Client) -> None:
-    """End one subscription of a client."""
-    there = registry[name]
-    del there[client]
-    if not there:
-        del registry[name]

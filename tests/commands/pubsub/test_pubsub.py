@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 from support.wired_server import WiredServer, talk
 
 from rillet.commands.runtime.state import State
+from rillet.protocol import globs
 from rillet.protocol.globs import matches
 from rillet.storage.keyspace import notifications as events
 
@@ -184,3 +185,23 @@ def test_messages_reach_exactly_the_subscribers(steps):
             assert answer.endswith(b":%d\r\n" % (len(channels[who]) + len(patterns[who])))
         assert set(server.pubsub.channels) == set().union(*channels)
         assert set(server.pubsub.patterns) == set().union(*patterns)
+
+
+def test_a_pattern_is_compiled_once_for_as_long_as_somebody_subscribes(server, monkeypatch):
+    """More patterns than any fixed number: one more must not make each message compile all of them."""
+    globs.matcher.cache_clear()
+    compiled = []
+    original = globs._compile
+    monkeypatch.setattr(globs, "_compile", lambda *words: compiled.append(words) or original(*words))
+    client = server.connect(3)
+    for number in range(600):
+        talk(client, "PSUBSCRIBE", f"*a{number}*b")
+    for _ in range(3):
+        assert talk(server.connect(), "PUBLISH", "a5b", "text") == b":1\r\n"
+    assert len(compiled) == 600
+    talk(client, "PUNSUBSCRIBE", "*a5*b")
+    talk(client, "PSUBSCRIBE", "*a5*b")
+    talk(server.connect(), "PUBLISH", "a5b", "text")
+    assert len(compiled) <= 601
+    talk(client, "PUNSUBSCRIBE")
+    assert server.pubsub._matchers == {}

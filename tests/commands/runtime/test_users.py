@@ -12,6 +12,7 @@ from rillet.commands import load_all
 from rillet.commands.runtime.denials import Reason
 from rillet.commands.runtime.users import RuleError, Selector, User, Users, hash_of, joined
 from rillet.commands.spec.command import REGISTRY
+from rillet.protocol import globs
 
 load_all()
 
@@ -159,3 +160,26 @@ def test_equal_rules_mean_equal_commands_so_that_these_need_no_comparison(words)
     for rule in applied.rules:
         again.apply(rule)
     assert (again.commands, again.first_words) == (applied.commands, applied.first_words)
+
+
+def test_patterns_of_a_user_are_compiled_once(monkeypatch):
+    """More patterns than any fixed number: one more must not make each command compile all of them."""
+    globs.matcher.cache_clear()
+    compiled = []
+    original = globs._compile
+    monkeypatch.setattr(globs, "_compile", lambda *words: compiled.append(words) or original(*words))
+    many = user(
+        "on",
+        "+@all",
+        *(f"~*a{number}*b" for number in range(600)),
+        *(f"&*c{number}*" for number in range(600)),
+    )
+    for _ in range(3):
+        assert denial(many, "GET", "nothing") == (Reason.KEY, b"nothing")
+        assert denial(many, "PUBLISH", "nothing", "x") == (Reason.CHANNEL, b"nothing")
+    assert len(compiled) == 1200
+    many.apply(b"resetkeys")
+    many.apply(b"~*a1*b")
+    assert denial(many, "GET", "a1b") is None
+    assert denial(many, "GET", "a2b") == (Reason.KEY, b"a2b")
+    assert len(many.selectors[0]._matchers) == 1
