@@ -18,7 +18,7 @@ UNAVAILABLE: Final = b"ERR scripting is not available in this server: the Python
 NOT_ENOUGH_MEMORY: Final = b"ERR not enough memory"
 # Lua's C stack holds about 8000 values; what is more travels in tables.
 _MOST_WORDS: Final = 1000
-_LIBRARIES: Final = ("natives", "cjson", "cmsgpack", "struct", "bit")
+_LIBRARIES: Final = ("varargs", "natives", "cjson", "cmsgpack", "struct", "bit")
 # Beyond the limit of scripts: for what the server itself puts into the state, where Lua can not raise an error. It
 # holds a call with 8000 tables as arguments, and replies that are not worth a look at the memory.
 _RESERVE: Final = 1 << 20

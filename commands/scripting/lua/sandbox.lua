@@ -303,8 +303,18 @@ local function chunk_name(name)
   return (match(name, '^%Z*'))
 end
 
-local function compiled(f, message)
-  if f then return setfenv(f, base._G) end
+local refused = chunks.varargs()
+chunks.varargs = nil
+
+-- What the compiler made of a text, with the globals of scripts; nil and an error if it is refused.
+local function checked(f, text)
+  local line = refused(f, text)
+  if not line then return setfenv(f, base._G) end
+  return nil, format("%s:%d: function with more than 3 parameters before '...'", getinfo(f, 'S').short_src, line)
+end
+
+local function compiled(f, message, text)
+  if f then return checked(f, text) end
   return nil, placed(message)
 end
 
@@ -322,7 +332,8 @@ function base.loadstring(...)
   if name == nil then name = text else no_string(name, 2, 'loadstring') end
   if #text > MOST_SOURCE then return nil, 'chunk is too long' end
   name = chunk_name(name)
-  return compiled(loadstring(as_source(text), name))
+  local f, message = loadstring(as_source(text), name)
+  return compiled(f, message, text)
 end
 
 function base.load(reader, name)
@@ -608,7 +619,11 @@ function lib.compile(code, name)
     collectgarbage()
     if gcinfo() > most_memory then return nil, OUT_OF_MEMORY end
   end
-  if f then return setfenv(f, base._G) end
+  if not f then return nil, message end
+  local ok
+  ok, f, message = pcall(checked, f, code)
+  if not ok then message, f = f, nil end
+  if f then return f end
   return nil, message
 end
 
