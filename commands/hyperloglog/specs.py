@@ -20,7 +20,7 @@ PFADD = family.write("PFADD", arity=-2, flags="denyoom fast", keys=INSERTS, sinc
     complexity="O(1) to add every element.",
     arguments=(KEY, optional(many(string("element")))))
 
-PFCOUNT = family.read("PFCOUNT", arity=-2,
+PFCOUNT = family.read("PFCOUNT", arity=-2, flags="may_replicate",
     keys=(at(1, "RW access", last=-1,
             notes="RW because it may change the internal representation of the key, and propagate to replicas"),),
     since="2.8.9",

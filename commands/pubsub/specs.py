@@ -49,13 +49,13 @@ SUNSUBSCRIBE = family.command("SUNSUBSCRIBE", arity=-1, flags="pubsub noscript l
     complexity="O(N) where N is the number of clients already subscribed to a shard channel.",
     arguments=(optional(many(string("shardchannel"))),))
 
-PUBLISH = family.command("PUBLISH", arity=3, flags="pubsub loading stale fast", since="2.0.0",
+PUBLISH = family.command("PUBLISH", arity=3, flags="pubsub loading stale fast may_replicate", since="2.0.0",
     summary="Sends a message to a channel.",
     complexity="O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total "
         "number of subscribed patterns (by any client).",
     arguments=(string("channel"), string("message")))
 
-SPUBLISH = family.command("SPUBLISH", arity=3, flags="pubsub loading stale fast", keys=(at(1, "not_key"),),
+SPUBLISH = family.command("SPUBLISH", arity=3, flags="pubsub loading stale fast may_replicate", keys=(at(1, "not_key"),),
     since="7.0.0",
     summary="Sends a message to a shard channel.",
     complexity="O(N) where N is the number of clients subscribed to the receiving shard channel.",

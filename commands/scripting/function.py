@@ -13,7 +13,7 @@ from ..runtime.context import rdb_version
 from ..spec.command import handles
 from ..spec.usage import help_lines, help_reply
 from . import specs
-from .lua.engine import Scripting, key_count
+from .lua.engine import BUSY_SCRIPT, Scripting, key_count
 from .lua.interpreter import UNAVAILABLE
 from .lua.shebang import FLAGS
 
@@ -218,7 +218,9 @@ def function_stats(client: Client, args: list[bytes]) -> bytes:
     scripting = client.server.part(Scripting)
     run = scripting.run
     running = replies.null(resp)
-    if run is not None and run.is_function:
+    if run is not None and not run.is_function:
+        raise ReplyError(BUSY_SCRIPT)
+    if run is not None:
         running = replies.map_of(
             [
                 (b"name", replies.bulk(run.name)),

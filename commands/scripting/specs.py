@@ -61,7 +61,7 @@ SCRIPT_EXISTS = family.command("SCRIPT|EXISTS", arity=-3, flags="noscript",
         "operation).",
     arguments=(many(string("sha1")),))
 
-SCRIPT_FLUSH = family.command("SCRIPT|FLUSH", arity=-2, flags="noscript may_replicate",
+SCRIPT_FLUSH = family.command("SCRIPT|FLUSH", arity=-2, flags="noscript",
     tips="request_policy:all_nodes response_policy:all_succeeded", since="2.6.0",
     summary="Forgets all loaded scripts.",
     complexity="O(N) with N being the number of scripts in cache",
@@ -72,7 +72,7 @@ SCRIPT_KILL = family.command("SCRIPT|KILL", arity=2, flags="noscript allow_busy"
     tips="request_policy:all_shards response_policy:one_succeeded", since="2.6.0",
     summary="Ends the script that is running.")
 
-SCRIPT_LOAD = family.command("SCRIPT|LOAD", arity=3, flags="noscript stale may_replicate",
+SCRIPT_LOAD = family.command("SCRIPT|LOAD", arity=3, flags="noscript stale",
     tips="request_policy:all_nodes response_policy:all_succeeded", since="2.6.0",
     summary="Loads a Lua script.",
     complexity="O(N) with N being the length in bytes of the script body.",

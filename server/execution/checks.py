@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.denials import refusal as denied
 from ...protocol.errors import wrong_arity
+from .flags import flags_of
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
@@ -43,6 +44,8 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
     """Run Redis' checks, in its order; return the text of a refusal, or None."""
     command = entry.command
     flags = command.flags
+    if entry.runs_script or (entry.name == "exec" and server.needs_all_checks):
+        flags = flags_of(server, client, entry, argv)
     if not entry.minimum <= len(argv) <= entry.maximum:
         return wrong_arity(entry.name).text
     if "protected" in flags and (refusal := _unless_enabled(server, client, entry)) is not None:
@@ -69,7 +72,7 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
         refusal = server.eviction.refusal(client, entry, argv)
         if refusal is not None:
             return refusal
-    writes = entry.write or (entry.name == "exec" and _holds_writes(client))
+    writes = "write" in flags
     if (writes or entry.name == "ping") and not client.trusted:
         refusal = server.snapshot_error or server.disk_error
         if refusal is not None:
@@ -114,11 +117,6 @@ def all_are_needed(server: Server) -> bool:
         or server.config.maxmemory > 0
         or server.config.maxmemory_clients != 0
     )
-
-
-def _holds_writes(client: Client) -> bool:
-    """Whether the transaction that EXEC runs would write."""
-    return client.transaction is not None and any(queued.write for queued, _ in client.transaction.commands)
 
 
 def _unless_enabled(server: Server, client: Client, entry: CommandEntry) -> bytes | None:

@@ -194,7 +194,7 @@ class Dispatcher:
         refusal = self.check(client, entry, argv)
         if refusal is not None:
             return self.refuse(client, entry, refusal)
-        if server.pause.concerns(entry, client):
+        if server.pause.concerns(client, entry, argv):
             server.pause.postpone(client)
             return None
         arriving = server.listeners.arriving

@@ -12,20 +12,20 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from ...commands.admin.memory_use import SERVER_BYTES, buffer_bytes
-from ...protocol.errors import OOM, ReplyError
+from ...protocol.errors import OOM
 from ...storage.keyspace import metering
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.frequency import HIGHEST, Settings
 from ...storage.keyspace.sampling import any_key, expiring_key, next_to_expire
+from .flags import flags_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...commands.runtime.client import Client
-    from ...commands.spec.command import Command
+    from ...commands.runtime.context import CommandEntry
     from ...storage.keyspace.database import Database
     from ..server import Server
-    from .entry import CommandEntry
 
 _POOL: Final = 16  # candidates kept from one victim to the next
 _AT_ONCE: Final = 16  # victims between two readings of the clock
@@ -34,7 +34,6 @@ _STEP: Final = 50e-6  # seconds
 _NO_LIMIT: Final = 100
 # Commands that can end a transaction of 7.0 when memory is out.
 _ENDINGS: Final = frozenset(("exec", "discard", "quit", "reset"))
-_SCRIPTS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"))
 
 
 class Eviction:
@@ -122,44 +121,20 @@ class Eviction:
 
     def refuses_in_script(self, entry: CommandEntry) -> bool:
         """Whether a script that has not written yet may not begin with this command."""
-        return self.out_of_memory and self._needs_memory(entry.command, [])
+        return self.out_of_memory and "denyoom" in entry.command.flags
 
     def _may_grow(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:
         transaction = client.transaction
         if transaction is None:
-            return self._needs_memory(entry.command, argv)
+            return self._needs_memory(client, entry, argv)
         if self.server.compat.number < (7, 2) and entry.name not in _ENDINGS:
             return True
         if entry.name == "exec":
-            return any(self._needs_memory(queued.command, words) for queued, words in transaction.commands)
-        return self._needs_memory(entry.command, argv)
+            return any(self._needs_memory(client, queued, words) for queued, words in transaction.commands)
+        return self._needs_memory(client, entry, argv)
 
-    def _needs_memory(self, command: Command, argv: list[bytes]) -> bool:
-        # The flags are those of the emulated version.
-        if "denyoom" in self.server.dispatcher.commands[command.name].flags:
-            return True
-        if command.name not in _SCRIPTS or len(argv) <= 1:
-            return False
-        from ...commands.scripting.lua.shebang import ALLOW_OOM, NO_WRITES
-
-        flags = self._flags_of(command.name, argv[1])
-        # A script without flags is checked at each of its commands.
-        return flags is not None and not flags & {ALLOW_OOM, NO_WRITES}
-
-    def _flags_of(self, name: str, body: bytes) -> frozenset[str] | None:
-        scripting = self.server.scripting
-        if name.startswith("fcall"):
-            function = scripting.functions.find(body)
-            return None if function is None else function.flags
-        if name.startswith("evalsha"):
-            script = scripting.scripts.find(body)
-            return None if script is None else script.flags
-        from ...commands.scripting.lua.shebang import read_script_shebang
-
-        try:
-            return read_script_shebang(body)[0]
-        except ReplyError:
-            return None  # running it raises the error
+    def _needs_memory(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:
+        return "denyoom" in flags_of(self.server, client, entry, argv)
 
     # Making room
 

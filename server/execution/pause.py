@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...commands.runtime.state import POSTPONED
+from .flags import flags_of
 
 if TYPE_CHECKING:
     import asyncio
 
     from ...commands.runtime.client import Client
-    from ...commands.runtime.context import CommandEntry
     from ..server import Server
+    from .entry import CommandEntry
+
+# What may add to the stream of the replicas.
+_REPLICATED = frozenset(("write", "may_replicate"))
 
 
 class Pause:
@@ -90,15 +94,13 @@ class Pause:
             self._timer.cancel()
             self._timer = None
 
-    def concerns(self, entry: CommandEntry, client: Client) -> bool:
+    def concerns(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:
         """Whether the pause postpones this command."""
         if client.trusted or not self.is_on:
             return False
         if self.until and not self.writes_only:
             return True
-        if entry.name == "exec" and client.transaction is not None:
-            return any(_may_replicate(queued) for queued, _ in client.transaction.commands)
-        return _may_replicate(entry)
+        return not flags_of(self._server, client, entry, argv).isdisjoint(_REPLICATED)
 
     def postpone(self, client: Client) -> None:
         """Postpone the client; the dispatcher leaves its command in its backlog."""
@@ -109,8 +111,3 @@ class Pause:
         """Remove a client whose connection is gone."""
         if client in self.postponed:
             self.postponed.remove(client)
-
-
-def _may_replicate(entry: CommandEntry) -> bool:
-    """Whether a command may add to the stream of the replicas."""
-    return entry.write or "may_replicate" in entry.command.flags

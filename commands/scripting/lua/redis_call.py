@@ -34,10 +34,6 @@ _NOT_ALLOWED: Final = b"ERR This Redis command is not allowed from script"
 _READ_ONLY: Final = b"ERR Write commands are not allowed from read-only scripts."
 
 
-# Not writing, but propagated to replicas all the same.
-_REPLICATED: Final = frozenset(("publish", "spublish", "pfcount"))
-
-
 _SMALL: Final = 4096  # bytes of a reply that fits always
 
 
@@ -107,7 +103,7 @@ def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
     if entry.write:
         if run.read_only:
             raise _refused(run, entry, _READ_ONLY)
-    elif run.read_only and entry.name in _REPLICATED:
+    elif run.read_only and "may_replicate" in flags:
         raise _refused(run, entry, _READ_ONLY)
     if server.needs_all_checks:
         if server.replication.is_stale and "stale" not in flags and not run.client.trusted:

@@ -60,7 +60,7 @@ def test_functions_reach_a_replica(server, wire):
         eventually(lambda: reader.call("FUNCTION", "LIST").plain() == [])
         assert str(reader.call("EVAL", "return redis.call('set', 'k', 1)", 0)).startswith("-READONLY")
         assert str(reader.call("EVAL", "#!lua\nreturn 1", 0)) == (
-            "-READONLY You can not run script with write flag on readonly replica."
+            "-READONLY You can't write against a read only replica."
         )
         assert str(reader.call("EVAL", "#!lua flags=no-writes\nreturn 1", 0)) == ":1"
 
