@@ -109,11 +109,23 @@ def _serve(early: Sequence[int]) -> int:
     except ConfigFileError as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log yet
         return 1
+    from .server.supervisor import Launch
+
+    launch = Launch(config)
+    if launch.status is not None:
+        return launch.status
     end_on_signals(config=config)
     from .server.process import say_how_to_look, server_of_this_process
 
-    server = server_of_this_process(config)
-    return server.run(lambda: say_how_to_look(server))
+    server = server_of_this_process(config, launch.supervisor)
+    server.log.listener = launch.hear if config.daemonize else None
+
+    def on_ready() -> None:
+        server.log.listener = None
+        launch.ready()
+        say_how_to_look(server)
+
+    return server.run(on_ready)
 
 
 def _version(words: list[str]) -> int:

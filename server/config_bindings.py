@@ -31,6 +31,11 @@ OF_TLS: Final = (
     "tls-prefer-server-ciphers",
     "tls-session-caching",
 )
+_NO_MOVE: Final = {
+    "port": "Unable to listen on this port. Check server logs.",
+    "bind": "Failed to bind to specified addresses.",
+    "tls-port": "Unable to update TLS configuration. Check server logs.",
+}
 # Directives that redis.conf knows and no code here reads, by the reason. tests/server/test_config_bindings.py finds them.
 _WITHOUT_EFFECT: Final = {
     "there is no jemalloc and no defragmentation": (
@@ -48,7 +53,7 @@ _WITHOUT_EFFECT: Final = {
     ),
     "memory is not measured by key": ("key-memory-histograms",),
     "a key that expired is always deleted where it is found": ("lazyexpire-nested-arbitrary-keys",),
-    "commands are parsed as they come": ("lookahead",),
+    "commands are parsed as they come": ("lookahead", "prefetch-batch-max-size"),
     "rillet check-aof --fix mends an append-only file with a corrupt end": ("aof-load-corrupt-tail-max-size",),
     "the search for expired keys has a fixed budget of time": ("active-expire-effort", "dynamic-hz"),
     "the lines at the start are always the same": ("always-show-logo",),
@@ -62,8 +67,14 @@ _WITHOUT_EFFECT: Final = {
         "cluster-replica-no-failover", "cluster-replica-validity-factor", "cluster-bus-port-protected-mode",
         "cluster-compatibility-sample-ratio", "cluster-slot-stats-enabled",
         "cluster-slot-migration-handoff-max-lag-bytes", "cluster-slot-migration-write-pause-timeout",
+        "cluster-slot-migration-max-archived-tasks", "cluster-slot-migration-sync-buffer-drain-timeout",
+        "cluster-ping-interval",
     ),
-    "a crash leaves what Python writes": ("crash-log-enabled", "crash-memcheck-enabled"),
+    "a crash leaves what Python writes": (
+        "crash-log-enabled", "crash-memcheck-enabled", "use-exit-on-panic", "watchdog-period",
+    ),
+    "Lua has what the chosen version of Redis gives it": ("lua-enable-deprecated-api",),
+    "a full sync and the stream of commands share one connection": ("repl-rdb-channel",),
     "the log hides nothing more": ("hide-user-data-from-log",),
     "one thread runs all commands": ("io-threads", "io-threads-do-reads"),
     "loading gives way to clients by itself": ("loading-process-events-interval-bytes",),
@@ -77,7 +88,6 @@ _WITHOUT_EFFECT: Final = {
     "no file of a full sync stays behind": ("rdb-del-sync-files",),
     "a replica does not read the stream while it loads": ("replica-full-sync-buffer-limit",),
     "a shutdown does not wait for replicas": ("shutdown-timeout",),
-    "no supervisor is notified": ("supervised",),
     "the log goes to logfile or to standard output": ("syslog-enabled", "syslog-ident", "syslog-facility"),
     "OpenSSL's own values hold": ("tls-session-cache-size", "tls-session-cache-timeout"),
 }  # fmt: skip
@@ -106,9 +116,9 @@ def bind(server: Server) -> None:
         config.on_change(name, server.listeners.update_tls)
     config.on_change("appendonly", bindings.switch_aof)
     config.on_change("loglevel", bindings.update_loglevel)
-    config.on_change("dir", bindings.check_directory)
-    for name in ("port", "bind", "tls-port"):
-        config.on_change(name, bindings.refuse_to_move)
+    config.on_change("dir", bindings.change_directory)
+    for name, refusal in _NO_MOVE.items():
+        config.on_change(name, partial(server.listeners.move, refusal))
     for name in ("key-memory-histograms", "cluster-slot-stats-enabled"):
         config.on_change(name, bindings.refuse_to_track_memory)
     for name in WITHOUT_EFFECT:
@@ -178,13 +188,10 @@ class _Bindings:
     def update_loglevel(self) -> None:
         self.server.log.level = self.config.loglevel
 
-    def check_directory(self) -> None:
+    def change_directory(self) -> None:
         if not Path(self.config.dir).is_dir():
             raise ValueError("No such file or directory")
-
-    def refuse_to_move(self) -> None:
-        if self.server.listeners:
-            raise ValueError("Unable to listen on another address while running; restart with the new one")
+        self.server.log.path = self.config.in_dir(self.config.logfile)
 
     def refuse_to_track_memory(self) -> None:
         of_slots = self.config.cluster_slot_stats_enabled.split() if self.config.version >= (8, 10) else []

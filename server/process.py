@@ -12,10 +12,14 @@ if TYPE_CHECKING:
     from .config.config import Config
 
 
-def server_of_this_process(config: Config) -> Server:
-    """Return a server, not yet running, that handles signals and may fork; the interpreter is tuned for it."""
+def server_of_this_process(config: Config, supervisor: str = "no") -> Server:
+    """Return a server, not yet running, that handles signals and may fork; the interpreter is tuned for it.
+
+    ``supervisor`` is what watches over the process: ``systemd`` is notified.
+    """
     gc.disable()
     server = Server(config, handles_signals=True)
+    server.supervisor = supervisor
     # What has been made stays, so that no collection ever has to visit it. Garbage is not looked for before: there are
     # some kilobytes of it, and the search takes a tenth of a start.
     gc.freeze()

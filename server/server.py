@@ -110,7 +110,7 @@ class Server:
         self.compat = compat_with(config.compat_version)
         self.rillet_version = __version__
         self.clock = clock or Clock()
-        self.log = Log(self.clock, config.loglevel, config.logfile, quiet=quiet)
+        self.log = Log(self.clock, config.loglevel, config.in_dir(config.logfile), quiet=quiet)
         self.keyspace = Keyspace(config.databases)
         self.keyspace.names_last_expired = self.compat.names_last_expired
         self.keyspace.now = self.clock.now
@@ -121,6 +121,7 @@ class Server:
         self.tuning = ServerTuning()
         self.run_id = os.urandom(20).hex()
         self.role = "master"
+        self.supervisor = "no"
         self.mode = "standalone" if config.sentinel is None else "sentinel"
         self.started = self.clock.now
         self.last_save = self.clock.now // 1000
@@ -279,10 +280,11 @@ class Server:
         if not await self.listeners.open():
             return False
         self._banner()
-        self.log.warning("Server initialized")
+        self.log.notice("Server initialized")
         await asyncio.sleep(0)  # a signal has its turn
         if self.stopping:
             return True
+        self._notify("STATUS=Rillet is loading...\n")
         try:
             await self.persistence.start()
         except (AofError, FolderInUseError) as error:
@@ -308,7 +310,19 @@ class Server:
             self.log.notice("Ready to accept connections tls")
         if config.unixsocket:
             self.log.notice("Ready to accept connections unix")
+        waits = " in read-only mode. Waiting for MASTER <-> REPLICA sync" if config.replicaof else ""
+        self._notify(f"STATUS=Ready to accept connections{waits}\nREADY=1\n")
         return True
+
+    def _notify(self, state: str) -> None:
+        """Send lines to systemd, if that supervises the process."""
+        if self.supervisor == "systemd":
+            from .supervisor import notify
+
+            try:
+                notify(state)
+            except OSError as error:
+                self.log.warning(f"Can't notify systemd: {error.strerror or error}")
 
     async def main_loop(self) -> None:
         """Run the cron ten times a second until the server is stopped."""
@@ -414,6 +428,7 @@ class Server:
         self.signals.ending = True
         if not self._end_announced:
             self._end_announced = True
+            self._notify("STOPPING=1\n")
             self.log.warning("User requested shutdown...")
 
     @property

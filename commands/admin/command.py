@@ -32,7 +32,7 @@ _HIDDEN: Final = frozenset(("may_replicate", "protected"))
 
 
 def _known(client: Client) -> Mapping[str, Command]:
-    return client.server.internals.dispatcher.commands
+    return client.server.internals.dispatcher.listed
 
 
 def _top_level(client: Client) -> list[Command]:
@@ -40,7 +40,9 @@ def _top_level(client: Client) -> list[Command]:
 
 
 def _named(client: Client, word: bytes) -> Command | None:
-    return _known(client).get(word.lower().decode("latin-1"))
+    container, bar, subcommand = word.partition(b"|")
+    name = client.server.internals.dispatcher.own_name(container)
+    return None if name is None else _known(client).get(name + (bar + subcommand).lower().decode("latin-1"))
 
 
 def _subcommands(client: Client, entry: Command) -> list[Command]:

@@ -57,7 +57,7 @@ def _server(server: ServerInternals) -> Iterator[tuple[str, object]]:
     yield "atomicvar_api", "none"
     yield "gcc_version", "0.0.0"
     yield "process_id", os.getpid()
-    yield "process_supervised", "no"
+    yield "process_supervised", server.supervisor
     yield "run_id", server.run_id
     yield "tcp_port", config.port
     yield "server_time_usec", int(server.clock.unix_seconds() * 1_000_000)
@@ -67,7 +67,7 @@ def _server(server: ServerInternals) -> Iterator[tuple[str, object]]:
     yield "configured_hz", config.hz
     yield "lru_clock", (server.clock.now // 1000) & 0xFFFFFF
     yield "executable", sys.argv[0]
-    yield "config_file", config.config_file
+    yield "config_file", config.config_file or ""
     yield "io_threads_active", 0
     binds = "".join(f"bind={host}," for host in config.bind)
     listeners = [

@@ -119,7 +119,11 @@ def latency_histogram(client: Client, args: list[bytes]) -> bytes:
     resp = client.resp
     entries = client.server.internals.dispatcher.entries
     if len(args) > 2:
-        wanted = [word.lower().decode("latin-1") for word in args[2:]]
+        named = client.server.internals.dispatcher.own_name
+        wanted = [
+            (named(container) or "") + (bar + subcommand).lower().decode("latin-1")
+            for container, bar, subcommand in (word.partition(b"|") for word in args[2:])
+        ]
         names = [full for name in wanted for full in entries if full == name or full.startswith(name + "|")]
     else:
         names = list(entries)

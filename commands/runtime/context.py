@@ -188,6 +188,13 @@ class CommandTable(Protocol):
     def entries(self) -> Mapping[str, CommandEntry]:
         """Every command and subcommand that the server knows, by its name in lower case."""
 
+    @property
+    def listed(self) -> Mapping[str, Command]:
+        """Those of ``commands`` that rename-command leaves a name."""
+
+    def own_name(self, typed: bytes) -> str | None:
+        """Return Redis' own name of a command as clients call it; None if no command has that name."""
+
     def find(self, argv: list[bytes]) -> CommandEntry:
         """Return the command or subcommand that these words name.
 
@@ -231,6 +238,7 @@ class Settings(Protocol):
     cluster_preferred_endpoint_type: str
     cluster_require_full_coverage: bool
     config_file: str | None
+    dir: str  # absolute
     hll_sparse_max_bytes: int
     hz: int
     latency_monitor_threshold: int  # milliseconds
@@ -444,6 +452,7 @@ class ServerInternals(ServerContext, Protocol):
         run_id: of this start of the server.
         snapshot_error: the reply to writes while the last background save failed.
         started: in milliseconds of Unix time.
+        supervisor: what watches over the process: ``systemd``, ``upstart`` or ``no``.
     """
 
     busy_error: bytes | None
@@ -462,6 +471,7 @@ class ServerInternals(ServerContext, Protocol):
     run_id: str
     snapshot_error: bytes | None
     started: int
+    supervisor: str
 
     @property
     def version(self) -> str:

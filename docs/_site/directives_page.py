@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rillet.server.config import kinds
 from rillet.server.config.config import DIRECTIVES, Config
+from rillet.server.config_bindings import WITHOUT_EFFECT
 
 
 def page() -> str:
@@ -21,7 +22,19 @@ def page() -> str:
         "| directive | default | values | changed by | since |\n| --- | --- | --- | --- | --- |\n"
         + "\n".join(rows)
         + "\n"
-    ).replace("` `", "")
+    ).replace("` `", "") + without_effect()
+
+
+def without_effect() -> str:
+    """Return the settings that are kept and shown, and nothing more, by the reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in WITHOUT_EFFECT.items():
+        reasons.setdefault(why, []).append(f"`{name}`")
+    rows = [f"| {', '.join(names)} | {why} |" for why, names in reasons.items()]
+    return (
+        "\n## Without effect\n\nFiles of redis-server may set them. CONFIG shows the value; one that is not the default "
+        "is a warning in the log.\n\n| directives | because |\n| --- | --- |\n" + "\n".join(rows) + "\n"
+    )
 
 
 def values(kind: kinds.Kind[object]) -> str:

@@ -81,10 +81,7 @@ class Config:
     enable_module_command: str = _fixed("no", ACCESS)
 
     # Process
-    daemonize: bool = _fixed(
-        False,
-        kinds.Only(BOOL, False, "daemonize is not supported by Rillet: run it in the background yourself"),
-    )
+    daemonize: bool = _fixed(False, BOOL)
     supervised: str = _fixed("no", kinds.Enum("no", "upstart", "systemd", "auto"))
     pidfile: str = _fixed("", TEXT)
     loglevel: str = _directive(
@@ -218,7 +215,7 @@ class Config:
     rdb_save_incremental_fsync: bool = _directive(True, BOOL)
     rdb_key_save_delay: int = _directive(0, kinds.Integer(-INT_MAX - 1), hidden="7.0")
     key_load_delay: int = _directive(0, kinds.Integer(-INT_MAX - 1), hidden="7.0")
-    loading_process_events_interval_bytes: int = _directive(2 * _MB, kinds.Integer(1024), hidden="7.0")
+    loading_process_events_interval_bytes: int = _directive(_MB // 2, kinds.Integer(1024), hidden="7.0")
     stop_writes_on_bgsave_error: bool = _directive(True, BOOL)
     appendonly: bool = _directive(False, BOOL)
     appendfsync: str = _directive("everysec", kinds.Enum("everysec", "always", "no"))
@@ -337,7 +334,18 @@ class Config:
     tls_session_cache_size: int = _directive(20480, COUNT)
     tls_session_cache_timeout: int = _directive(300, COUNT)
 
+    # Hidden: Redis shows them by their exact names only
+    watchdog_period: int = _directive(0, COUNT, hidden="7.0")
+    use_exit_on_panic: bool = _directive(False, BOOL, hidden="7.0")
+    lua_enable_deprecated_api: bool = _fixed(False, BOOL, hidden="7.0")
+    cluster_ping_interval: int = _directive(0, LONG, since="8.0", hidden="8.0")  # milliseconds
+    repl_rdb_channel: bool = _directive(True, BOOL, since="8.0", hidden="8.0")
+    prefetch_batch_max_size: int = _directive(16, kinds.Integer(0, 128), since="8.0", hidden="8.0")
+    cluster_slot_migration_max_archived_tasks: int = _directive(32, POSITIVE, since="8.4", hidden="8.4")
+    cluster_slot_migration_sync_buffer_drain_timeout: int = _directive(60000, LONG, since="8.4", hidden="8.4")
+
     # Not directives
+    renamed: dict[str, str] = field(default_factory=dict)  # rename-command: own names to others, or to ""
     sentinel: SentinelSettings | None = None  # None: not in sentinel mode
     config_file: str | None = None  # absolute; what CONFIG REWRITE writes
     _listeners: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
@@ -374,6 +382,10 @@ class Config:
     def text(self, directive: Directive) -> bytes:
         """Return the present value as CONFIG GET shows it."""
         return directive.kind.as_of(self.version).format(getattr(self, directive.attribute))
+
+    def in_dir(self, path: str) -> str:
+        """Return a path of a directive as an absolute one: relative ones lie in ``dir``; "" stays."""
+        return os.path.join(self.dir, path) if path else ""  # noqa: PTH118 - paths may hold undecodable bytes
 
     @property
     def version(self) -> tuple[int, int]:

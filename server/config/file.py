@@ -22,7 +22,6 @@ MAX_INCLUDE_DEPTH: Final = 16
 
 _UNKNOWN: Final = "Bad directive or wrong number of arguments"
 _UNSUPPORTED: Final = {
-    b"rename-command": "rename-command is not supported by Rillet",
     b"loadmodule": "Modules are not supported by Rillet",
 }
 # Former directives without effect, which old files still contain.
@@ -84,6 +83,17 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
         text += (stdin or sys.stdin.buffer).read() + b"\n"
     text += b"\n"
     _Loader(config, first_flag=text.count(b"\n") + 1).load(text + _flags_as_lines(words))
+    if config.logfile:
+        # Nobody would see why the server ends if its log could not be written. The folder is known only now.
+        try:
+            with Path(config.in_dir(config.logfile)).open("ab"):
+                pass
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise ConfigFileError(
+                f"\n*** FATAL CONFIG FILE ERROR (Rillet {__version__}) ***\n"
+                f"Can't open the log file {config.in_dir(config.logfile)}: {why}\n"
+            ) from None
     return config
 
 
@@ -178,6 +188,9 @@ class _Loader:
             if values:
                 self.config.sentinel.read(values)
             return
+        if name == b"rename-command" and len(values) == 2:
+            _rename(self.config.renamed, *(value.lower().decode("latin-1") for value in values))
+            return
         if name in _UNSUPPORTED:
             raise ValueError(_UNSUPPORTED[name])
         if name in _OBSOLETE and len(values) == 1:
@@ -195,9 +208,27 @@ class _Loader:
         # A pattern may match nothing; a plain name must exist.
         import glob
 
-        paths = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]  # noqa: PTH207 - as typed
-        for path in paths:
-            self.load(_read(path), depth + 1)
+        is_glob = glob.has_magic(pattern)
+        for path in sorted(glob.glob(pattern, root_dir=self.config.dir)) if is_glob else [pattern]:  # noqa: PTH207
+            self.load(_read(self.config.in_dir(path), shown=path), depth + 1)
+
+
+def _rename(renamed: dict[str, str], old: str, new: str) -> None:
+    """Give a command, named as the lines before have left it, another name, or none ("")."""
+    from ...commands import load_specs
+    from ...commands.spec.command import REGISTRY
+
+    load_specs()
+    owners = {name: own for own, name in renamed.items() if name}
+    own = owners.get(old) or (old if old in REGISTRY and "|" not in old and old not in renamed else None)
+    if own is None:
+        raise ValueError("No such command in rename-command")
+    taken = new in owners or (new in REGISTRY and "|" not in new and new not in renamed)
+    if new and new != old and taken:
+        raise ValueError("Target command name already exists")
+    renamed[own] = new
+    if new == own:
+        del renamed[own]
 
 
 def _flags_as_lines(words: list[bytes]) -> bytes:
@@ -222,12 +253,12 @@ def _flags_as_lines(words: list[bytes]) -> bytes:
     return b"\n".join(lines)
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, *, shown: str | None = None) -> bytes:
     try:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise ConfigFileError(f"Fatal error, can't open config file '{path}': {why}") from None
+        raise ConfigFileError(f"Fatal error, can't open config file '{shown or path}': {why}") from None
 
 
 def _fatal(number: int, line: bytes, why: str) -> str:

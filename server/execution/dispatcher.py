@@ -43,6 +43,7 @@ class Dispatcher:
         found: those that a client or a file has named yet.
         commands: every command and subcommand, containers too.
         containers: the names that have subcommands.
+        listed: those of ``commands`` that rename-command leaves a name. All keys here are Redis' own names.
     """
 
     def __init__(self, server: Server) -> None:
@@ -67,6 +68,13 @@ class Dispatcher:
         self.table: dict[bytes, CommandEntry] = {}
         self._scripts: dict[bytes, CommandEntry] = {}
         self.containers = {name.partition("|")[0] for name in self._registry if "|" in name}
+        renamed = self.server.config.renamed
+        self._owners = {new: own for own, new in renamed.items() if new}
+        self.listed = {
+            name: command
+            for name, command in self.commands.items()
+            if renamed.get(name.partition("|")[0]) != ""
+        }
 
     def _served(self, entry: CommandEntry) -> CommandEntry:
         """Give an entry its handler, if it has none yet: before the time of its first call is taken.
@@ -88,7 +96,8 @@ class Dispatcher:
         # commands that must be enabled first.
         plain = "|" not in name and name not in self.containers and "protected" not in entry.command.flags
         if plain and name in self.entries:
-            spellings = dict.fromkeys((name.encode(), name.upper().encode()), entry)
+            typed = self.server.config.renamed.get(name, name)
+            spellings = dict.fromkeys((typed.encode("latin-1"), typed.upper().encode("latin-1")), entry)
             if entry.runs_script:
                 self._scripts.update(spellings)
             if not (entry.runs_script and self.server.listeners.arriving):
@@ -114,10 +123,21 @@ class Dispatcher:
         found = self.table.get(argv[0])
         return found if found is not None else self._served(self._find(argv))
 
+    def own_name(self, typed: bytes) -> str | None:
+        """Return Redis' own name of a command (no subcommand) as clients call it; None if no command has that name."""
+        name = typed.lower().decode("latin-1")
+        owner = self._owners.get(name)
+        if owner is None and name not in self.server.config.renamed:
+            owner = name
+        return None if owner is None or "|" in owner or owner not in self.commands else owner
+
     def _find(self, argv: list[bytes]) -> CommandEntry:
-        name = argv[0].lower().decode("latin-1")
-        if name not in self.commands or "|" in name:
+        name = self.own_name(argv[0])
+        if name is None:
             raise ReplyError(_unknown(argv, self.server.compat))
+        return self._find_own(name, argv)
+
+    def _find_own(self, name: str, argv: list[bytes]) -> CommandEntry:
         if len(argv) > 1:
             entry = self.entries.get(f"{name}|{argv[1].lower().decode('latin-1')}")
             if entry is not None:
@@ -128,15 +148,17 @@ class Dispatcher:
         if len(argv) == 1:
             raise wrong_arity(name)
         raise ReplyError(
-            b"ERR unknown subcommand '%b'. Try %b HELP." % (shown(argv[1])[:128], name.upper().encode())
+            b"ERR unknown subcommand '%b'. Try %b HELP." % (shown(argv[1])[:128], argv[0].upper())
         )
 
     def find_of_any_version(self, argv: list[bytes]) -> CommandEntry:
-        """As ``find``, also for a command that only other versions have."""
+        """As ``find``, for files: also a command that only other versions have, or that was renamed since."""
         try:
             return self.find(argv)
         except ReplyError:
             name = argv[0].lower().decode("latin-1")
+            if name in self.server.config.renamed and name in self.commands:
+                return self._served(self._find_own(name, argv))
             entry = None if "|" in name else self.all.get(name)
             if entry is None:
                 raise
@@ -216,8 +238,8 @@ class Dispatcher:
 
     def _container_of(self, argv: list[bytes]) -> str:
         """The container that was sent without a subcommand, else what stands for no command."""
-        name = argv[0].lower().decode("latin-1")
-        return name if len(argv) == 1 and name in self.containers else "NULL"
+        name = self.own_name(argv[0])
+        return name if name is not None and len(argv) == 1 and name in self.containers else "NULL"
 
     def _runs_script(self, client: Client, entry: CommandEntry) -> bool:
         """Whether a command may block the loop so long that ``net/busy_script`` serves the others."""

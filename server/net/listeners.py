@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...commands.runtime.state import POSTPONED
 from ...storage import system
@@ -25,34 +26,41 @@ if TYPE_CHECKING:
 
 # Of the loop, until a client that it has accepted has a transport. Turns, because a busy machine makes any time too short.
 _TURNS_TO_ARRIVE: Final = 10
+_PORT_TAKEN: Final = " (another server has it; --port chooses another, --port 0 a free one)"
 
 
-def _bound(address: str, port: int) -> socket.socket | None:
-    """Return a socket that is bound to an address as the loop would bind it, or None for a name.
+def _bound(address: str, port: int, backlog: int) -> list[socket.socket]:
+    """Return the sockets that listen on an address, or on all that a name stands for.
 
-    The loop looks up addresses like names: four threads and a codec, half a megabyte in all, stay for the life of a
-    server that never looks up anything else.
+    Not left to the loop: it looks up addresses like names, and four threads and a codec, half a megabyte in all, stay
+    for the life of a server that never looks up anything else.
 
     Raises:
-        OSError: with the words of the loop.
+        OSError: with the words of the system; nothing listens.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    places: list[Any] = [(address, port)]
     try:
         socket.inet_pton(family, address)
-    except OSError:
-        return None  # a name, or an address with a zone
-    sock = socket.socket(family)
+    except OSError:  # a name, or an address with a zone
+        found = socket.getaddrinfo(address, port, family, socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        places = list(dict.fromkeys(each[4] for each in found))
+    bound: list[socket.socket] = []
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family is socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind((address, port))
-    except OSError as error:
-        sock.close()
-        shown = (address, port) if family is socket.AF_INET else (address, port, 0, 0)
-        reason = f"error while attempting to bind on address {shown!r}: {str(error.strerror).lower()}"
-        raise OSError(error.errno, reason) from None
-    return sock
+        for place in places:
+            bound.append(socket.socket(family))
+            if os.name != "nt":  # there it would let another program take the port away
+                bound[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                bound[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound[-1].bind(place)
+            bound[-1].listen(backlog)  # clients may knock before the loop accepts
+            bound[-1].setblocking(False)
+    except OSError:
+        for sock in bound:
+            sock.close()
+        raise
+    return bound
 
 
 class Listeners:
@@ -74,6 +82,12 @@ class Listeners:
         self._waiting: asyncio.Handle | None = None
         self._tls: ssl.SSLContext | None = None
         self._files: list[Path] = []  # the unix socket and the pidfile, once they exist
+        self._bound: list[tuple[socket.socket, bool]] = []  # not yet accepted from; whether for TLS
+        self._tcp: set[asyncio.Server] = set()  # those of `doors` that CONFIG SET may move
+        self._place: tuple[int, tuple[str, ...], int] | None = (
+            None  # port, bind, tls-port; None: not yet open
+        )
+        self._accepting: asyncio.Task[None] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.doors)
@@ -84,31 +98,95 @@ class Listeners:
         Port 0 becomes a free port, and ``config.port`` is set to that port; beside a tls-port it means no other port.
         """
         config = self._server.config
+        if not config.tls_port or config.port:
+            port = self._bind(config.port)
+            if port is None:
+                self._server.log.warning(f"Failed listening on port {config.port} (tcp), aborting.")
+                return False
+            config.port = port
         if config.tls_port:
-            from .tls_context import TlsError, server_context
-
-            try:
-                self._tls = server_context(config)
-            except TlsError as error:
-                self._server.log.warning(str(error))
+            if not self._prepare_tls():
                 self._server.log.warning("Failed to configure TLS. Check logs for more info.")
                 return False
-            if not await self._open_tcp(config.tls_port, self._tls):
+            if self._bind(config.tls_port, secure=True) is None:
+                self._server.log.warning(f"Failed listening on port {config.tls_port} (tls), aborting.")
                 return False
-        elif not await self._open_tcp(config.port):
-            return False
-        if config.port and config.tls_port and not await self._open_tcp(config.port):
-            return False
+        await self._accept()
         if not await self._open_unix():
             return False
         if not self.doors:
             self._server.log.warning("Configured to not listen anywhere, exiting.")
             return False
         self._leave_files()
+        self._place = self._configured()
         return True
 
-    async def _open_tcp(self, port: int, tls: ssl.SSLContext | None = None) -> bool:
+    def move(self, refusal: str) -> None:
+        """Listen where port, bind and tls-port say now, after a CONFIG SET; connections stay. Port 0 means none.
+
+        As in Redis the old sockets close first, so that an address may take the place of ``*``.
+
+        Raises:
+            ValueError: ``refusal``; the log says why. Nothing listens then, until the old values are set again.
+        """
+        config, place = self._server.config, self._configured()
+        if self._place is None or self._place == place:
+            return
+        self._place = place
+        for door in self.doors:
+            if door[0] in self._tcp:
+                self._shut(door[0])
+        self.doors = [door for door in self.doors if door[0] not in self._tcp]
+        self._tcp.clear()
+        for sock, _ in self._bound:
+            sock.close()
+        self._bound.clear()
+        if config.port and self._bind(config.port) is None:
+            raise ValueError(refusal)
+        if config.tls_port and not (self._prepare_tls() and self._bind(config.tls_port, secure=True)):
+            raise ValueError(refusal)
+        self._accepting = self._server.loop.create_task(self._accept())
+
+    def _configured(self) -> tuple[int, tuple[str, ...], int]:
+        config = self._server.config
+        return config.port, config.bind, config.tls_port
+
+    def _prepare_tls(self) -> bool:
+        from .tls_context import TlsError, server_context
+
+        try:
+            self._tls = server_context(self._server.config)
+        except TlsError as error:
+            self._server.log.warning(str(error))
+            return False
+        return True
+
+    def _bind(self, port: int, *, secure: bool = False) -> int | None:
+        """Listen on a port of each address of ``bind``; return the port, or None if that fails (the log says why)."""
         server, config = self._server, self._server.config
+        bound: list[socket.socket] = []
+        for host in config.bind:
+            name = host.removeprefix("-")
+            address = {"*": "0.0.0.0", "::*": "::"}.get(name, name)  # noqa: S104 - what the user asked for
+            try:
+                bound += _bound(address, port, config.tcp_backlog)
+            except OSError as error:
+                if host.startswith("-"):
+                    continue
+                hint = _PORT_TAKEN if error.errno == errno.EADDRINUSE else ""
+                server.log.warning(
+                    f"Warning: Could not create server TCP listening socket {name}:{port}: bind: {error.strerror}{hint}"
+                )
+                for sock in bound:
+                    sock.close()
+                return None
+            port = port or bound[-1].getsockname()[1]
+        self._bound += [(sock, secure) for sock in bound]
+        return port
+
+    async def _accept(self) -> None:
+        """Let the loop accept the clients of the bound sockets."""
+        server = self._server
 
         def meet() -> Wire:
             return self._expect(Connection(server))
@@ -116,38 +194,24 @@ class Listeners:
         def meet_securely() -> Wire:
             from .tls_channel import SecureChannel
 
-            assert tls is not None
-            return self._expect(SecureChannel(server, tls, Connection(server)))
+            assert self._tls is not None
+            return self._expect(SecureChannel(server, self._tls, Connection(server)))
 
-        factory = meet if tls is None else meet_securely
-
-        for host in config.bind:
-            optional = host.startswith("-")
-            name = host.removeprefix("-")
-            address = {"*": "0.0.0.0", "::*": "::"}.get(name, name)  # noqa: S104 - what the user asked for
-            try:
-                sock = _bound(address, port)
-                listener = await (
-                    server.loop.create_server(factory, sock=sock, backlog=config.tcp_backlog)
-                    if sock is not None
-                    else server.loop.create_server(
-                        factory, address, port, backlog=config.tcp_backlog, reuse_address=True
-                    )
-                )
-            except OSError as error:
-                if optional:
-                    continue
-                server.log.warning(
-                    f"Warning: Could not create server TCP listening socket {name}:{port}: {error.strerror}"
-                )
-                kind = "tcp" if tls is None else "tls"
-                server.log.warning(f"Failed listening on port {port} ({kind}), aborting.")
-                return False
+        while self._bound:
+            sock, secure = self._bound.pop(0)
+            factory = meet_securely if secure else meet
+            listener = await server.loop.create_server(factory, sock=sock, backlog=server.config.tcp_backlog)
             self.doors.append((listener, factory))
-            port = port or listener.sockets[0].getsockname()[1]
-        if tls is None:
-            config.port = port
-        return True
+            self._tcp.add(listener)
+
+    @staticmethod
+    def _shut(listener: asyncio.Server) -> None:
+        """Stop listening at once: the loop itself may close the socket in its next turn only."""
+        for sock in listener.sockets:
+            # Not every system lets a socket that only listens be shut down.
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(sock.fileno())) as same:
+                same.shutdown(socket.SHUT_RDWR)
+        listener.close()
 
     def update_tls(self) -> None:
         """Apply the present ``tls-*`` directives to new connections.
@@ -166,7 +230,7 @@ class Listeners:
                 raise ValueError("Unable to update TLS configuration. Check server logs.") from None
 
     async def _open_unix(self) -> bool:
-        server, path = self._server, self._server.config.unixsocket
+        server, path = self._server, self._socket_path()
         if not path:
             return True
         if not system.HERE.has_unix_sockets:
@@ -185,19 +249,26 @@ class Listeners:
             return False
         return True
 
+    def _socket_path(self) -> str:
+        """Where the unix socket is, "" if there is none: the shorter form, because a system takes some 100 bytes."""
+        path = self._server.config.in_dir(self._server.config.unixsocket)
+        return min(path, os.path.relpath(path), key=len) if path else ""
+
     def _leave_files(self) -> None:
         config = self._server.config
         if config.unixsocket:
-            self._files.append(Path(config.unixsocket))
+            path = Path(config.in_dir(config.unixsocket))
+            self._files.append(path)
             if config.unixsocketperm:
-                Path(config.unixsocket).chmod(config.unixsocketperm)
+                path.chmod(config.unixsocketperm)
         if config.pidfile:
+            path = Path(config.in_dir(config.pidfile))
             try:
-                Path(config.pidfile).write_text(f"{os.getpid()}\n", encoding="ascii")
+                path.write_text(f"{os.getpid()}\n", encoding="ascii")
             except OSError as error:
                 self._server.log.warning(f"Failed to write PID file: {error.strerror}")
             else:
-                self._files.append(Path(config.pidfile))
+                self._files.append(path)
 
     # Arriving clients
 

@@ -48,7 +48,7 @@ def configure_server(context: ssl.SSLContext, config: Config) -> None:
             "tls-auth-clients are enabled!"
         )
     _common(context, config)
-    _load_certificate(context, config.tls_cert_file, config.tls_key_file, config.tls_key_file_pass)
+    _load_certificate(context, config, config.tls_cert_file, config.tls_key_file, config.tls_key_file_pass)
     context.verify_mode = _VERIFY[config.tls_auth_clients]
     if config.tls_prefer_server_ciphers:
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -60,7 +60,7 @@ def configure_server(context: ssl.SSLContext, config: Config) -> None:
         context.options |= ssl.OP_NO_TICKET
     if config.tls_dh_params_file:
         try:
-            context.load_dh_params(config.tls_dh_params_file)
+            context.load_dh_params(config.in_dir(config.tls_dh_params_file))
         except (OSError, ssl.SSLError) as error:
             raise TlsError(f"Failed to load DH params file: {config.tls_dh_params_file}: {error}") from None
 
@@ -80,10 +80,13 @@ def client_context(config: Config) -> ssl.SSLContext:
     _common(context, config)
     if config.tls_client_cert_file:
         _load_certificate(
-            context, config.tls_client_cert_file, config.tls_client_key_file, config.tls_client_key_file_pass
+            *(context, config, config.tls_client_cert_file, config.tls_client_key_file),
+            config.tls_client_key_file_pass,
         )
     elif config.tls_cert_file:
-        _load_certificate(context, config.tls_cert_file, config.tls_key_file, config.tls_key_file_pass)
+        _load_certificate(
+            context, config, config.tls_cert_file, config.tls_key_file, config.tls_key_file_pass
+        )
     return context
 
 
@@ -97,7 +100,9 @@ def _common(context: ssl.SSLContext, config: Config) -> None:
         raise TlsError(f"Failed to configure ciphers: {config.tls_ciphers}: {error}") from None
     if config.tls_ca_cert_file or config.tls_ca_cert_dir:
         try:
-            context.load_verify_locations(config.tls_ca_cert_file or None, config.tls_ca_cert_dir or None)
+            context.load_verify_locations(
+                config.in_dir(config.tls_ca_cert_file) or None, config.in_dir(config.tls_ca_cert_dir) or None
+            )
         except (OSError, ssl.SSLError) as error:
             raise TlsError(f"Failed to configure CA certificate(s) file/directory: {error}") from None
 
@@ -113,9 +118,11 @@ def _versions(protocols: str) -> list[ssl.TLSVersion]:
         ) from None
 
 
-def _load_certificate(context: ssl.SSLContext, certificate: str, key: str, password: str) -> None:
+def _load_certificate(
+    context: ssl.SSLContext, config: Config, certificate: str, key: str, password: str
+) -> None:
     try:
         # Without a password callback OpenSSL would prompt on the terminal.
-        context.load_cert_chain(certificate, key or None, lambda: password)
+        context.load_cert_chain(config.in_dir(certificate), config.in_dir(key) or None, lambda: password)
     except (OSError, ssl.SSLError) as error:
         raise TlsError(f"Failed to load certificate: {certificate}: {error}") from None

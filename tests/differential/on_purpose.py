@@ -237,6 +237,37 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the server does not start and says why",
         "a cluster of one machine is another product",
     ),
+    "daemonize": Purpose(
+        "the first process of `daemonize yes`",
+        "ends at once, with status 0",
+        "ends once clients are served, with status 0; if that fails, with status 1 and the reason on standard error",
+        "who starts it in a script must learn that a port is taken",
+    ),
+    "include-folder": Purpose(
+        "`include` of a folder, of a file that includes itself; rename-command of a subcommand",
+        "reads nothing; crashes",
+        "does not start, and says why",
+        "an operator must learn of a mistake",
+    ),
+    "renamed-in-files": Purpose(
+        "an append-only file with Redis' own names, where rename-command has others",
+        "does not start",
+        "is loaded",
+        "a server must load what it wrote before the setting came",
+    ),
+    "renamed-help": Purpose(
+        "HELP of a renamed container (`XG HELP`)",
+        "its lines begin with the new name",
+        "with Redis' own",
+        "nothing but the headline differs",
+    ),
+    "without-effect": Purpose(
+        "settings of parts that Rillet does not have (`activedefrag`, `io-threads`, `syslog-enabled` and their like)",
+        "have effect",
+        "are kept and shown; a value that is not the default is a warning in the log, "
+        "and the page of directives says at each why it has no effect",
+        "files of redis-server start unchanged",
+    ),
     "migrate": Purpose(
         "MIGRATE in MULTI and scripts; a target that answers anything but `OK` or an error, or refuses AUTH or SELECT",
         "runs, and the whole server waits; counts as success; the keys arrive nevertheless, in database 0",

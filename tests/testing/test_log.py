@@ -25,7 +25,7 @@ def test_the_logger_rillet_receives_the_log_with_levels(process, caplog):
         client.execute_command("DEBUG", "LOG", "hello\nworld")
     found = {text: level for name, level, text in caplog.record_tuples if name == "rillet"}
     assert found["Ready to accept connections tcp"] == logging.INFO
-    assert found["Server initialized"] == logging.WARNING
+    assert found["Server initialized"] == logging.INFO
     assert any("hello\\nworld" in text for text in found)
 
 

@@ -55,10 +55,11 @@ def test_every_mutable_directive_can_be_set_to_its_present_value(config):
     assert not called
 
 
-def test_every_field_is_a_directive_but_four():
+def test_every_field_is_a_directive_but_five():
     attributes = {directive.attribute for directive in DIRECTIVES.values()}
     assert {field.name for field in fields(Config)} - attributes == {
         "config_file",
+        "renamed",
         "users",
         "sentinel",
         "_listeners",

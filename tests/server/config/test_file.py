@@ -47,8 +47,9 @@ def test_comments_blanks_case_and_quotes_are_redis_own():
     assert (config.port, config.requirepass, config.masterauth, config.hz) == (7777, b"aA\n", b"it's", 20)
 
 
-def test_debian_s_file_is_read_but_for_daemonize():
+def test_debian_s_file_is_read():
     text = (
+        b"daemonize yes\n"
         b'bind 127.0.0.1 -::1\nprotected-mode yes\nport 6379\nsupervised auto\nloglevel notice\nlogfile ""\n'
         b"save 900 1\nsave 300 10\nclient-output-buffer-limit normal 0 0 0\n"
         b"client-output-buffer-limit replica 256mb 64mb 60\nauto-aof-rewrite-min-size 64mb\n"
@@ -57,9 +58,7 @@ def test_debian_s_file_is_read_but_for_daemonize():
     config = parse_text(text)
     assert config.bind == ("127.0.0.1", "-::1")
     assert config.save == ((900, 1), (300, 10))
-    assert "at line 1\n>>> 'daemonize yes'\ndaemonize is not supported" in error_of(
-        parse_text, b"daemonize yes\n"
-    )
+    assert config.daemonize
 
 
 INTEGER = "argument couldn't be parsed into an integer"
@@ -90,7 +89,14 @@ INTEGER = "argument couldn't be parsed into an integer"
             "enable-debug-command x",
             "argument(s) must be one of the following: no, yes, local",
         ),
-        ("rename-command a b", 1, "rename-command a b", "rename-command is not supported by Rillet"),
+        ("rename-command a b", 1, "rename-command a b", "No such command in rename-command"),
+        ("rename-command get SET", 1, "rename-command get SET", "Target command name already exists"),
+        (
+            "rename-command config|get x",
+            1,
+            "rename-command config|get x",
+            "No such command in rename-command",
+        ),
         ("loadmodule x.so", 1, "loadmodule x.so", "Modules are not supported by Rillet"),
         (
             "user a on\nuser a off",
