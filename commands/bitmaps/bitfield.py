@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from io import SEEK_END, BytesIO
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...protocol import replies
@@ -10,7 +11,7 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.collections.string import RAW
 from ..runtime.arguments import Arguments
 from ..spec.command import handles
-from ..strings.shared import read_string, store_changed, write_string
+from ..strings.shared import edited, read_string, store_changed, write_string
 from . import specs
 from .bits import parse_offset
 
@@ -71,20 +72,23 @@ def _parse(client: Client, words: list[bytes], *, reading: bool) -> list[_Operat
     return operations
 
 
-def _get(data: bytes | bytearray, at: _Operation) -> int:
+def _get(data: BytesIO, at: _Operation) -> int:
     """Return the integer; all bits after the end of the string are clear."""
     start, stop = at.offset >> 3, at.end
-    piece = int.from_bytes(data[start:stop].ljust(stop - start, b"\0"))
+    data.seek(start)
+    piece = int.from_bytes(data.read(stop - start).ljust(stop - start, b"\0"))
     number = piece >> (8 * stop - at.offset - at.width) & ((1 << at.width) - 1)
     return number - (1 << at.width) if at.signed and number >> (at.width - 1) else number
 
 
-def _set(data: bytearray, at: _Operation, number: int) -> None:
+def _set(data: BytesIO, at: _Operation, number: int) -> None:
     start, stop = at.offset >> 3, at.end
     shift = 8 * stop - at.offset - at.width
     mask = ((1 << at.width) - 1) << shift
-    piece = int.from_bytes(data[start:stop]) & ~mask | number << shift & mask
-    data[start:stop] = piece.to_bytes(stop - start)
+    data.seek(start)
+    before = int.from_bytes(data.read(stop - start).ljust(stop - start, b"\0"))
+    data.seek(start)
+    data.write((before & ~mask | number << shift & mask).to_bytes(stop - start))
 
 
 def _fitted(number: int, at: _Operation) -> int | None:
@@ -100,7 +104,7 @@ def _fitted(number: int, at: _Operation) -> int | None:
     return (number - low) % (1 << at.width) + low
 
 
-def _run(data: bytearray, at: _Operation) -> tuple[int | None, bool]:
+def _run(data: BytesIO, at: _Operation) -> tuple[int | None, bool]:
     """Run one operation; returns its result, and whether it stored a different number."""
     old = _get(data, at)
     if at.verb == b"GET":
@@ -123,29 +127,35 @@ def bitfield(client: Client, args: list[bytes]) -> bytes:
     writes = [operation for operation in operations if operation.verb != b"GET"]
     if not writes:
         return _read(client, name, operations)
-    present = write_string(client, name)
-    data = bytearray(present or b"")
-    missing = max(operation.end for operation in writes) - len(data)
-    grown = present is None or missing > 0
-    data.extend(bytes(max(missing, 0)))
+    value = write_string(client, name)
+    end = max(operation.end for operation in writes)
+    present, grown = value is not None, value is None or end > len(value)
+    del value  # so that it need not be copied
     answers: list[bytes] = []
     changes = 0
-    for operation in operations:
-        answer, changed = _run(data, operation)
-        answers.append(replies.null(client.resp) if answer is None else replies.integer(answer))
-        changes += changed or (grown and answer is not None and operation.verb != b"GET")
+
+    def run(data: BytesIO) -> None:
+        nonlocal changes
+        for operation in operations:
+            answer, changed = _run(data, operation)
+            answers.append(replies.null(client.resp) if answer is None else replies.integer(answer))
+            changes += changed or (grown and answer is not None and operation.verb != b"GET")
+        if changes and data.seek(0, SEEK_END) < end:  # a write that OVERFLOW FAIL stopped makes room, too
+            data.write(bytes(end - data.tell()))
+
+    new = edited(client, name, run)
     if changes:
-        store_changed(client, name, bytes(data), b"setbit")
+        store_changed(client, name, new, b"setbit")
         client.db.keyspace.dirty += changes - 1  # store counted one
         client.propagate(args)
-    elif present is not None:
+    elif present:
         client.db.encodings[name] = RAW  # Redis unpacks the string before it looks
     return replies.array(answers)
 
 
 def _read(client: Client, name: bytes, operations: list[_Operation]) -> bytes:
-    value = read_string(client, name) or b""
-    return replies.array([replies.integer(_get(value, operation)) for operation in operations])
+    data = BytesIO(read_string(client, name) or b"")
+    return replies.array([replies.integer(_get(data, operation)) for operation in operations])
 
 
 @handles(specs.BITFIELD_RO)

@@ -15,7 +15,7 @@ from ...storage.collections.string import RAW
 from ..keys.lifecycle import delete
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.command import handles
-from ..strings.shared import overwrite, read_string, replaced, store_changed, write_string
+from ..strings.shared import overwrite, read_string, store_changed, write_string, written
 from . import specs
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def setbit(client: Client, args: list[bytes]) -> bytes:
     old = int(byte & mask != 0)
     if grown or old != bit:
         changed = bytes((byte ^ mask if old != bit else byte,))
-        store_changed(client, name, replaced(data, at, changed), b"setbit")
+        del present, data  # so that they need not be copied
+        store_changed(client, name, written(client, name, at, changed), b"setbit")
         client.propagate(args)
     else:
         client.db.encodings[name] = RAW  # Redis unpacks the string before it looks

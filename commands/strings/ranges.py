@@ -9,7 +9,7 @@ from ...protocol.errors import ReplyError
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
-from .shared import check_length, read_string, replaced, store, store_changed, write_string
+from .shared import check_length, read_string, store, store_changed, write_string, written
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -23,8 +23,10 @@ def append(client: Client, args: list[bytes]) -> bytes:
         new = args[2]
         store(client, args[1], new, b"append")
     else:
-        check_length(client, len(old) + len(args[2]))
-        new = old + args[2]
+        length = len(old)
+        check_length(client, length + len(args[2]))
+        del old  # so that it need not be copied
+        new = written(client, args[1], length, args[2])
         store_changed(client, args[1], new, b"append")
     client.propagate(args)
     return replies.integer(len(new))
@@ -66,11 +68,11 @@ def setrange(client: Client, args: list[bytes]) -> bytes:
     if offset < 0:
         raise ReplyError(b"ERR offset is out of range")
     piece = args[3]
-    old = write_string(client, args[1]) or b""
+    length = len(write_string(client, args[1]) or b"")
     if not piece:
-        return replies.integer(len(old))
+        return replies.integer(length)
     check_length(client, offset + len(piece))
-    new = replaced(old, offset, piece)
+    new = written(client, args[1], offset, piece)
     store_changed(client, args[1], new, b"setrange")
     client.propagate(args)
     return replies.integer(len(new))
