@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush, heappushpop
+from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown
-from ...storage.collections import geohash
-from ...storage.collections.geohash import Area
+from ...storage.collections.geohash import MAX_STEP, Area, Cell, decode
 from ...storage.collections.sorted_set import SortedSet
 from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 _NO_MEMBER: Final = b"ERR could not decode requested zset member"
+_AT_ONCE: Final = 256  # members
+_FEW: Final = 32  # members of a cell that are looked at one by one
 _WITH_FACTS: Final = {b"WITHDIST", b"WITHHASH", b"WITHCOORD"}
 
 
@@ -56,7 +60,7 @@ class _Search:
             score = self.source.scores.get(member)
             if score is None:
                 raise ReplyError(_NO_MEMBER)
-            self.center = geohash.decode(score)
+            self.center = decode(score)
 
     def take_radius(self, radius: bytes, unit: bytes) -> None:
         """Search in a circle."""
@@ -113,19 +117,20 @@ class _Search:
         assert self.center is not None
         assert self.width is not None
         area = Area(self.center, self.width, self.height)
-        enough = self.count if self.any else 0
+        cells = [(cell, *_places(source, cell)) for cell in area.cells()]
+        total = sum(stop - start for _, start, stop in cells)
+        if self.order == b"ASC" and self.count and not self.any and total > _FEW + 8 * self.count:
+            return _nearest(source, area, cells, self.count)
+        enough = self.count if self.any else inf
         found: list[tuple[float, bytes, float]] = []
-        for cell in area.cells():
-            first, stop = cell.hashes()
-            places = source.score_range(first, stop, after=False, before=True)
-            for score, member in source.slice(*places):
-                distance = area.distance_to(geohash.decode(score))
-                if distance is not None:
-                    found.append((distance, member, score))
-                    if len(found) == enough:
-                        break
-            if enough and len(found) == enough:
-                break
+        for _, start, stop in cells:
+            items = source.slice(start, stop)
+            size = _FEW  # growing: with ANY the first few may do
+            while len(found) < enough and (some := list(islice(items, size))):
+                found += area.matches(some)
+                size = min(2 * size, _AT_ONCE)
+        if self.any:
+            del found[self.count :]
         if self.order:
             found.sort(key=lambda each: each[0], reverse=self.order == b"DESC")
         return found[: self.count] if self.count else found
@@ -142,7 +147,7 @@ class _Search:
             if b"WITHHASH" in self.facts:
                 parts.append(replies.integer(int(score)))
             if b"WITHCOORD" in self.facts:
-                parts.append(coordinates(geohash.decode(score), client))
+                parts.append(coordinates(decode(score), client))
             items.append(replies.array(parts))
         return replies.array(items)
 
@@ -156,6 +161,46 @@ class _Search:
             for distance, member, score in found
         }
         return store_result(client, args, name, sorted_set_of(scores), events.ZSET, event, changes=len(found))
+
+
+def _places(source: SortedSet, cell: Cell) -> tuple[int, int]:
+    """Return the range of members in a cell."""
+    first, stop = cell.hashes()
+    return source.score_range(first, stop, after=False, before=True)
+
+
+def _nearest(
+    source: SortedSet, area: Area, cells: list[tuple[Cell, int, int]], count: int
+) -> list[tuple[float, bytes, float]]:
+    """Return what a sort of all matches by distance would begin with, without looking at all of them.
+
+    Takes the cell that may be nearest, looks at its members if it has few, and otherwise at its quarters, until no cell
+    can have a nearer one than those found.
+    """
+    waiting = [
+        (cell.distance_from(area.center), rank, start, stop, cell)
+        for rank, (cell, start, stop) in enumerate(cells)
+        if start < stop
+    ]
+    heapify(waiting)
+    # The farthest one first, as negative numbers. Of equally distant ones the first in the order of the cells counts.
+    found: list[tuple[float, int, int, bytes, float]] = []
+    while waiting:
+        least, rank, start, stop, cell = heappop(waiting)
+        if len(found) == count and least > -found[0][0]:
+            break
+        if stop - start > _FEW and cell.step < MAX_STEP:
+            for quarter in cell.quarters():
+                part = _places(source, quarter)
+                if part[0] < part[1]:
+                    heappush(waiting, (quarter.distance_from(area.center), rank, *part, quarter))
+            continue
+        for index, (distance, member, score) in enumerate(
+            area.matches(list(source.slice(start, stop))), start
+        ):
+            put = heappush if len(found) < count else heappushpop
+            put(found, (-distance, -rank, -index, member, score))
+    return [(-distance, member, score) for distance, _, _, member, score in sorted(found, reverse=True)]
 
 
 def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:

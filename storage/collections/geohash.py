@@ -8,11 +8,14 @@ its last digits are visible to clients.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import asin, cos, isfinite, nan, pi, sin, sqrt
+from math import acos, asin, atan2, cos, isfinite, nan, pi, sin, sqrt
+from struct import pack, unpack
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from bitarray import bitarray
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 Place: TypeAlias = tuple[float, float]
 
@@ -23,27 +26,18 @@ _ALL_LATITUDES: Final = (-90.0, 90.0)
 _EARTH_RADIUS: Final = 6372797.560856  # metres
 _MERCATOR_MAX: Final = 20037726.37
 _DEGREE: Final = pi / 180.0
+_BLUR: Final = 2.0  # metres; distances of nearly 0 and of half the globe are no more exact than 0.3
 _ALPHABET: Final = b"0123456789bcdefghjkmnpqrstuvwxyz"
 
 
 # The row at the upper bound of latitudes is 2^MAX_STEP, one more than fits; so is the column of longitude 180.
-_BITS: Final = 32
+_ROW_BITS: Final = (1 << MAX_STEP + 1) - 1
 
 
 def _interleave(row: int, column: int) -> int:
     """Interleave the bits of the row (even positions) and the column (odd positions)."""
-    bits = 0
-    for place in range(MAX_STEP + 1):
-        bits |= (row >> place & 1) << 2 * place | (column >> place & 1) << 2 * place + 1
-    return bits
-
-
-def _deinterleave(bits: int) -> tuple[int, int]:
-    row = column = 0
-    for place in range(_BITS):
-        row |= (bits >> 2 * place & 1) << place
-        column |= (bits >> 2 * place + 1 & 1) << place
-    return row, column
+    # Binary digits read in base 4 stand two places apart: nine times as fast as a loop over the bits.
+    return int(f"{row & _ROW_BITS:b}", 4) | int(f"{column & _ROW_BITS:b}", 4) << 1
 
 
 def _part(value: float, bounds: tuple[float, float], step: int) -> int:
@@ -92,6 +86,30 @@ class Cell:
         shift = 2 * (MAX_STEP - self.step)
         return bits << shift, bits + 1 << shift
 
+    def quarters(self) -> Iterator[Cell]:
+        """Yield the four cells of the next step in it, in the order of their hashes."""
+        for row, column in ((0, 0), (1, 0), (0, 1), (1, 1)):
+            yield Cell(2 * self.row + row, 2 * self.column + column, self.step + 1)
+
+    def distance_from(self, place: Place) -> float:
+        """Return a lower bound of the metres from a place to any that ``decode`` returns for the cell, within a few metres."""
+        west, south, east, north = self.bounds()
+        west, east = (min(max(edge, LONGITUDES[0]), LONGITUDES[1]) * _DEGREE for edge in (west, east))
+        south, north = (min(max(edge, LATITUDES[0]), LATITUDES[1]) * _DEGREE for edge in (south, north))
+        longitude, latitude = place[0] * _DEGREE, place[1] * _DEGREE
+        if west <= longitude <= east:
+            angle = max(south - latitude, latitude - north, 0.0)  # the nearest one has the same longitude
+        else:
+            # The nearest one is on an edge, where the great circle meets it at a right angle, or in a corner.
+            nearest = -1.0  # as a cosine
+            for edge in (west, east):
+                along, across = sin(latitude), cos(latitude) * cos(longitude - edge)
+                best = atan2(along, across)
+                for one in (south, north, min(max(best, south), north)):
+                    nearest = max(nearest, along * sin(one) + across * cos(one))
+            angle = acos(min(nearest, 1.0))
+        return max(angle * _EARTH_RADIUS - _BLUR, 0.0)
+
 
 def encode(place: Place) -> int:
     """Return the 52-bit number of a place, which must be on the map."""
@@ -108,13 +126,27 @@ def _unsigned(score: float) -> int:
 
 def decode(score: float) -> Place:
     """Return the approximate place of a number: the middle of its smallest cell."""
-    row, column = _deinterleave(_unsigned(score))
-    west, south, east, north = Cell(row, column, MAX_STEP).bounds()
-    longitude, latitude = (west + east) / 2, (south + north) / 2
-    return (
-        min(max(longitude, LONGITUDES[0]), LONGITUDES[1]),
-        min(max(latitude, LATITUDES[0]), LATITUDES[1]),
-    )
+    return decode_all((score,))[0]
+
+
+def decode_all(scores: Sequence[float]) -> list[Place]:
+    """Return the places of many numbers: taking all their bits apart at once is three times as fast as one by one."""
+    count = len(scores)
+    bits = bitarray(endian="big")
+    bits.frombytes(pack(f">{count}Q", *map(_unsigned, scores)))
+    rows, columns = (unpack(f">{count}I", bits[odd::2].tobytes()) for odd in (1, 0))
+    west, east = LONGITUDES
+    south, north = LATITUDES
+    width, height, parts = east - west, north - south, 1 << MAX_STEP
+    places = []
+    for row, column in zip(rows, columns, strict=True):
+        longitude = ((west + column / parts * width) + (west + (column + 1) / parts * width)) / 2
+        latitude = ((south + row / parts * height) + (south + (row + 1) / parts * height)) / 2
+        # Only scores that are no geohashes lie outside.
+        if not (longitude <= east and latitude <= north):
+            longitude, latitude = min(longitude, east), min(latitude, north)
+        places.append((longitude, latitude))
+    return places
 
 
 def text(place: Place) -> bytes:
@@ -161,6 +193,32 @@ class Area:
         if distance(place, (self.center[0], place[1])) > self.width / 2:
             return None
         return distance(self.center, place)
+
+    def matches(self, items: Sequence[tuple[float, bytes]]) -> list[tuple[float, bytes, float]]:
+        """Return distance, member and score of the members inside, in their order, given scores and members."""
+        found = []
+        places = zip(items, decode_all([score for score, _ in items]), strict=True)
+        if self.height is not None:
+            for (score, member), place in places:
+                far = self.distance_to(place)
+                if far is not None:
+                    found.append((far, member, score))
+            return found
+        # As ``distance``, with what depends on the center taken out.
+        radius = self.width
+        longitude, latitude = self.center[0] * _DEGREE, self.center[1] * _DEGREE
+        narrowing = cos(latitude)
+        for (score, member), place in places:
+            v = sin((place[0] * _DEGREE - longitude) / 2)
+            other = place[1] * _DEGREE
+            if v == 0.0:
+                far = latitude_distance(self.center[1], place[1])
+            else:
+                u = sin((other - latitude) / 2)
+                far = 2.0 * _EARTH_RADIUS * asin(sqrt(u * u + narrowing * cos(other) * v * v))
+            if far <= radius:
+                found.append((far, member, score))
+        return found
 
     def cells(self) -> Iterator[Cell]:
         """Yield at most nine cells that cover it, in Redis' search order."""

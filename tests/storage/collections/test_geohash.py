@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,3 +85,44 @@ def test_scores_that_are_no_positions_are_decoded_as_64_bits():
     corners = [geohash.decode(score) for score in (-5.0, 1e30, float("inf"), -1e30)]
     low = geohash.decode(0)
     assert corners == [(180.0, 85.05112878), low, low, (180.0, low[1])]
+
+
+SCORES = st.one_of(
+    PLACES.map(lambda place: float(geohash.encode(place))),
+    st.floats(-10.0, 2.0**66),
+    st.sampled_from([0.0, 2.0**52 - 1, 2.0**54, -1.0, float("inf"), float("-inf")]),
+)
+
+
+@given(st.lists(SCORES, max_size=20))
+def test_places_are_decoded_together_as_one_by_one(scores):
+    assert geohash.decode_all(scores) == [geohash.decode(score) for score in scores]
+
+
+@given(
+    st.lists(SCORES.filter(lambda score: score >= 0), max_size=20),
+    PLACES,
+    st.floats(0, 3e7),
+    st.one_of(st.none(), st.floats(0, 3e7)),
+)
+def test_members_are_inside_by_their_distance(scores, center, width, height):
+    area = Area(center, width, height)
+    items = [(score, b"%d" % at) for at, score in enumerate(scores)]
+    expected = [(area.distance_to(geohash.decode(score)), member, score) for score, member in items]
+    assert area.matches(items) == [each for each in expected if each[0] is not None]
+
+
+@given(PLACES, st.integers(0, 26), PLACES)
+def test_no_place_of_a_cell_is_nearer_than_the_cell(place, step, center):
+    cell = Cell.of(place, step)
+    decoded = geohash.decode(geohash.encode(place))
+    assert cell.distance_from(center) <= geohash.distance(center, decoded)
+
+
+@given(PLACES, st.integers(0, 25))
+def test_the_quarters_of_a_cell_are_the_cell(place, step):
+    cell = Cell.of(place, step)
+    ranges = [quarter.hashes() for quarter in cell.quarters()]
+    first, stop = cell.hashes()
+    assert [ranges[0][0], ranges[-1][1]] == [first, stop]
+    assert all(one[1] == other[0] for one, other in itertools.pairwise(ranges))
