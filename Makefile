@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # A test fails where another program is missing; a plain `pytest` leaves it out and says so (tests/support/needs.py).
 export RILLET_NEEDS ?= all
 
-.PHONY: help install run peers test test-quick test-pythons test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-inside bench-compare bench-scaling bench-latency bench-fair bench-start bench-pythons bench-aof bench-spark bench-console fuzz differential clean
+.PHONY: help install run peers test test-quick test-pythons test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-inside bench-compare bench-scaling bench-waits bench-loading bench-start bench-pythons bench-spark bench-console fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -29,15 +29,15 @@ help:
 	@echo "make differential [COMMANDS=1000000] [SEED=7]   beside Redis 7.0, 8.2, 8.6, 8.10 and Valkey, for long"
 	@echo "make docs                                        the site, into build/site"
 	@echo "make bench [QUICK=1] [ARGS='xadd xclaim']        beside redis-server and valkey-server"
-	@echo "make bench-typical [GOALS=1] [QUICK=1]           small groups, single messages; only what has a goal"
 	@echo "make bench-inside [ARGS='xclaim --profile']      the process without sockets, also on a busy machine"
 	@echo "make bench-compare BASE=commit [ARGS='xclaim']   beside an earlier commit"
-	@echo "make bench-scaling | bench-latency [QUICK=1]     what grows with the data; what holds clients up"
-	@echo "make bench-fair [QUICK=1] [ARGS='xadd']          what one client waits while another sends without pause"
+	@echo "make bench-scaling [QUICK=1]                     what grows with the data"
+	@echo "make bench-waits [QUICK=1] [ARGS='greedy']       how long clients wait for what others do"
+	@echo "make bench-loading [QUICK=1]                     how fast files are loaded"
 	@echo "make bench-start [ARGS='--rounds 3']             start to the first PONG and idle, beside fakeredis, too"
 	@echo "make bench-pythons                               the same commands on each Python of make test-pythons"
 	@echo "make bench-console                               what the console costs a server, and itself"
-	@echo "make lint | format | bench-aof | bench-spark | install | clean"
+	@echo "make lint | format | bench-spark | install | clean"
 
 install: $(VENV)/.installed
 
@@ -73,19 +73,15 @@ test-pythons:
 	@sh tests/pythons.sh ARGS='$(ARGS)'
 
 # `make test` leaves out those marked as heavy (see addopts in pyproject.toml).
-test-heavy: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
+test-heavy: peers
 	$(BIN)/pytest -n 2 -m heavy --durations 0 --durations-min 1 $(ARGS)
 
 # The console in chromium on each kind of server; `make test` has it on Rillet. RILLET_PICTURES=1 makes those of docs/.
-test-console: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
-	@sh tests/browser.sh
+test-console: peers
 	$(BIN)/pytest -m "" --durations 0 --durations-min 1 tests/console $(ARGS)
 
 # Frameworks that take long are left out as well; this runs all of them.
-test-frameworks: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
+test-frameworks: peers
 	$(BIN)/pytest -n 2 -m "" --durations 0 --durations-min 1 tests/frameworks tests/testing/test_wheel.py \
 		tests/clients/test_sentinel_clients.py tests/server/sentinel $(ARGS)
 
@@ -95,9 +91,7 @@ test-spark: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/pytest -m many_jvms --durations 0 --durations-min 1 tests/pipeline $(ARGS)
 
-coverage: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
-	@sh tests/browser.sh
+coverage: peers
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n 2 --dist loadgroup $(ARGS)
 	-$(BIN)/coverage combine --quiet # the file of a process that a test killed may be torn
@@ -144,20 +138,12 @@ docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
-# docs/ shows a whole run; a quick run, or one of chosen workloads, leaves its files in build/.
-BENCH_FILES = $(if $(QUICK)$(ARGS),--json build/benchmarks.json --plot build/benchmarks.png,\
-	--keep docs/benchmarks --plot docs/benchmarks.png --markdown docs/benchmarks.md)
-TYPICAL_FILES = $(if $(QUICK)$(ARGS),--json build/typical.json,\
-	--keep docs/benchmarks --markdown docs/performance.md --readme README.md)
+# docs/ shows a whole run; a quick run, or one of chosen workloads, leaves its file in build/.
+BENCH_FILES = $(if $(QUICK)$(ARGS),--json build/benchmarks.json,\
+	--keep docs/benchmarks --markdown docs/benchmarks.md --readme README.md)
 
-bench: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
+bench: peers
 	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick) $(BENCH_FILES) $(ARGS)
-
-bench-typical: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
-	$(BIN)/python benchmarks/bench.py $(if $(GOALS),--set goals --seconds 0.3,--set typical) $(if $(QUICK),--quick) \
-		$(TYPICAL_FILES) $(ARGS)
 
 # Without sockets, so that a busy machine hardly shows.
 bench-inside: $(VENV)/.installed-dev
@@ -167,20 +153,16 @@ bench-inside: $(VENV)/.installed-dev
 bench-compare: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/compare.py --base $(BASE) $(ARGS)
 
-bench-scaling: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
+bench-scaling: peers
 	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(if $(QUICK)$(ARGS),,--markdown docs/scaling.md) $(ARGS)
 
-bench-latency: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
-	$(BIN)/python benchmarks/latency.py $(if $(QUICK),--quick) $(ARGS)
+bench-waits: peers
+	$(BIN)/python benchmarks/waits.py $(if $(QUICK),--quick) $(ARGS)
 
-bench-fair: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
-	$(BIN)/python benchmarks/fair.py $(if $(QUICK),--quick) $(ARGS)
+bench-loading: peers
+	$(BIN)/python benchmarks/loading.py $(if $(QUICK),--quick) $(ARGS)
 
-bench-start: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
+bench-start: peers
 	$(BIN)/python benchmarks/starting.py --markdown docs/running.md $(ARGS)
 
 bench-pythons: $(VENV)/.installed-dev
@@ -189,12 +171,7 @@ bench-pythons: $(VENV)/.installed-dev
 bench-console: $(VENV)/.installed-dev
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/console/rounds.py --markdown docs/console.md $(ARGS)
 
-bench-aof: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
-	$(BIN)/python benchmarks/aof.py $(ARGS)
-
-bench-spark: $(VENV)/.installed-dev
-	@PYTHON=$(BIN)/python sh tests/peers.sh
+bench-spark: peers
 	$(BIN)/python benchmarks/spark.py $(ARGS)
 
 clean:

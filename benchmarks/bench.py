@@ -1,14 +1,12 @@
 """Rillet beside redis-server and valkey-server, in one run: requests per second, the server's processor time, p50, p99.
 
     .venv/bin/python benchmarks/bench.py                 everything: `make bench`
-    .venv/bin/python benchmarks/bench.py --quick         under two minutes: `make bench QUICK=1`
+    .venv/bin/python benchmarks/bench.py --quick         50 clients, short rounds: `make bench QUICK=1`
     .venv/bin/python benchmarks/bench.py xadd xclaim     what has one of the words in its name
     .venv/bin/python benchmarks/bench.py memory wake     the same for single figures: see FIGURES below
-    .venv/bin/python benchmarks/bench.py --set typical   small groups and single messages: `make bench-typical`
-    .venv/bin/python benchmarks/bench.py --set goals     of these what has a goal: `make bench-typical GOALS=1`
 
 The servers take turns on one core while the load comes from another; each figure is the median of the rounds. A
-ratio above 1 means that Rillet is the better one. `--keep`, `--json`, `--plot`, `--markdown` and `--readme` keep what was
+ratio above 1 means that Rillet is the better one. `--keep`, `--json`, `--markdown` and `--readme` keep what was
 found.
 """
 
@@ -23,76 +21,62 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from big_groups import idle_searches, measure_few_claimable
 from footprint import idle_connections, memory
-from latency import time_to_wake
-from results import Measured, Results, Row, keep, performance, put_into, read, slowest_first, summary
+from loads import MANY
+from results import Measured, Results, Row, keep, put_into, read, slowest_first, summary
 from servers import LOAD_CORE, PROGRAMS, SECURE_PROGRAMS, Server, commit, machine, pin, require, versions
-from starting import aof_load, start_up
-from typical import GOALS, TYPICAL
-from workloads import MANY, QUICK_MODES, WORKLOADS
+from starting import start_up
+from waits import time_to_wake
+from workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from loads import Mode, Sample
+    from loads import Sample
     from workloads import Workload
 
 FIGURES: Final = {
     "memory per entry and pending entry": lambda asked: memory(asked.entries, packed=not asked.quick),
-    "idle searches": lambda asked: idle_searches(asked.entries),
     "idle connections": lambda asked: idle_connections(10_000, asked.seconds),
     "time to wake blocked readers": lambda asked: time_to_wake(asked.rounds, 5 if asked.quick else 50),
     "start-up": lambda asked: start_up(asked.rounds),
-    "aof load": lambda asked: aof_load(asked.entries, 1 if asked.quick else 5),
 }
 
 
 def main() -> int:
-    """Measure what was asked for and print it as Markdown; 1 if a floor is not held and --strict was given."""
+    """Measure what was asked for and print it as Markdown."""
     asked = _options()
     if asked.shown:
         write_pages(asked, read(asked.shown), save=True)
         return 0
     require(*PROGRAMS, "redis-benchmark")
-    if asked.plot:
-        from plot import draw  # here, so that a missing matplotlib is reported before an hour of measuring
     pin(LOAD_CORE)
     settings = f"server on one core, load on another; medians of {asked.rounds} rounds of {asked.seconds:g} s"
-    results = Results(time.strftime("%Y-%m-%d"), machine(), versions(), settings, asked.set, commit())
+    results = Results(time.strftime("%Y-%m-%d"), machine(), versions(), settings, commit())
     results.load_averages.append(os.getloadavg()[0])
     write_pages(asked, results)  # the same for markers that are not there
     print(results.head)
-    workloads = WORKLOADS if asked.set == "big" else TYPICAL
-    measure([each for each in workloads if _matches(each.name, asked.names)], asked, results)
+    measure([each for each in WORKLOADS if _matches(each.name, asked.names)], asked, results)
     for name, figures in FIGURES.items():
-        if asked.set == "big" and _matches(name, asked.names):
+        if _matches(name, asked.names):
             results.add_figures(figures(asked))
-    below = results.below
-    if asked.set == "big" and _matches("claim few idle ones", asked.names):
-        below += measure_few_claimable(asked.entries)
     results.load_averages.append(os.getloadavg()[0])
     if asked.json:
         results.write(asked.json)
     if asked.keep:
-        keep(results, asked.keep)
-    if asked.plot:
-        draw(results, asked.plot)
+        keep(results, asked.keep, "bench")
     write_pages(asked, results, save=True)
-    if below:
-        print(f"\n{below} below their floors (`floors` in benchmarks/workloads.py).")
-    return 1 if below and asked.strict else 0
+    return 0
 
 
 def write_pages(asked: argparse.Namespace, results: Results, *, save: bool = False) -> None:
     """Put the tables into the pages that were asked for; without ``save`` only see that they have a place there."""
-    texts: list[tuple[Path | None, str, Callable[[], str]]] = [
-        (asked.markdown, "performance", lambda: performance(results, GOALS)),
-        (asked.readme, "speed", lambda: slowest_first(results, GOALS)),
+    everyday = {each.name for each in WORKLOADS if each.everyday}
+    pages: list[tuple[Path | None, str, Callable[[], str]]] = [
+        (asked.markdown, "benchmarks", lambda: summary(results)),
+        (asked.readme, "speed", lambda: slowest_first(results, everyday)),
     ]
-    if results.name == "big":
-        texts[0] = (asked.markdown, "benchmarks", lambda: summary(results))
-    for page, name, content in texts:
+    for page, name, content in pages:
         if page is not None:
             text = put_into(page.read_text(encoding="utf-8"), name, content())
             if save:
@@ -104,7 +88,11 @@ def measure(chosen: list[Workload], asked: argparse.Namespace, results: Results)
     with ExitStack() as stack:
         started: dict[tuple[bool, tuple[str, ...]], list[Server]] = {}
         for load in chosen:
-            modes = [mode for mode in _modes(load, asked) if asked.mode is None or asked.mode in mode.name]
+            modes = [
+                mode
+                for mode in load.modes
+                if (asked.mode in mode.name if asked.mode else mode == MANY or not asked.quick)
+            ]
             if not modes:
                 continue
             kind = load.secure, load.flags
@@ -122,13 +110,7 @@ def measure(chosen: list[Workload], asked: argparse.Namespace, results: Results)
                     for server in servers if turn % 2 == 0 else reversed(servers):
                         samples[server.program].append(load.run(server, mode, asked.seconds))
                 medians = {name: _medians(each) for name, each in samples.items()}
-                results.add_row(Row(load.name, mode.name, medians, load.floors.get(mode, 0.0)))
-
-
-def _modes(load: Workload, asked: argparse.Namespace) -> tuple[Mode, ...]:
-    if asked.set == "goals":
-        return tuple(mode for mode in load.modes if (load.name, mode.name) in GOALS)
-    return QUICK_MODES.get(load.name, (MANY,)) if asked.quick and asked.mode is None else load.modes
+                results.add_row(Row(load.name, mode.name, medians))
 
 
 def _medians(samples: list[Sample]) -> Measured:
@@ -147,21 +129,14 @@ def _medians(samples: list[Sample]) -> Measured:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("names", nargs="*", help="only what has one of these in its name")
-    parser.add_argument(
-        "--set", choices=("big", "typical", "goals"), default="big", help="which workloads (big)"
-    )
     parser.add_argument("--quick", action="store_true", help="shorter rounds, one load, smaller data")
     parser.add_argument("--mode", help="only loads whose names contain this (`1 client`, `pipeline`)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each server (5)")
     parser.add_argument("--seconds", type=float, help="length of a round (0.5)")
-    parser.add_argument("--entries", type=int, help="entries for memory, searches and loading (1,000,000)")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 if a floor is not held")
+    parser.add_argument("--entries", type=int, help="entries for memory and loading (1,000,000)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="the same, by date and commit, with a list"
-    )
-    parser.add_argument(
-        "--plot", type=Path, metavar="FILE", help="draw them there, as PNG (needs matplotlib)"
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="put the tables between its markers")
     parser.add_argument(

@@ -2,8 +2,9 @@
 
     .venv/bin/python benchmarks/compare.py --base main                 everything: `make bench-compare BASE=main`
     .venv/bin/python benchmarks/compare.py --base v0.1 xclaim --mode 'pipeline 16'
+    .venv/bin/python benchmarks/compare.py --base main --beside redis-server
 
-Both run with this Python and its packages, on the same core by turns. *Slower* is the median over the rounds of this
+Both run with this Python and its packages, on the same core by turns, and redis-server as a third where it is asked for. *Slower* is the median over the rounds of this
 checkout's processor time for a request divided by the base's in the same round, so that what slows the machine for a
 while slows both. It ends with 1 if a workload is slower by more than `--allow` says.
 """
@@ -15,6 +16,7 @@ import os
 import stat
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -24,6 +26,8 @@ from servers import LOAD_CORE, Server, machine, pin, require
 from workloads import WORKLOADS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from loads import Mode, Sample
     from workloads import Workload
 
@@ -43,39 +47,42 @@ def main() -> int:
     os.environ["BENCH_BASE"] = str(program_of(asked.base))
     pin(LOAD_CORE)
     print(f"base: {_git('log', '-1', '--format=%h %s', asked.base)}; {machine()}; {asked.rounds} rounds\n")
-    print(
-        "| workload | load | CPU µs base | CPU µs here | slower | user | requests/s |\n| --- | --- |"
-        + " ---: |" * 5
-    )
+    beside = [f"CPU µs {asked.beside}", "its work"] * bool(asked.beside)
+    head = ["workload", "load", "CPU µs base", "CPU µs here", "slower", "user", "requests/s", *beside]
+    print(f"| {' | '.join(head)} |\n| --- | --- |" + " ---: |" * (len(head) - 2))
     slow = 0
     for load in WORKLOADS:
         if not asked.names or any(word.lower() in load.name.lower() for word in asked.names):
             for mode in load.modes:
                 if asked.mode in mode.name if asked.mode else mode == MANY:
-                    slow += compare(load, mode, asked.rounds, asked.seconds) > 1 + asked.allow / 100
+                    slow += compare(load, mode, asked) > 1 + asked.allow / 100
     print(f"\n{slow} slower by more than {asked.allow:g} %")
     return 1 if slow else 0
 
 
-def compare(load: Workload, mode: Mode, rounds: int, seconds: float) -> float:
+def compare(load: Workload, mode: Mode, asked: argparse.Namespace) -> float:
     """Print a row; return how many times the processor time of the base this checkout needs."""
-    pairs: list[tuple[Sample, Sample]] = []
-    with Server("base", *load.flags) as base, Server("rillet", *load.flags) as here:
-        for server in (base, here):
+    samples: dict[str, list[Sample]] = {}
+    with ExitStack() as stack:
+        names = ("base", "rillet", *[asked.beside] * bool(asked.beside))
+        servers = [stack.enter_context(Server(name, *load.flags, secure=load.secure)) for name in names]
+        for server in servers:
             load.prepare(server)
-        for turn in range(rounds):
-            both = (base, here) if turn % 2 == 0 else (here, base)
-            samples = {server: load.run(server, mode, seconds) for server in both}
-            pairs.append((samples[base], samples[here]))
-    ratio = median([_cost(ours) / _cost(theirs) for theirs, ours in pairs])
-    user = median([_user(ours) / _user(theirs) for theirs, ours in pairs])
-    rate = median([(ours.requests / ours.seconds) / (old.requests / old.seconds) for old, ours in pairs])
-    costs = [median([_cost(pair[which]) for pair in pairs]) * 1e6 for which in (0, 1)]
-    print(
-        f"| {load.name} | {mode.name} | {costs[0]:.2f} | {costs[1]:.2f} | {ratio:.3f} | {user:.3f} | {rate:.3f} |",
-        flush=True,
-    )
-    return ratio
+        for turn in range(asked.rounds):
+            for server in servers if turn % 2 == 0 else reversed(servers):
+                samples.setdefault(server.program, []).append(load.run(server, mode, asked.seconds))
+
+    def ratio(one: str, other: str, value: Callable[[Sample], float]) -> float:
+        return median([value(a) / value(b) for a, b in zip(samples[one], samples[other], strict=True)])
+
+    costs = {name: median(map(_cost, each)) * 1e6 for name, each in samples.items()}
+    slower = ratio("rillet", "base", _cost)
+    cells = [f"{costs['base']:.2f}", f"{costs['rillet']:.2f}", f"{slower:.3f}"]
+    cells += [f"{ratio('rillet', 'base', value):.3f}" for value in (_user, _rate)]
+    if asked.beside:
+        cells += [f"{costs[asked.beside]:.2f}", f"{ratio(asked.beside, 'rillet', _cost):.2f}"]
+    print(f"| {load.name} | {mode.name} | {' | '.join(cells)} |", flush=True)
+    return slower
 
 
 def _cost(sample: Sample) -> float:
@@ -84,6 +91,10 @@ def _cost(sample: Sample) -> float:
 
 def _user(sample: Sample) -> float:
     return max(sample.user, 1e-9) / sample.requests
+
+
+def _rate(sample: Sample) -> float:
+    return sample.requests / sample.seconds
 
 
 def program_of(commit: str) -> Path:
@@ -113,6 +124,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("names", nargs="*", help="only what has one of these in its name")
     parser.add_argument("--base", required=True, help="the commit to compare with")
+    parser.add_argument("--beside", help="a third server: redis-server, redis-8.10 or valkey-server")
     parser.add_argument("--mode", help="loads whose names contain this instead of `50 clients`")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each (5)")
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a round (0.5)")

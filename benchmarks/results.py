@@ -12,34 +12,20 @@ from typing import TYPE_CHECKING, Final
 from servers import LABELS, PROGRAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
 _MANY: Final = "50 clients"
 _SLOWEST: Final = 8
-_BUSY_RUN: Final = (
-    "**The machine was busy with other work.** Requests a second, user beside system time and whether a goal is reached do not "
-    "follow from such a run; only large differences of work do.\n"
-)
-_BUSY: Final = 4.0  # a load average above which a run says little
 _NAMES: Final = " | ".join(LABELS.values())
 _RATIOS: Final = " | ".join(f"vs {LABELS[name]}" for name in PROGRAMS[1:])
 _LOAD_HEAD: Final = (
-    f"| workload | load | req/s {_NAMES} | {_RATIOS} | CPU µs {_NAMES} | {_RATIOS} | p50 / p99 ms {_NAMES} | floor |\n"
-    "| --- | --- |" + " ---: |" * (5 * len(PROGRAMS) - 1)
+    f"| workload | load | req/s {_NAMES} | {_RATIOS} | CPU µs {_NAMES} | {_RATIOS} | p50 / p99 ms {_NAMES} |\n"
+    "| --- | --- |" + " ---: |" * (5 * len(PROGRAMS) - 2)
 )
-_FIGURE_HEAD: Final = f"| figure | unit | {_NAMES} | {_RATIOS} | floor |\n| --- | --- |" + " ---: |" * (
-    2 * len(PROGRAMS)
+_FIGURE_HEAD: Final = f"| figure | unit | {_NAMES} | {_RATIOS} |\n| --- | --- |" + " ---: |" * (
+    2 * len(PROGRAMS) - 1
 )
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What a workload shall reach, as a part of what others do: requests a second, and work per processor second."""
-
-    of_redis: float = 0.0
-    of_fastest: float = 0.0
-    work: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -56,15 +42,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Row:
-    """One workload in one mode; the floor is for the ratio of processor time to Redis'.
-
-    By TLS it has fewer servers, whose cells are empty then.
-    """
+    """One workload in one mode. By TLS it has fewer servers, whose cells are empty then."""
 
     workload: str
     load: str
     servers: dict[str, Measured]
-    floor: float = 0.0
 
     def rate_ratio(self, other: str) -> float:
         """How many times as many requests as another server."""
@@ -74,12 +56,6 @@ class Row:
         """How many times cheaper than another server."""
         return self.servers[other].cpu_microseconds / max(self.servers["rillet"].cpu_microseconds, 1e-9)
 
-    @property
-    def fastest(self) -> str:
-        """The one of the others that answers most requests a second."""
-        others = [name for name in self.servers if name != "rillet"]
-        return max(others, key=lambda name: self.servers[name].requests_per_second)
-
     def cells(self, shown: Callable[[Measured], str]) -> list[str]:
         """Something of each server."""
         return [shown(self.servers[name]) if name in self.servers else "" for name in PROGRAMS]
@@ -87,23 +63,6 @@ class Row:
     def ratios(self, ratio: Callable[[str], float]) -> list[str]:
         """A ratio to each of the others."""
         return [f"{ratio(name):.2f}" if name in self.servers else "" for name in PROGRAMS[1:]]
-
-    @property
-    def is_below(self) -> bool:
-        """Whether the floor is not held."""
-        return self.cost_ratio("redis-server") < self.floor
-
-    def share(self, goal: Goal) -> float:
-        """How much of its goal it reaches, of several the least."""
-        return min(
-            measured / wanted
-            for measured, wanted in (
-                (self.rate_ratio("redis-server"), goal.of_redis),
-                (self.rate_ratio(self.fastest), goal.of_fastest),
-                (self.cost_ratio("redis-server"), goal.work),
-            )
-            if wanted
-        )
 
     def line(self) -> str:
         """For the terminal."""
@@ -115,30 +74,23 @@ class Row:
             *self.cells(lambda each: f"{each.cpu_microseconds:.2f}"),
             *self.ratios(self.cost_ratio),
             *self.cells(lambda each: f"{each.p50_milliseconds:.2f} / {each.p99_milliseconds:.2f}"),
-            f"{self.floor:g}{' ✗' * self.is_below}" if self.floor else "",
         ]
         return "| " + " | ".join(cells) + " |"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One number for each server. The floor is for the ratio to Redis, in which above 1 means that Rillet is better."""
+    """One number for each server."""
 
     name: str
     unit: str
     servers: dict[str, float]
     less_is_better: bool = True
-    floor: float = 0.0
 
     def ratio(self, other: str) -> float:
         """How many times better than another server."""
         ours, theirs = (max(self.servers[name], 1e-9) for name in ("rillet", other))
         return theirs / ours if self.less_is_better else ours / theirs
-
-    @property
-    def is_below(self) -> bool:
-        """Whether the floor is not held."""
-        return self.ratio("redis-server") < self.floor
 
     def line(self) -> str:
         """For the terminal."""
@@ -147,7 +99,6 @@ class Figure:
             self.unit,
             *[_shown(self.servers[name]) for name in PROGRAMS],
             *[f"{self.ratio(name):.2f}" for name in PROGRAMS[1:]],
-            f"{self.floor:.3g}{' ✗' * self.is_below}" if self.floor else "",
         ]
         return "| " + " | ".join(cells) + " |"
 
@@ -164,7 +115,6 @@ class Results:
     machine: str
     versions: str
     settings: str
-    name: str = "big"
     commit: str = ""
     load_averages: list[float] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
@@ -186,11 +136,6 @@ class Results:
             )
         return "; ".join(filter(None, parts)) + "."
 
-    @property
-    def was_busy(self) -> bool:
-        """Whether other work on the machine makes this run say little."""
-        return max(self.load_averages, default=0.0) > _BUSY
-
     def add_row(self, row: Row) -> None:
         """Keep and print it."""
         if not self.rows:
@@ -205,11 +150,6 @@ class Results:
                 print(f"\n{_FIGURE_HEAD}")
             self.figures.append(figure)
             print(figure.line(), flush=True)
-
-    @property
-    def below(self) -> int:
-        """How many floors are not held."""
-        return sum(each.is_below for each in (*self.rows, *self.figures))
 
     def write(self, path: Path) -> None:
         """As JSON."""
@@ -227,9 +167,11 @@ def read(path: Path) -> Results:
     return Results(**{**content, "rows": rows, "figures": [Figure(**each) for each in content["figures"]]})
 
 
-def keep(results: Results, folder: Path) -> None:
-    """Write a run into the folder of all runs, and the list of these."""
-    results.write(folder / f"{results.date}-{results.commit.removesuffix('+')}-{results.name}.json")
+def keep(results: Results, folder: Path, kind: str) -> None:
+    """Write a run into the folder in place of the last one of its kind, and the list of them."""
+    for earlier in folder.glob(f"*-{kind}.json"):
+        earlier.unlink()
+    results.write(folder / f"{results.date}-{results.commit.removesuffix('+')}-{kind}.json")
     lines = [
         "| run | rows | commit | machine | settings | load average |",
         "| --- | ---: | --- | --- | --- | --- |",
@@ -259,86 +201,40 @@ def put_into(text: str, name: str, content: str) -> str:
     return before + begin + content + end + after
 
 
-def performance(results: Results, goals: Mapping[tuple[str, str], Goal]) -> str:
-    """The tables of docs/performance.md: rows beside their goals, the farthest from it first; and user and system time."""
-    rows = [row for row in results.rows if (row.workload, row.load) in goals or row.load == _MANY]
-    lines = [
-        results.head,
-        "",
-        *(_BUSY_RUN,) * results.was_busy,
-        "| | requests/s, of Redis | of the fastest | work per processor second, of Redis | goals | |",
-        "| --- | ---: | ---: | ---: | --- | --- |",
-    ]
-    reached = [(row, goals[row.workload, row.load]) for row in rows if (row.workload, row.load) in goals]
-    for row, goal in sorted(reached, key=lambda each: each[0].share(each[1])):
-        wanted = (
-            f"{goal.of_redis:.2f} of Redis" * bool(goal.of_redis),
-            f"{goal.of_fastest:.2f} of the fastest" * bool(goal.of_fastest),
-            f"{goal.work:.2f} of Redis' work" * bool(goal.work),
-        )
-        cells = (
-            row.workload + row.load.removeprefix(_MANY),
-            f"{row.rate_ratio('redis-server'):.2f}",
-            f"{row.rate_ratio(row.fastest):.2f} ({LABELS[row.fastest]})",
-            f"{row.cost_ratio('redis-server'):.2f}",
-            ", ".join(filter(None, wanted)),
-            "busy machine" if results.was_busy else "reached" if row.share(goal) >= 1 else "**not reached**",
-        )
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += [
-        "",
-        f"| µs a request | user: {_NAMES} | system: {_NAMES} | requests/s: {_NAMES} |",
-        "| --- |" + " ---: |" * (3 * len(PROGRAMS)),
-    ]
-    for row in rows:
-        times = row.cells(lambda each: f"{each.user_microseconds:.1f}")
-        times += row.cells(lambda each: f"{each.system_microseconds:.1f}")
-        times += row.cells(lambda each: f"{each.requests_per_second:,.0f}")
-        lines.append("| " + " | ".join((row.workload + row.load.removeprefix(_MANY), *times)) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def slowest_first(results: Results, goals: Mapping[tuple[str, str], Goal]) -> str:
-    """The table of README.md: of what 50 clients send what costs most beside Redis, the costliest first."""
-    rows = [
-        row
-        for row in results.rows
-        if row.load == _MANY and (results.name == "big" or (row.workload, row.load) in goals)
-    ]
-    present = [name for name in PROGRAMS[1:] if all(name in row.servers for row in rows)]
-    others = " | ".join(f"of {LABELS[name]}" for name in present)
+def slowest_first(results: Results, names: Collection[str]) -> str:
+    """The table of README.md: of these workloads, as 50 clients send them, what costs most beside Redis."""
+    rows = [row for row in results.rows if row.load == _MANY and row.workload in names]
+    others = " | ".join(f"of {LABELS[name]}" for name in PROGRAMS[1:])
     lines = [
         f"| work per processor second | {others} | requests/s, of Redis |",
-        "| --- |" + " ---: |" * (len(present) + 1),
+        "| --- |" + " ---: |" * len(PROGRAMS),
     ]
     for row in sorted(rows, key=lambda row: row.cost_ratio("redis-server"))[:_SLOWEST]:
-        ratios = " | ".join(f"{row.cost_ratio(name):.2f}" for name in present)
+        ratios = " | ".join(f"{row.cost_ratio(name):.2f}" for name in PROGRAMS[1:])
         lines.append(f"| {row.workload} | {ratios} | {row.rate_ratio('redis-server'):.2f} |")
     return "\n".join(lines) + f"\n\n{results.head}\n"
 
 
 def summary(results: Results) -> str:
     """The tables of docs/benchmarks.md: 50 clients at once, pipelines for XADD only, and the single figures."""
-    load = _MANY
     lines = [
         results.head,
         "",
-        f"| {load} | CPU µs: {_NAMES} | {_RATIOS} | requests/s | vs Redis | p99 ms | Redis' |",
+        f"| {_MANY} | CPU µs: {_NAMES} | {_RATIOS} | requests/s | vs Redis | p99 ms | Redis' |",
         "| --- |" + " ---: |" * (2 * len(PROGRAMS) + 3),
     ]
     for row in results.rows:
-        if row.load == load or (row.workload == "XADD" and row.load.startswith(load)):
+        if row.load == _MANY or (row.workload == "XADD" and row.load.startswith(_MANY)):
             ours, redis = row.servers["rillet"], row.servers["redis-server"]
             cells = [
-                row.workload + row.load.removeprefix(load),
-                *[f"{each.cpu_microseconds:,.1f}" for each in (row.servers[name] for name in PROGRAMS)],
-                *[f"{row.cost_ratio(name):.2f}" for name in PROGRAMS[1:]],
+                row.workload + row.load.removeprefix(_MANY),
+                *row.cells(lambda each: f"{each.cpu_microseconds:,.1f}"),
+                *row.ratios(row.cost_ratio),
                 f"{ours.requests_per_second:,.0f}",
                 f"{row.rate_ratio('redis-server'):.2f}",
                 f"{ours.p99_milliseconds:.2f}",
                 f"{redis.p99_milliseconds:.2f}",
             ]
             lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", f"| | unit | {_NAMES} | {_RATIOS} |", "| --- | --- |" + " ---: |" * (2 * len(PROGRAMS) - 1)]
-    lines += [figure.line().rsplit("|", 2)[0] + "|" for figure in results.figures]
+    lines += ["", _FIGURE_HEAD, *[figure.line() for figure in results.figures]]
     return "\n".join(lines) + "\n"

@@ -24,14 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import hiredis
-from scaling_keys import KEYS
-from scaling_streams import STREAMS
+from scaling_cases import GROWING
 from servers import LABELS, LOAD_CORE, PROGRAMS, Connection, Server, binary, machine, pin, version
 
 if TYPE_CHECKING:
     from scaling_cases import Case, Growing
-
-    Chain = list[Growing]
 
 _AT_MOST: Final = 1.5
 _RIVAL: Final = "redis-server"
@@ -95,20 +92,20 @@ def main() -> int:
     begun = time.monotonic()
     sections: list[str] = []
     too_much: list[str] = []
-    for growing in _chains(asked.names):
-        sizes = [n for n in growing[0].sizes if n <= _QUICK] if asked.quick else growing[0].sizes
-        found = measure(growing, asked.program, sizes)
-        print(*[_section(one, lines) for one, lines in zip(growing, found, strict=True)], file=sys.stderr)
-        if compares and any(line.is_too_much for line in chain(*found)):
-            _compare(found, measure(growing, _RIVAL, sizes))
-        for one, lines in zip(growing, found, strict=True):
-            sections.append(_section(one, lines))
-            print(sections[-1], flush=True)
-            too_much += [
-                f"- `{line.case.line}` with many {one.what}: {_growth(line)}"
-                for line in lines
-                if line.is_too_much
-            ]
+    for growing in GROWING:
+        if asked.names and not any(name in growing.what for name in asked.names):
+            continue
+        sizes = [n for n in growing.sizes if n <= _QUICK] if asked.quick else growing.sizes
+        lines = measure(growing, asked.program, sizes)
+        if compares and any(line.is_too_much for line in lines):
+            _compare(lines, measure(growing, _RIVAL, sizes))
+        sections.append(_section(growing, lines))
+        print(sections[-1], flush=True)
+        too_much += [
+            f"- `{line.case.line}` with many {growing.what}: {_growth(line)}"
+            for line in lines
+            if line.is_too_much
+        ]
     closing = "\n".join([f"## What grows more than {_AT_MOST} times", "", *(too_much or ["Nothing."])])
     print(closing)
     print(f"\n({time.monotonic() - begun:.0f} seconds)", file=sys.stderr)
@@ -118,47 +115,28 @@ def main() -> int:
     return 1 if too_much and asked.strict else 0
 
 
-def _chains(names: list[str]) -> list[Chain]:
-    """What is measured on the same servers, one after the other."""
-    chains: list[Chain] = []
-    for growing in (*STREAMS, *KEYS):
-        if growing.goes_on:
-            chains[-1].append(growing)
-        else:
-            chains.append([growing])
-    return [
-        one for one in chains if not names or any(name in growing.what for name in names for growing in one)
-    ]
-
-
-def measure(growing: Chain, program: str, sizes: list[int] | tuple[int, ...]) -> list[list[Line]]:
-    """All commands at all sizes; another server need not know them all."""
+def measure(growing: Growing, program: str, sizes: list[int] | tuple[int, ...]) -> list[Line]:
+    """All commands at all sizes, a round of each size in turn; another server need not know them all."""
     with ExitStack() as stack:
         servers = {n: stack.enter_context(Server(program, "--maxclients", "12000")) for n in sizes}
         first = next(iter(servers.values()))
-        lines = [[Line(case, _documented(first, case), {}) for case in one.cases] for one in growing]
-        for one, some in zip(growing, lines, strict=True):
-            _measure_one(servers, one, some)
-    return [[line for line in some if not any(map(math.isnan, line.costs.values()))] for some in lines]
-
-
-def _measure_one(servers: dict[int, Server], growing: Growing, lines: list[Line]) -> None:
-    """One section: of each command a round at each size in turn, for this machine is not always equally fast."""
-    kept = [growing.prepare(server, n) for n, server in servers.items()]
-    for server in servers.values():
-        server.settled_bytes(_SETTLED)
-    turns = dict.fromkeys(servers, 0)
-    for line in lines:
-        meters = [Meter(server, line.case, n, turns[n]) for n, server in servers.items()]
-        while unfinished := [meter for meter in meters if meter.rounds]:
-            for meter in unfinished:
-                meter.go_on()
-        for meter in meters:
-            line.costs[meter.n] = meter.cost * 1e6
-            if line.case.uses_up:
-                turns[meter.n] = meter.turn
-    for connection in chain(*filter(None, kept)):
-        connection.close()
+        lines = [Line(case, _documented(first, case), {}) for case in growing.cases]
+        kept = [growing.prepare(server, n) for n, server in servers.items()]
+        for server in servers.values():
+            server.settled_bytes(_SETTLED)
+        turns = dict.fromkeys(servers, 0)
+        for line in lines:
+            meters = [Meter(server, line.case, n, turns[n]) for n, server in servers.items()]
+            while unfinished := [meter for meter in meters if meter.rounds]:
+                for meter in unfinished:
+                    meter.go_on()
+            for meter in meters:
+                line.costs[meter.n] = meter.cost * 1e6
+                if line.case.uses_up:
+                    turns[meter.n] = meter.turn
+        for connection in chain(*filter(None, kept)):
+            connection.close()
+    return [line for line in lines if not any(map(math.isnan, line.costs.values()))]
 
 
 class Meter:
@@ -237,10 +215,10 @@ def _let_finish(server: Server) -> None:
         time.sleep(_ACCOUNTED)
 
 
-def _compare(lines: list[list[Line]], rivals: list[list[Line]]) -> None:
+def _compare(lines: list[Line], rivals: list[Line]) -> None:
     """Note of those that grow too much how much they grow elsewhere."""
-    grown = {rival.case: rival.growth for rival in chain(*rivals)}
-    for line in chain(*lines):
+    grown = {rival.case: rival.growth for rival in rivals}
+    for line in lines:
         if line.is_too_much:
             line.rival = grown.get(line.case, math.nan)
 
@@ -251,7 +229,7 @@ def _documented(server: Server, case: Case) -> str:
     if not found:
         return ""
     [_, facts] = found  # type: ignore[misc]
-    return str(dict(zip(facts[::2], facts[1::2], strict=True))[b"complexity"].decode())
+    return str(dict(zip(facts[::2], facts[1::2], strict=True)).get(b"complexity", b"").decode())
 
 
 def _head(program: str) -> str:

@@ -138,7 +138,10 @@ class Server:
     Attributes:
         port: for commands of our own.
         load_port: for the load; another one where that comes by TLS.
+        kept: what a workload keeps open beside its load.
     """
+
+    kept: object = None
 
     def __init__(self, program: str, *flags: str, wrapper: Path | None = None, secure: bool = False) -> None:
         """Start it; `wrapper` is a Python script that is the program and does more. With `secure` load comes by TLS."""

@@ -60,19 +60,6 @@ def start_up(rounds: int) -> Iterator[Figure]:
     yield Figure("start-up", "ms", {name: median(each) for name, each in taken.items()})
 
 
-def aof_load(count: int, rounds: int) -> Iterator[Figure]:
-    """Entries a second from a file of XADDs, less the start of an empty server."""
-    rates: dict[str, float] = {}
-    for program in PROGRAMS:
-        with Server(program, "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0") as server:
-            empty = median([server.restart() for _ in range(rounds)])
-            server.control.feed(entries(count))
-            loading = median([server.restart() for _ in range(rounds)]) - empty
-            assert server.control.call("XLEN", "s") == count
-            rates[program] = count / max(loading, 1e-3)
-    yield Figure(f"AOF load, {count:,} XADDs", "entries/s", rates, less_is_better=False)
-
-
 def install_fakeredis() -> None:
     """Put fakeredis into an environment of its own, and its server where ``servers.binary`` finds it."""
     program = _ENVIRONMENT / "bin" / "fakeredis-server"
@@ -169,12 +156,10 @@ def table_of_pythons(programs: dict[str, str], rounds: int, folder: Path | None)
             for name, values in rows.items()
         ]
         pythons, settings = ", ".join(programs), f"medians of {rounds} rounds, sixteen requests at a time"
-        results = Results(
-            time.strftime("%Y-%m-%d"), machine(), f"Python {pythons}", settings, "pythons", commit()
-        )
+        results = Results(time.strftime("%Y-%m-%d"), machine(), f"Python {pythons}", settings, commit())
         results.load_averages += [before, os.getloadavg()[0]]
         results.figures += figures
-        keep(results, folder)
+        keep(results, folder, "pythons")
     costs = [[median(values[python]) for python in programs] for name, values in rows.items() if "µs" in name]
     mean = [geometric_mean(each[column] / each[0] for each in costs) for column in range(len(programs))]
     lines.append(f"| all commands, mean of the ratios | {' | '.join(f'{each:.2f}' for each in mean)} |")

@@ -1,9 +1,10 @@
-"""How long clients are held up by what others do: the longest wait of a PING, and the p99.9, for each operation.
+"""How long clients wait for what others do: the longest wait of a PING, and the p99.9, for each operation.
 
-    .venv/bin/python benchmarks/latency.py                 a million of everything
-    .venv/bin/python benchmarks/latency.py --quick         a hundred thousand
-    .venv/bin/python benchmarks/latency.py del flushall    only operations whose names contain one of the words
-    .venv/bin/python benchmarks/latency.py --programs rillet redis-server valkey-server
+    .venv/bin/python benchmarks/waits.py                 a million of everything: `make bench-waits`
+    .venv/bin/python benchmarks/waits.py --quick         a hundred thousand
+    .venv/bin/python benchmarks/waits.py del flushall    only operations whose names contain one of the words
+    .venv/bin/python benchmarks/waits.py greedy          one client that sends without pause
+    .venv/bin/python benchmarks/waits.py --programs rillet redis-server valkey-server
 
 A process of its own sends a PING every millisecond while the operation lasts. A wait that is longer than that stands
 for the PINGs that could not be sent during it as well, else one long pause would count as one slow request of many.
@@ -16,11 +17,14 @@ work in it. `make bench` takes `time_to_wake` from here: how long blocked reader
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import multiprocessing
+import select
 import selectors
+import socket
+import ssl
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
 _AT_MOST: Final = 20.0
 _READERS: Final = 100
 _EVERY: Final = 0.001
+_SECONDS: Final = 3.0  # of what has no end of its own
+_CHUNK: Final = 1 << 18
 _WATCHED: Final = Path(__file__).with_name("loop_time.py")
 _AOF: Final = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 
@@ -64,6 +70,7 @@ class Operation:
     act: Callable[[Server, int], object]
     flags: tuple[str, ...] = ()
     is_new: bool = False  # the other servers do not know it
+    secure: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,28 +141,18 @@ def _group(server: Server, n: int) -> None:
     deliver_all(server, n)
 
 
-def _groups(server: Server, n: int) -> None:
-    for key in "tu":
-        server.control.feed(entries(n // 4, key))
-    _group(server, n)
-
-
 def _group_of_two(server: Server, n: int) -> None:
     _group(server, n)
     server.control.call("XCLAIM", "s", "g", "d", 0, *map(entry_id, range(0, n, 100)))
 
 
-def _group_read(server: Server, n: int) -> None:
+def _group_new(server: Server, n: int) -> None:
     _stream(server, n)
-    server.control.call("XGROUP", "CREATE", "s", "g", "$")
+    server.control.call("XGROUP", "CREATE", "s", "g", "0")
 
 
 def _keys(server: Server, n: int) -> None:
     server.control.feed(encode("SET", f"key:{at}", "value") for at in range(n))
-
-
-def _streams(server: Server, n: int) -> None:
-    server.control.feed(encode("XADD", f"s:{at}", "*", *FIELDS) for at in range(n))
 
 
 def _expiring(server: Server, n: int) -> None:
@@ -203,14 +200,8 @@ def _load(mode: object, *words: str) -> Callable[[Server, int], object]:
     return act
 
 
-def _read(server: Server, _n: int) -> None:
-    benchmark("XRANGE", "s", "-", "+", "COUNT", "100")(server, MANY, 3.0)
-
-
-def _read_group(server: Server, n: int) -> None:
-    server.control.call("XGROUP", "CREATE", "s", "g", "0")
-    words = ("XREADGROUP", "GROUP", "g", "c", "COUNT", "100", "STREAMS", "s", ">")
-    benchmark(*words, at_most=n // 100)(server, MANY, 3.0)
+def _reads(*words: str, at_most: int = 10_000_000) -> Callable[[Server, int], object]:
+    return lambda server, _: benchmark(*words, at_most=at_most)(server, MANY, _SECONDS)
 
 
 def _until_empty(server: Server, _n: int) -> None:
@@ -225,6 +216,12 @@ def _expire_stream(server: Server, _n: int) -> None:
     time.sleep(1)  # until its time has come, and for what has to be done then
 
 
+def _transaction(server: Server, _n: int) -> None:
+    server.control.pipeline(
+        [encode("MULTI"), *[encode("SET", f"key:{at}", "value") for at in range(50_000)], encode("EXEC")]
+    )
+
+
 def _background(*words: str, field: bytes) -> Callable[[Server, int], None]:
     """A command that goes on in the background until INFO says that it is done."""
 
@@ -236,88 +233,72 @@ def _background(*words: str, field: bytes) -> Callable[[Server, int], None]:
     return act
 
 
-def _mixture(server: Server, n: int) -> None:
-    """Fifty clients add, trim, expire, delete and read, while all that takes long is done beside them."""
-    connections = [Connection(server.port) for _ in range(_CLIENTS)]
-    beside = threading.Thread(target=_one_after_the_other, args=(server, n))
-    beside.start()
-    turn = 0
-    while beside.is_alive():
-        requests = [encode(*_MIXTURE[at % len(_MIXTURE)](turn * 7919 % n, turn)) for at in range(_CLIENTS)]
-        for connection, request in zip(connections, requests, strict=True):
-            connection.socket.sendall(request)
-        for connection in connections:
-            connection.receive()
-        turn += 1
-    beside.join()
-    for connection in connections:
-        connection.close()
+def _connect(server: Server, *, secure: bool) -> socket.socket:
+    plain = socket.create_connection(("127.0.0.1", server.load_port), timeout=60)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if not secure:
+        return plain
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # our own server, on the loopback
+    return context.wrap_socket(plain)
 
 
-_CLIENTS: Final = 50
-_MIXTURE: Final[tuple[Callable[[int, int], tuple[object, ...]], ...]] = (
-    lambda _at, _turn: ("XADD", "s", "*", *FIELDS),
-    lambda _at, turn: ("XADD", f"x:{turn % 100}", "MAXLEN", "~", 1000, "*", *FIELDS),
-    lambda at, _turn: ("XRANGE", "s", entry_id(at), "+", "COUNT", 100),
-    lambda _at, _turn: ("XREADGROUP", "GROUP", "g", "c", "COUNT", 100, "STREAMS", "s", ">"),
-    lambda at, _turn: ("XACK", "s", "g", *map(entry_id, range(at, at + 10))),
-    lambda at, _turn: ("XAUTOCLAIM", "s", "g", "d", 1000, entry_id(at), "COUNT", 10),
-    lambda at, _turn: ("XDEL", "s", entry_id(at)),
-    lambda _at, turn: ("SET", f"key:{turn}", "value", "PX", 500),
-    lambda at, _turn: ("XPENDING", "s", "g", entry_id(at), "+", 10),
-    lambda _at, turn: ("GET", f"key:{turn - 10}"),
-)
+def _send_without_pause(server: Server, request: bytes, *, reads: bool, secure: bool) -> None:
+    pin(LOAD_CORE)
+    sock = _connect(server, secure=secure)
+    sock.setblocking(False)
+    view = memoryview(request * max(_CHUNK // len(request), 1))
+    busy = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+    until, at = time.monotonic() + _SECONDS, 0
+    while time.monotonic() < until:
+        moved = False
+        with contextlib.suppress(*busy):
+            at = (at + sock.send(view[at : at + _CHUNK])) % len(view)
+            moved = True
+        if reads:
+            with contextlib.suppress(*busy):
+                moved = bool(sock.recv(1 << 20)) or moved
+        if not moved:
+            select.select([sock] if reads else [], [sock], [], 0.05)
+    sock.close()
 
 
-def _one_after_the_other(server: Server, n: int) -> None:
-    control = Connection(server.port)
-    policy = ("DELREF",) if server.program == "rillet" else ()  # the others do not know it
-    for words in (
-        ("BGREWRITEAOF",),
-        ("XTRIM", "s", "MAXLEN", n // 2),
-        ("XGROUP", "DELCONSUMER", "s", "g", "c"),
-        ("PEXPIRE", "u", 100),
-        ("XTRIM", "s", "MAXLEN", n // 4, *policy),
-        ("UNLINK", "t"),
-        ("XGROUP", "DESTROY", "s", "g"),
-        ("XGROUP", "CREATE", "s", "g", "0"),
-        ("DEL", "s"),
-        ("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"),
-        ("FLUSHALL",),
-        ("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"),
-    ):
-        control.call(*words)
-        if words[:2] != ("XGROUP", "CREATE"):
-            time.sleep(1)  # what it leaves to the background belongs to it
-    control.close()
+def _greedy(*words: object) -> Iterator[Operation]:
+    """One client sends a request without pause, reads the replies or does not, by TLS or without."""
+    for reads, secure in ((True, False), (False, False), (True, True), (False, True)):
+
+        def act(server: Server, _: int, *, reads: bool = reads, secure: bool = secure) -> None:
+            process = multiprocessing.get_context("fork").Process(
+                target=_send_without_pause,
+                args=(server, encode(*words)),
+                kwargs={"reads": reads, "secure": secure},
+            )
+            process.start()
+            process.join()
+
+        name = f"greedy {' '.join(map(str, words[:1]))}{', TLS' * secure}{', replies not read' * (not reads)}"
+        yield Operation(name, _thousand, act, secure=secure)
+
+
+def _thousand(server: Server, _n: int) -> None:
+    server.control.feed(entries(1000))
 
 
 _HASH: Final = _elements("HSET", "h", each="f{0} v{0}")
 _SORTED: Final = _elements("ZADD", "z", each="{0} m{0}")
+_NEW: Final = ("XREADGROUP", "GROUP", "g", "c", "COUNT", "100", "STREAMS", "s", ">")
 
 OPERATIONS: Final = (
     Operation("nothing, for a second", _nothing, lambda _s, _n: time.sleep(1)),
     Operation("N XADDs, 50 clients, pipeline 16", _nothing, _load(PIPED, "XADD", "x", "*", *FIELDS)),
-    Operation(
-        "N XADDs MAXLEN ~ 1000, 50 clients, pipeline 16",
-        _nothing,
-        _load(PIPED, "XADD", "x", "MAXLEN", "~", "1000", "*", *FIELDS),
-    ),
-    Operation("a mixture by 50 clients, N entries, AOF", _groups, _mixture, _AOF),
-    Operation("XRANGE COUNT 100 by 50 clients", _stream, _read),
-    Operation("XREADGROUP COUNT 100 by 50 clients", _stream, _read_group),
-    Operation("XTRIM MAXLEN 0 of N entries", _stream, _call("XTRIM", "s", "MAXLEN", "0")),
-    Operation(
-        "XTRIM MAXLEN ~ 0 of N entries", _stream, _call("XTRIM", "s", "MAXLEN", "~", "0", "LIMIT", "0")
-    ),
+    Operation("XRANGE COUNT 100 by 50 clients", _stream, _reads("XRANGE", "s", "-", "+", "COUNT", "100")),
+    Operation("XREADGROUP COUNT 100 by 50 clients", _group_new, _reads(*_NEW, at_most=1000)),
     Operation("XTRIM MAXLEN 1 of N entries", _stream, _call("XTRIM", "s", "MAXLEN", "1")),
     Operation("XTRIM MINID at the last of N entries", _stream, _at_the_last("XTRIM", "s", "MINID")),
-    Operation("XDEL of the last of N entries", _stream, _at_the_last("XDEL", "s")),
-    Operation("XINFO STREAM of N entries", _stream, _call("XINFO", "STREAM", "s")),
+    Operation("XINFO STREAM FULL of N entries", _stream, _call("XINFO", "STREAM", "s", "FULL", "COUNT", "0")),
     Operation("MEMORY USAGE of N entries", _stream, _call("MEMORY", "USAGE", "s", "SAMPLES", "0")),
-    Operation("XADD MAXLEN 1 on N entries", _stream, _call("XADD", "s", "MAXLEN", "1", "*", "f", "v")),
     Operation("DEL of a stream of N", _stream, _call("DEL", "s")),
-    Operation("UNLINK of a stream of N", _stream, _call("UNLINK", "s")),
     Operation("DEL of a stream with N pending", _group, _call("DEL", "s")),
     Operation("UNLINK of a stream with N pending", _group, _call("UNLINK", "s")),
     Operation("SET over a stream with N pending", _group, _call("SET", "s", "v")),
@@ -329,25 +310,15 @@ OPERATIONS: Final = (
         _group_of_two,
         _call("XGROUP", "DELCONSUMER", "s", "g", "c"),
     ),
-    Operation(
-        "XTRIM MAXLEN 1 DELREF with N pending",
-        _group,
-        _call("XTRIM", "s", "MAXLEN", "1", "DELREF"),
-        is_new=True,
-    ),
-    Operation(
-        "XTRIM MAXLEN 1 ACKED with N pending",
-        _group,
-        _call("XTRIM", "s", "MAXLEN", "1", "ACKED"),
-        is_new=True,
-    ),
-    Operation(
-        "XTRIM MAXLEN 1 ACKED with nothing pending",
-        _group_read,
-        _call("XTRIM", "s", "MAXLEN", "1", "ACKED"),
-        is_new=True,
-    ),
-    Operation("XGROUP SETID with N pending", _group, _call("XGROUP", "SETID", "s", "g", "0")),
+    *[
+        Operation(
+            f"XTRIM MAXLEN 1 {policy} with N pending",
+            _group,
+            _call("XTRIM", "s", "MAXLEN", "1", policy),
+            is_new=True,
+        )
+        for policy in ("DELREF", "ACKED")
+    ],
     Operation("XAUTOCLAIM COUNT 1000 of N", _group, _call("XAUTOCLAIM", "s", "g", "d", 0, 0, "COUNT", 1000)),
     Operation(
         "XPENDING IDLE, none of N", _group, _call("XPENDING", "s", "g", "IDLE", 3_600_000, "-", "+", 10)
@@ -355,14 +326,12 @@ OPERATIONS: Final = (
     Operation("XRANGE of N entries", _stream, _call("XRANGE", "s", "-", "+")),
     Operation("COPY of a stream of N", _stream, _call("COPY", "s", "t")),
     Operation("DEL of a hash of N", _HASH, _call("DEL", "h")),
-    Operation("UNLINK of a hash of N", _HASH, _call("UNLINK", "h")),
     Operation("UNLINK of a sorted set of N", _SORTED, _call("UNLINK", "z")),
     Operation("expiry of N keys at once", _expiring, _until_empty),
     Operation("FLUSHALL of N keys", _keys, _call("FLUSHALL")),
-    Operation("FLUSHALL ASYNC of N keys", _keys, _call("FLUSHALL", "ASYNC")),
-    Operation("FLUSHALL of N streams", _streams, _call("FLUSHALL")),
     Operation("FLUSHALL of a stream with N pending", _group, _call("FLUSHALL")),
     Operation("KEYS over N keys", _keys, _call("KEYS", "nothing*")),
+    Operation("MULTI of 50,000 SETs", _nothing, _transaction),
     Operation(
         "BGREWRITEAOF with N pending",
         _group,
@@ -370,6 +339,9 @@ OPERATIONS: Final = (
         _AOF,
     ),
     Operation("BGSAVE with N pending", _group, _background("BGSAVE", field=b"rdb_bgsave_in_progress")),
+    *_greedy("PING"),
+    *_greedy("XADD", "x", "MAXLEN", "~", "100000", "*", *FIELDS),
+    *_greedy("XRANGE", "s", "-", "+", "COUNT", "100"),
 )
 
 
@@ -471,7 +443,9 @@ def main() -> int:
 def measure(operation: Operation, program: str, n: int) -> tuple[Waits, float, tuple[float, str] | None]:
     """How long PINGs waited, how long the operation took in milliseconds, and what Rillet was at for longest."""
     watched = program == "rillet"
-    with Server(program, *operation.flags, wrapper=_WATCHED if watched else None) as server:
+    with Server(
+        program, *operation.flags, wrapper=_WATCHED if watched else None, secure=operation.secure
+    ) as server:
         operation.prepare(server, n)
         server.unpin()  # a child or thread may have the other core, as in life
         server.settled_bytes(at_most=5)

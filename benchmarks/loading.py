@@ -1,0 +1,127 @@
+"""How fast files are loaded: append-only files of several lives, and dump.rdb.
+
+    .venv/bin/python benchmarks/loading.py                   a million entries: `make bench-loading`
+    .venv/bin/python benchmarks/loading.py --quick           a hundred thousand
+
+Files are written by redis-server and loaded by each program in turn: processor time, the least of five
+starts less the least of those without data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from servers import LABELS, LOAD_CORE, Server, binary, encode, machine, pin
+from workloads import entries as xadds
+from workloads import entry_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PROGRAMS: Final = ("rillet", "redis-server", "redis-8.10")
+_AOF: Final = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
+# How many entries a read takes, and how many of them an XACK; 0: none is acknowledged. The last are read as they come.
+_READS: Final = {
+    "XADD": (0, 0, False),
+    "XADD, reads of 10": (10, 0, False),
+    "XADD, reads of 10, XACK of each": (10, 1, False),
+    "XADD, reads of 10, XACK of all": (10, 10, False),
+    "XADD, reads of 1, XACK of each": (1, 1, False),
+    "XADD, reads of 100, XACK of each": (100, 1, False),
+    "in turn: XADD, read of 1, XACK": (1, 1, True),
+}
+_STARTS: Final = 5
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("names", nargs="*", help="only files whose names contain one of these")
+    parser.add_argument("--quick", action="store_true", help="100,000 entries")
+    parser.add_argument("--entries", type=int, help="entries in each file (1,000,000)")
+    asked = parser.parse_args()
+    entries = asked.entries or (100_000 if asked.quick else 1_000_000)
+    pin(LOAD_CORE)
+    programs = [name for name in _PROGRAMS if binary(name)]
+    print(
+        f"{machine()}\n\n| load of {entries:,} entries, seconds of processor time | {' | '.join(LABELS[name] for name in programs)} |"
+    )
+    print(f"| --- |{' ---: |' * len(programs)}")
+    kinds = {"AOF": _AOF, "RDB": ("--rdbcompression", "no")}
+    for kind, flags in kinds.items():
+        with ExitStack() as stack:
+            servers = [stack.enter_context(Server(name, *flags)) for name in programs]
+            for server in servers:
+                server.unpin()
+            empty = _least_user_seconds(servers)
+            for name, life in _READS.items():
+                title = f"{kind}: {name}"
+                if kind == "RDB" and any(life[1:]):
+                    continue  # leaves what the others leave
+                if asked.names and not any(word.lower() in title.lower() for word in asked.names):
+                    continue
+                with tempfile.TemporaryDirectory() as folder:
+                    written = _write(Path(folder), entries, *life, kind=kind)
+                    for server in servers:
+                        server.stop()
+                        copy = shutil.copytree if written.is_dir() else shutil.copy
+                        shutil.rmtree(server.folder / written.name, ignore_errors=True)
+                        copy(written, server.folder / written.name)
+                        server.start()
+                used = _least_user_seconds(servers)
+                assert all(server.control.call("XLEN", "s") == entries for server in servers)
+                cells = [f"{a - b:.2f}" for a, b in zip(used, empty, strict=True)]
+                print(f"| {title} | {' | '.join(cells)} |", flush=True)
+    return 0
+
+
+def _write(folder: Path, entries: int, count: int, acknowledged: int, in_turn: bool, *, kind: str) -> Path:
+    flags = (*_AOF, "--appendfsync", "no") if kind == "AOF" else ()
+    with Server("redis-server", *flags) as writer:
+        writer.unpin()
+        writer.control.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+        if in_turn:
+            added, read = xadds(entries), _reads(entries, count, acknowledged)
+            writer.control.feed((each for add in added for each in (add, *islice(read, 2))), 999)
+        else:
+            writer.control.feed(xadds(entries), 1000)
+            if count:
+                writer.control.feed(_reads(entries, count, acknowledged), 1000)
+        if kind == "RDB":
+            writer.control.call("SAVE")
+            return Path(shutil.copy(writer.folder / "dump.rdb", folder / "dump.rdb"))
+        writer.stop()
+        shutil.copytree(writer.folder / "appendonlydir", folder / "appendonlydir")
+        writer.start()
+    return folder / "appendonlydir"
+
+
+def _reads(entries: int, count: int, acknowledged: int) -> Iterator[bytes]:
+    read = encode("XREADGROUP", "GROUP", "g", "c", "COUNT", count, "STREAMS", "s", ">")
+    for begin in range(0, entries, count):
+        yield read
+        for at in range(begin, begin + count, acknowledged or count):
+            if acknowledged:
+                yield encode("XACK", "s", "g", *map(entry_id, range(at, at + acknowledged)))
+
+
+def _least_user_seconds(servers: list[Server]) -> list[float]:
+    """What each has used when its data is there, in one of several starts in turn."""
+    rounds: list[list[float]] = []
+    for _ in range(_STARTS):
+        rounds.append([])
+        for server in servers:
+            server.restart()
+            rounds[-1].append(server.cpu_seconds())
+    return [min(of_one) for of_one in zip(*rounds, strict=True)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
