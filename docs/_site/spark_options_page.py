@@ -74,7 +74,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "maxTriggerDelay": ("duration", "the longest wait for `minRowsPerTrigger`: `500ms`, `10s`, `15m`, `1h`, `1d`"),
     "discoveryIntervalMs": ("ms", "between two look-ups of a pattern"),
     "group": ("name", "of the consumer group; required"),
-    "consumer": ("name", "two queries of one group need two names"),
+    "consumer": ("name", "none: a name of its own for each checkpoint; two queries of one group need two names"),
     "createGroup": ("", "create the group where it is missing"),
     "claimMinIdleMs": ("ms", "claim what other consumers have had for so long"),
     "maxDeliveries": ("deliveries", "an entry delivered so often goes to `deadLetterStream`"),
@@ -115,7 +115,6 @@ OTHERWISE = {
 # What the code puts in the place of a text that is not given, which it does not name when it asks for the text.
 ELSEWHERE = {
     "host": Endpoint.host,
-    "consumer": "spark",
     "columnNameOfCorruptRecord": ColumnOptions.corrupt_column,
     "valueField": ColumnOptions.value_field,
     "streamColumn": "stream",

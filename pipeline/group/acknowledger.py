@@ -32,6 +32,7 @@ from ..source.offsets import OffsetError
 from .member import Member
 from .offset import GroupOffset
 from .options import GroupOptions
+from .redelivery import first_kept, left_out
 
 if TYPE_CHECKING:
     import os
@@ -62,7 +63,7 @@ class Acknowledger(StreamingQueryListener):
     def __init__(self, query: StreamingQuery, options: Mapping[str, str]) -> None:
         self._query = str(query.id)
         found = GroupOptions.of(Options(options))
-        self._member = Member(connect(found.endpoint, at_start=True), found.group, found.consumer)
+        self._member = Member(connect(found.endpoint, at_start=True), found.group, found.consumer or "")
         self._lock = threading.Lock()
 
     def settle(self, checkpoint: str | os.PathLike[str]) -> int:
@@ -99,7 +100,11 @@ class Acknowledger(StreamingQueryListener):
             batch = self._own(text)
             if batch is not None:
                 with self._lock:
-                    self._member.acknowledge(batch.pieces)
+                    connection = self._member.connection
+                    if batch.is_named_only:
+                        batch = first_kept(connection, batch) or batch
+                    without = left_out(connection, batch)
+                    self._member.acknowledge(batch.pieces, without)
 
     def _own(self, text: Any) -> GroupOffset | None:
         """Return the offset of our group that this is; another source of the query may have others."""

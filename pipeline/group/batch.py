@@ -11,6 +11,7 @@ from ..redis.key_names import key_of
 from ..redis.stream_state import fetch_states
 from .dead_letters import move_to_dead_letters
 from .offset import BatchPart, claims_of
+from .redelivery import trial_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -54,6 +55,16 @@ class Batch:
         return min(limits.rows - self.rows, max(fitting, 1))
 
 
+def give_up(
+    member: Member, options: GroupOptions, stream: str, poison: Sequence[Idle], least_idle_ms: int
+) -> tuple[int, list[int]]:
+    """Move what was delivered too often to the dead letters; return how many, and the ids of what had been deleted."""
+    taken = member.take(stream, poison, least_idle_ms, deliver=False)
+    reason = f"delivered too often and never acknowledged (maxDeliveries={options.max_deliveries})"
+    moved, gone = move_to_dead_letters(member, stream, options.dead_letters_of(stream), taken.ours, reason)
+    return moved, [*taken.gone, *gone]
+
+
 class Gatherer:
     """Gathers one batch after the other. A new one first looks for entries that were delivered to its predecessor and are in no batch.
 
@@ -81,6 +92,18 @@ class Gatherer:
             self._streams_at = now
         return list(self._streams)
 
+    def has_any(self, until: dict[str, int] | None) -> bool:
+        """Return whether there is something to gather, as far as that shows without having it delivered."""
+        streams = self.streams() if until is None else list(until)
+        facts = self.member.all_facts(streams)
+        return any(
+            name not in facts
+            or facts[name][b"pending"]
+            or ids.parse_reply(facts[name][b"last-delivered-id"]) < last
+            for name, last in self.last_ids(streams).items()
+            if last
+        )
+
     def ends(self) -> dict[str, int]:
         """Return the last id of each stream; 0-0 for one that does not exist."""
         return self.last_ids(self.streams())
@@ -100,6 +123,8 @@ class Gatherer:
         batch = Batch()
         streams = self.streams() if until is None else list(until)
         with_pending, with_new = self._sieve(streams)
+        if self._try_apart(batch, [each for each in streams if each in with_pending], limits):
+            return batch
         for stream in streams:
             if stream not in self._recovered:
                 if stream in with_pending:
@@ -127,6 +152,30 @@ class Gatherer:
             name for name, row in facts.items() if ids.parse_reply(row[b"last-delivered-id"]) >= newest[name]
         }
         return set(streams) - idle, set(streams) - read
+
+    def _try_apart(self, batch: Batch, streams: Sequence[str], limits: Limits) -> bool:
+        """Take a part of what is pending with us and may be delivered once more: one of them may be poison (see `redelivery`).
+
+        First what was delivered most often: the poison is among those.
+        """
+        most = self._options.max_deliveries
+        unseen = [stream for stream in streams if stream not in self._recovered]
+        while most is not None and unseen:
+            due: list[tuple[str, Idle]] = []
+            for stream in unseen:
+                self._ensure_group(stream)
+                found = self.member.own(stream, _MOST_AT_ONCE)
+                due += [(stream, each) for each in found if each.deliveries >= most - 1]
+            if not due:
+                return False
+            worst = max(each.deliveries for _, each in due)
+            due = [pair for pair in due if pair[1].deliveries == worst]
+            tried = due[: min(trial_size(len(due)), limits.rows)]
+            for stream in dict.fromkeys(stream for stream, _ in tried):
+                self._take_healthy(batch, stream, [each for name, each in tried if name == stream], 0, None)
+            if batch.pieces:
+                return True  # else all of them were deleted
+        return False
 
     def _recover(self, batch: Batch, stream: str, limits: Limits) -> None:
         """Take what is pending with us and in no batch: a life of ours ended between delivery and Spark's log."""
@@ -178,6 +227,13 @@ class Gatherer:
         most = self._options.max_deliveries
         poison = [each for each in found if most is not None and each.deliveries >= most]
         healthy = [each for each in found if most is None or each.deliveries < most]
+        self._take_healthy(batch, stream, healthy, least_idle_ms, weigh)
+        if poison:
+            self._move_to_dead_letters(batch, stream, poison, least_idle_ms)
+
+    def _take_healthy(
+        self, batch: Batch, stream: str, healthy: Sequence[Idle], least_idle_ms: int, weigh: int | None
+    ) -> None:
         taken = self.member.take(stream, healthy, least_idle_ms, weigh=weigh)
         batch.gone += [(stream, each) for each in taken.gone]
         claims = claims_of(
@@ -188,18 +244,13 @@ class Gatherer:
         batch.pieces += claims
         batch.rows += sum(claim.count for claim in claims)
         batch.size += taken.size
-        if poison:
-            self._move_to_dead_letters(batch, stream, poison, least_idle_ms)
 
     def _move_to_dead_letters(
         self, batch: Batch, stream: str, poison: Sequence[Idle], least_idle_ms: int
     ) -> None:
-        target = self._options.dead_letters_of(stream)
-        taken = self.member.take(stream, poison, least_idle_ms, deliver=False)
-        reason = f"delivered too often and never acknowledged (maxDeliveries={self._options.max_deliveries})"
-        moved, gone = move_to_dead_letters(self.member, stream, target, taken.ours, reason)
+        moved, gone = give_up(self.member, self._options, stream, poison, least_idle_ms)
         batch.dead += moved
-        batch.gone += [(stream, each) for each in (*taken.gone, *gone)]
+        batch.gone += [(stream, each) for each in gone]
 
     def _read_new(
         self, batch: Batch, streams: Sequence[str], limits: Limits, until: dict[str, int] | None

@@ -76,11 +76,17 @@ class Member:
 
     def own(self, stream: str, most: int) -> list[Idle]:
         """Return what is pending with us: while no batch is under way, entries that no batch ever named."""
+        return self._pending_with(self.consumer, stream, "-", "+", most)
+
+    def pending_between(self, stream: str, first: int, last: int, owner: str) -> list[Idle]:
+        """Return what is pending with a consumer from one id to another."""
+        return self._pending_with(owner, stream, ids.text(first), ids.text(last), _GREATEST_COUNT)
+
+    def _pending_with(self, owner: str, stream: str, start: str, end: str, most: int) -> list[Idle]:
         found: list[Idle] = []
-        start = "-"
         while len(found) < most:
             count = min(_PAGE, most - len(found))
-            page = self._pending(stream, [start, "+", count, self.consumer])
+            page = self._pending(stream, [start, end, count, owner])
             found += page
             if len(page) < count:
                 break
@@ -220,9 +226,20 @@ class Member:
 
     # The end of a batch
 
-    def acknowledge(self, pieces: Iterable[BatchPart]) -> None:
-        """Acknowledge all entries of a batch, whichever consumer owns them by now; repeating it is harmless."""
+    def acknowledge(
+        self, pieces: Iterable[BatchPart], without: Mapping[str, frozenset[int]] | None = None
+    ) -> None:
+        """Acknowledge all entries of a batch, whichever consumer owns them by now; repeating it is harmless.
+
+        Args:
+            pieces: of the batch.
+            without: what it went on without, by stream.
+        """
         every = list(pieces)
+        kept = {
+            stream: {ids.text(each).encode() for each in members}
+            for stream, members in (without or {}).items()
+        }
         for at in range(0, len(every), _PIECES_AT_ONCE):
             page = every[at : at + _PIECES_AT_ONCE]
             runs = [piece for piece in page if isinstance(piece, Run)]
@@ -247,6 +264,11 @@ class Member:
                 for piece in page
                 if not isinstance(piece, Run)
             ]
+            if kept:
+                words = [
+                    (stream, [word for word in members if word not in kept.get(stream, ())])
+                    for stream, members in words
+                ]
             acks = [("XACK", key_of(stream), self.group, *members) for stream, members in words if members]
             checked(self.connection.pipeline(acks, repeatable=True))
 

@@ -74,7 +74,8 @@ class GroupOffset:
 
     ``gone`` and ``dead`` count, since the query began, entries that had been deleted before they could be read and
     those moved to the dead-letter stream. ``positions`` is how the streams were when entries of theirs were last in a
-    batch: without those that no batch of this Rillet has been of.
+    batch, or when their groups were created. ``query`` is a name by chance, of this checkpoint and no other.
+    ``is_named_only``: the batch that begins here is gathered once this offset, and with it the consumer's name, is in Spark's log.
     """
 
     group: str
@@ -84,6 +85,8 @@ class GroupOffset:
     gone: int = 0
     dead: int = 0
     positions: Mapping[str, Position] = field(default_factory=dict)
+    query: str = ""
+    is_named_only: bool = False
 
     @property
     def rows(self) -> int:
@@ -98,6 +101,7 @@ class GroupOffset:
         gone: int,
         dead: int,
         positions: Mapping[str, Position],
+        query: str = "",
     ) -> GroupOffset:
         """Return the offset of the next batch."""
         return replace(
@@ -108,6 +112,8 @@ class GroupOffset:
             gone=self.gone + gone,
             dead=self.dead + dead,
             positions=positions,
+            query=query or self.query,
+            is_named_only=False,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -122,18 +128,23 @@ class GroupOffset:
                 of_stream = streams.setdefault(piece.stream, [[]])
                 if len(of_stream) == 1:
                     of_stream.append([])
-                of_stream[1].append([piece.owner, piece.deliveries, _packed(piece.ids)])
-        return {
-            "v": VERSION,
-            "mode": _MODE,
-            "group": self.group,
-            "consumer": self.consumer,
-            "batch": self.batch,
-            "rows": self.rows,
-            "gone": self.gone,
-            "dead": self.dead,
-            "pieces": streams,
-        } | ({"positions": dump_streams(self.positions)} if self.positions else {})
+                of_stream[1].append([piece.owner, piece.deliveries, steps_of_ids(piece.ids)])
+        return (
+            {
+                "v": VERSION,
+                "mode": _MODE,
+                "group": self.group,
+                "consumer": self.consumer,
+                "batch": self.batch,
+                "rows": self.rows,
+                "gone": self.gone,
+                "dead": self.dead,
+                "pieces": streams,
+            }
+            | ({"positions": dump_streams(self.positions)} if self.positions else {})
+            | ({"query": self.query} if self.query else {})
+            | ({"named_only": True} if self.is_named_only else {})
+        )
 
     @classmethod
     def of_json(cls, given: Mapping[str, Any] | str) -> GroupOffset:
@@ -152,7 +163,7 @@ class GroupOffset:
         for stream, given_pieces in fields["pieces"].items():
             runs, claims = _lists(given_pieces, version)
             pieces += [
-                Claim(stream, owner, deliveries, _unpacked(packed)) for owner, deliveries, packed in claims
+                Claim(stream, owner, deliveries, ids_of_steps(packed)) for owner, deliveries, packed in claims
             ]
             pieces += [_run(stream, *run) for run in runs]
         return cls(
@@ -163,6 +174,8 @@ class GroupOffset:
             gone=fields["gone"],
             dead=fields["dead"],
             positions=load_streams(fields.get("positions", {}), version),
+            query=fields.get("query", ""),
+            is_named_only=fields.get("named_only", False),
         )
 
 
@@ -204,8 +217,8 @@ def _run(stream: str, first: str | int, last: str | int | None = None, count: in
     return Run(stream, begin, begin if last is None else id_of_word(last), count)
 
 
-def _packed(members: Sequence[int]) -> str:
-    """Write each id as its distance from the one before: ``"1700000000000-0 3-0 0-1"``; a new time restarts the sequence."""
+def steps_of_ids(members: Sequence[int]) -> str:
+    """Write ids in ascending order, each as its distance from the one before: ``"1700000000000-0 3-0 0-1"``; a new time restarts the sequence."""
     words = []
     for before, now in pairwise((0, *members)):
         ms, seq = ids.split(now)
@@ -214,7 +227,8 @@ def _packed(members: Sequence[int]) -> str:
     return " ".join(words)
 
 
-def _unpacked(packed: str) -> tuple[int, ...]:
+def ids_of_steps(packed: str) -> tuple[int, ...]:
+    """Read what ``steps_of_ids`` wrote."""
     members: list[int] = []
     ms = seq = 0
     for word in packed.split():

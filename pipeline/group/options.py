@@ -40,7 +40,7 @@ class GroupOptions:
     Attributes:
         names: the streams; empty with a pattern.
         pattern: a glob of streams, looked for every ``discovery_seconds``.
-        consumer: our name; two queries of one group need two names.
+        consumer: our name; None: one by chance, which the checkpoint keeps. Two queries of one group need two names.
         start: after which id a group that we create reads.
         claim_min_idle_ms: take over what others have had for so long; None: nothing.
         max_deliveries: an entry delivered so often goes to ``dead_letter_stream`` instead of into a batch.
@@ -51,7 +51,7 @@ class GroupOptions:
     names: tuple[str, ...]
     pattern: str | None
     group: str
-    consumer: str
+    consumer: str | None
     create_group: bool
     start: Bounds
     claim_min_idle_ms: int | None
@@ -80,7 +80,7 @@ class GroupOptions:
             names=names,
             pattern=pattern,
             group=options.required("group"),
-            consumer=options.text("consumer") or "spark",
+            consumer=options.text("consumer"),
             create_group=options.flag("createGroup", default=True),
             start=read_bounds(options, "starting", LATEST),
             claim_min_idle_ms=options.number("claimMinIdleMs"),
@@ -122,6 +122,11 @@ class GroupOptions:
         if isinstance(start, int):
             return ids.text(start)
         return "0" if start == EARLIEST else "$"
+
+    def later_start_of(self, stream: str) -> str:
+        """Return the same of a stream that comes to a query that runs: all of it is new, unless an id or a time is given."""
+        start = self.start.later(stream)
+        return ids.text(start) if isinstance(start, int) else "0"
 
     def streams_of(self, connection: Connection) -> list[str]:
         """Return the streams that there are to read now; dead letters are none of them."""

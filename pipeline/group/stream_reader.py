@@ -11,6 +11,8 @@ log, after a restart too. ``commit`` comes later, and never for the last batch o
 from __future__ import annotations
 
 import time
+import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -25,19 +27,32 @@ from pyspark.sql.streaming.datasource import (
 from ..quick_ack import QuickAck
 from ..redis import ids
 from ..redis.connection import ConnectionLost, ServerError
+from ..redis.key_names import key_of
 from ..redis.no_cycles import no_cycles
 from ..redis.options import OptionError, Options
 from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
 from ..source.entry_batches import ColumnOptions, Columns
-from ..source.losses import DataLossError
+from ..source.losses import LOG, DataLossError
 from ..source.offsets import OffsetError
 from ..source.own_names import OwnNames
-from .batch import Batch, Gatherer, Limits
+from .batch import Batch, Gatherer, Limits, give_up
 from .history import judge, take_positions
 from .member import Member
+from .names import refuse_a_shared_name
 from .offset import GroupOffset, shares
 from .options import GroupOptions
+from .redelivery import (
+    Redelivery,
+    Without,
+    first_kept,
+    forget_first,
+    ids_by_stream,
+    joined,
+    keep_first,
+    leave_out_of_batch,
+    left_out,
+)
 from .task import GROUP_COLUMNS, GroupPartition, read_pieces
 
 if TYPE_CHECKING:
@@ -91,6 +106,11 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._dead = 0
         self._until: dict[str, int] | None = None
         self._positions: dict[str, Position] = {}
+        self._query = ""
+        self._consumer = self._options.consumer or ""
+        self._first_batch: GroupOffset | None = None
+        self._without: tuple[int, Without] = (-1, {})
+        self._ensured: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks get a copy, which must not drag a socket along.
@@ -100,12 +120,23 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Create the groups that are missing, and begin before the first batch."""
+        query = uuid.uuid4().hex[:8]
+        begin = GroupOffset(self._options.group, self._options.consumer or f"spark-{query}", query=query)
+        self._become(begin)
         gatherer = self._gathering()
         if self._options.create_group:
             gatherer.member.create_groups(
                 {stream: self._options.start_of(stream) for stream in gatherer.streams()}
             )
-        return GroupOffset(self._options.group, self._options.consumer).as_json()
+        return begin.as_json()
+
+    def _become(self, offset: GroupOffset) -> None:
+        """Be the query of a checkpoint, and its consumer, unless an option names another one."""
+        self._query = self._query or offset.query or uuid.uuid4().hex[:8]
+        consumer = self._options.consumer or offset.consumer
+        if consumer != self._consumer:
+            self.stop()  # what knew no name yet
+        self._consumer = consumer
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note where the streams end now: entries added later are for another run."""
@@ -129,30 +160,65 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             ConnectionLost: no answer, after all retries.
         """
         committed = self._own(GroupOffset.of_json(start))
+        self._become(committed)
+        if committed.is_named_only:
+            committed = self._first_batch = self._first_batch or self._kept(committed)
         if committed.batch != self._returned:
             # We begin, or what we returned last never became a batch: look into our pending list.
             self.stop()
             self._positions = dict(committed.positions)
-        batch, is_repaired = self._next(committed, self._limits(limit))
+        if committed.batch == 0 and self._options.consumer is None:
+            gatherer = self._gathering()
+            if not gatherer.has_any(self._until):
+                self._returned = committed.batch
+                return start
+            return replace(self._following(committed, Batch()), is_named_only=True).as_json()
+        batch, is_repaired = self._gathered(committed, self._limits(limit))
+        if not batch.pieces and not is_repaired:
+            self._returned = committed.batch
+            return start
+        return self._following(committed, batch).as_json()
+
+    def _gathered(self, committed: GroupOffset, limits: Limits) -> tuple[Batch, bool]:
+        """Return the next batch and whether positions were corrected; nothing is lost in it, and no field has a column's name."""
+        batch, is_repaired = self._next(committed, limits)
         self._gone += len(batch.gone)
         self._dead += batch.dead
         if batch.gone and self._options.fail_on_data_loss:
             self.stop()
             raise DataLossError(_gone_text(batch.gone, self._options.group))
-        if not batch.pieces and not is_repaired:
-            self._returned = committed.batch
-            return start
         self._check_names(batch)
+        return batch, is_repaired
+
+    def _kept(self, named: GroupOffset) -> GroupOffset:
+        return first_kept(self._gathering().member.connection, named) or named
+
+    def _first(self, start: GroupOffset, named: GroupOffset) -> GroupOffset:
+        """Return the first batch of a consumer that is named in Spark's log, gathered now unless it was before."""
+        self._become(named)
+        if self._first_batch is None:
+            self._first_batch = first_kept(self._gathering().member.connection, named)
+        if self._first_batch is None:
+            batch, _ = self._gathered(start, self._limits(ReadAllAvailable()))
+            self._first_batch = replace(
+                named, pieces=tuple(batch.pieces), positions=dict(self._positions), is_named_only=False
+            )
+            keep_first(self._gathering().member.connection, self._first_batch)
+            self._returned = named.batch
+        return self._first_batch
+
+    def _following(self, committed: GroupOffset, batch: Batch) -> GroupOffset:
         following = committed.following(
             batch.pieces,
-            consumer=self._options.consumer,
+            consumer=self._consumer,
             gone=self._gone,
             dead=self._dead,
             positions=dict(self._positions),
+            query=self._query,
         )
         self._gone = self._dead = 0
         self._returned = following.batch
-        return following.as_json()
+        return following
 
     def _judge(self, member: Member) -> set[str]:
         """Return the streams that are not what they were, from now on known as they are."""
@@ -194,14 +260,19 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 if committed.batch != self._acknowledged:
                     # What has the ids of a lost batch now is perhaps of another one.
                     ours = [piece for piece in committed.pieces if piece.stream not in broken]
-                    gatherer.member.acknowledge(ours)
+                    gatherer.member.acknowledge(ours, self._left_out(committed))
                     self._acknowledged = committed.batch
+                    if self._first_batch is not None:
+                        forget_first(gatherer.member.connection, self._first_batch)
+                        self._first_batch = None
+                self._ensure_groups(gatherer)
                 batch = gatherer.gather(limits, self._until)
                 if batch.pieces:
                     if gatherer.member.connection.breaks:
                         broken |= self._judge(gatherer.member)  # another server may have answered on the way
                     self._positions |= take_positions(
-                        gatherer.member, {piece.stream for piece in batch.pieces}
+                        gatherer.member,
+                        {piece.stream for piece in batch.pieces} | (self._ensured - set(self._positions)),
                     )
                 return batch, bool(broken)
             except ConnectionLost:
@@ -217,6 +288,18 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 if is_found_again:
                     raise ServerError(f"{error.words}. {_NO_GROUP[bool(committed.batch)]}") from error
                 is_found_again = True  # a stream of the pattern was deleted since it was looked up: a new gatherer does that
+
+    def _ensure_groups(self, gatherer: Gatherer) -> None:
+        """Create the group of streams that were added to option ``streams``, or were deleted when all was read.
+
+        A group that was there before, and is not, is an error instead.
+        """
+        options = self._options
+        if options.pattern is not None or not options.create_group:
+            return
+        new = [name for name in options.names if name not in self._positions and name not in self._ensured]
+        gatherer.member.create_groups({name: options.later_start_of(name) for name in new})
+        self._ensured.update(new)
 
     @no_cycles()
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
@@ -241,11 +324,79 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         if start == end:
             return []
         batch = self._own(GroupOffset.of_json(end))
+        if batch.is_named_only:
+            batch = self._first(self._own(GroupOffset.of_json(start)), batch)
         rows = batch.rows
         if not rows:
             return []  # only positions were corrected
+        without = self._left_out(batch) if batch.batch == self._returned else self._run_again(batch)
         parts = max(self._options.min_partitions, -(-rows // self._options.max_rows_per_partition))
-        return [GroupPartition(batch.consumer, tuple(share)) for share in shares(batch.pieces, parts)]
+        return [
+            GroupPartition(
+                batch.consumer,
+                tuple(share),
+                {piece.stream: without[piece.stream] for piece in share if piece.stream in without},
+            )
+            for share in shares(batch.pieces, parts)
+        ]
+
+    def _left_out(self, batch: GroupOffset) -> Without:
+        """Return what a batch goes on without."""
+        if batch.batch == self._returned:
+            return {}  # it is ours, and was not run again
+        if self._without[0] != batch.batch:
+            connection = self._gathering().member.connection
+            found = left_out(connection, batch) if batch.batch else {}
+            self._without = batch.batch, found
+        return self._without[1]
+
+    def _run_again(self, batch: GroupOffset) -> Without:
+        """Count another delivery of a batch that an earlier driver planned, and leave out what was delivered too often.
+
+        Raises:
+            DataLossError: an entry to be moved to the dead letters was deleted, and ``failOnDataLoss`` is on.
+        """
+        if self._without[0] == batch.batch:
+            return self._without[1]
+        self._become(batch)
+        losses = 0
+        while True:
+            try:
+                return self._divide(batch)
+            except ConnectionLost:
+                self.stop()
+                losses += 1
+                if losses > self._options.endpoint.retries:
+                    raise
+
+    def _divide(self, batch: GroupOffset) -> Without:
+        member = self._gathering().member
+        before = left_out(member.connection, batch)
+        again, waiting, dead = Redelivery(member, self._options.max_deliveries).divide(batch, before)
+        without = joined(before, joined(ids_by_stream(waiting), ids_by_stream(dead)))
+        if without:
+            leave_out_of_batch(member.connection, batch, without)
+        gone: list[tuple[str, int]] = []
+        for stream, poison in dead.items():
+            moved, deleted = give_up(member, self._options, stream, poison, 0)
+            self._dead += moved
+            gone += [(stream, each) for each in deleted]
+        for stream, entries in again.items():
+            member.take(stream, entries, 0)
+        counts = [sum(map(len, each.values())) for each in (again, waiting, dead)]
+        LOG.warning(
+            "batch %d of group %r is run again: %d entries are delivered again, %d wait for a batch of their own, %d were "
+            "delivered too often and are dead letters now",
+            batch.batch, batch.group, *counts,
+        )  # fmt: skip
+        self._without = batch.batch, without
+        if without:
+            self.stop()  # a new gatherer looks for what waits
+        self._gone += len(gone)
+        if gone and self._options.fail_on_data_loss:
+            self.stop()
+            raise DataLossError(_gone_text(gone, self._options.group))
+        return without
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: see above."""
@@ -258,10 +409,16 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     def _gathering(self) -> Gatherer:
         if self._gatherer is None:
-            member = Member(
-                connect(self._options.endpoint, at_start=True), self._options.group, self._options.consumer
-            )
+            connection = connect(self._options.endpoint, at_start=True)
+            member = Member(connection, self._options.group, self._consumer)
             self._gatherer = Gatherer(member, self._options, time.monotonic)
+            try:
+                for stream in self._gatherer.streams()[:1] if self._query else ():
+                    server = connection.server_of(key_of(stream))
+                    refuse_a_shared_name(server, self._options, self._consumer, self._query)
+            except BaseException:
+                self.stop()
+                raise
         return self._gatherer
 
     def _limits(self, limit: ReadLimit) -> Limits:

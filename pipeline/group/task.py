@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,10 +30,11 @@ GROUP_COLUMNS: Final = {"consumer": pa.string(), "delivery_count": pa.int64(), "
 
 @dataclass
 class GroupPartition(InputPartition):
-    """The entries that one task reads; everything it needs to know of its batch."""
+    """The entries that one task reads, but for those ``without``, by stream; everything it needs to know of its batch."""
 
     consumer: str
     pieces: tuple[BatchPart, ...]
+    without: dict[str, frozenset[int]] = field(default_factory=dict)
 
 
 def read_pieces(
@@ -52,11 +53,12 @@ def read_pieces(
         no_cycles(),
     ):
         for piece, found in _fetched(connection, partition.pieces, size):
-            entries = found
-            if len(entries) != piece.count and connection is not master:
-                entries = _fetch(master, piece, size)  # the replica lags
-            if len(entries) != piece.count and options.fail_on_data_loss:
-                raise DataLossError(_missing_text(piece, len(entries)))
+            without = partition.without.get(piece.stream)
+            entries, missing = _kept(piece, found, without)
+            if missing and connection is not master:
+                entries, missing = _kept(piece, _fetch(master, piece, size), without)  # the replica lags
+            if missing and options.fail_on_data_loss:
+                raise DataLossError(_missing_text(piece, piece.count - missing))
             owner = partition.consumer if isinstance(piece, Run) else piece.owner
             deliveries = 1 if isinstance(piece, Run) else piece.deliveries
             for at in range(0, len(entries), size):
@@ -66,6 +68,19 @@ def read_pieces(
                     yield rows.batch()
         if rows.count:
             yield rows.batch()
+
+
+def _kept(piece: BatchPart, found: list[Any], without: frozenset[int] | None) -> tuple[list[Any], int]:
+    """Return the entries of a piece that belong to the batch, and how many are missing; fewer than none: there are too many."""
+    if not without:
+        return found, piece.count - len(found)
+    kept = [entry for entry in found if ids.parse(entry[0]) not in without]
+    left = sum(_holds(piece, each) for each in without)
+    return kept, piece.count - left - len(kept)
+
+
+def _holds(piece: BatchPart, stream_id: int) -> bool:
+    return piece.first <= stream_id <= piece.last if isinstance(piece, Run) else stream_id in piece.ids
 
 
 class _Rows:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..group.dead_letters import DeadLetter, move_to_dead_letters
 from ..group.member import Member
+from ..group.redelivery import leave_out_of_any
 from ..redis import ids
 from ..redis.connection import RedisError, checked
 from ..redis.key_names import key_of, printable_name
@@ -92,7 +93,10 @@ def run(arguments: argparse.Namespace) -> int:
                     arguments.because,
                 )
                 missed = len({ids.parse(word) for word in arguments.ids}) - moved
-                sys.stdout.write(f"{_entries(moved)} moved to {arguments.letters}\n")
+                sys.stdout.write(
+                    f"{_entries(moved)} moved to {arguments.letters}\n"
+                    f"acknowledged in group {arguments.group}; a query that stands goes on without them when it is started again\n"
+                )
                 if missed:
                     sys.stderr.write(f"{_entries(missed)} not pending, or deleted: nothing to move\n")
                 return 1 if missed else 0
@@ -205,6 +209,7 @@ def move(
         by_owner.setdefault(each.owner, []).append(each)
     moved = 0
     for owner, pending in by_owner.items():
+        leave_out_of_any(connection, group, owner, stream, [each.stream_id for each in pending])
         moved += move_to_dead_letters(Member(connection, group, owner), stream, letters, pending, reason)[0]
     return moved
 

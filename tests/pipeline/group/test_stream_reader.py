@@ -395,10 +395,11 @@ def test_after_crashes_anywhere_nothing_is_missing_doubled_or_pending(running, m
         max_examples=60 if kind == "rillet" else 25,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
-    @given(st.lists(steps, max_size=25), st.booleans())
-    def run(todo, poisonous):
+    @given(st.lists(steps, max_size=25), st.booleans(), st.sampled_from(["me", None]))
+    def run(todo, poisonous, consumer):
         faults.disarm()
-        with Scene(running(kind), claimMinIdleMs=0, maxRowsPerTrigger=5, fetchSize=2) as scene:
+        options = {"claimMinIdleMs": 0, "maxRowsPerTrigger": 5, "fetchSize": 2, "consumer": consumer}
+        with Scene(running(kind), **options) as scene:
             if poisonous:
                 scene.given |= {"maxDeliveries": 2, "deadLetterStream": scene.dead}
             scene.create()
