@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import WRONG_TYPE, ReplyError
@@ -62,6 +62,10 @@ def edited(client: Client, key: bytes, change: Callable[[BytesIO], object]) -> b
     try:
         change(buffer)
     finally:
+        # Bytes that were hashed before they were written into would keep that hash. Other lengths make CPython forget it.
+        end = buffer.seek(0, SEEK_END)
+        buffer.write(b"\0")
+        buffer.truncate(end)
         entries[key] = new = buffer.getvalue()
     return new
 

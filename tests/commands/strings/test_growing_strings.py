@@ -162,3 +162,21 @@ def test_a_change_that_fails_loses_nothing(client):
     with pytest.raises(MemoryError):
         shared.edited(client, b"k", fail)
     assert client.db.entries[b"k"] == b"\0\0\0y".ljust(LARGE - 1, b"\0") + b"x"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("SETRANGE", "k", 5, "x"),
+        ("SETBIT", "k", 9, 1),
+        ("APPEND", "k", "x"),
+        ("BITFIELD", "k", "SET", "u8", 8, 7),
+    ],
+)
+def test_a_string_that_was_hashed_before_it_changed_has_the_hash_of_its_bytes(words):
+    client = make_client(server=FakeServer())
+    run(client, "SET", "k", bytes(bytearray(20_000)))
+    hash(client.db.entries[b"k"])
+    run(client, *words)
+    value = client.db.entries[b"k"]
+    assert hash(value) == hash(bytes(bytearray(value)))
