@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...storage import system
 from ...storage.keyspace.metering import estimated_bytes
+from ..connection.tracking import TrackingTable
 
 if TYPE_CHECKING:
     from ..runtime.context import ServerInternals
@@ -62,6 +63,8 @@ def buffer_bytes(server: ServerInternals) -> int:
     backlog = server.replication.backlog
     return (
         client_bytes(server, replicas=False)
+        + sum([client.listed_bytes for client in server.clients.values()])
+        + server.part(TrackingTable).key_bytes
         + sum(script_bytes(server))
         + (0 if backlog is None else len(backlog))
     )

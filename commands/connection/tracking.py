@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
     from ..runtime.context import ServerInternals
 
+_KEY_BYTES: Final = 300  # what a recorded key takes beside its name
 CHANNEL: Final = b"__redis__:invalidate"
 _MODE_SWITCH: Final = b"ERR You can't switch %b before disabling tracking for this client, and then re-enabling it with a different mode."
 _OVERLAP: Final = (
@@ -46,6 +47,7 @@ class TrackingTable:
         self.clients: set[Client] = set()
         self.broadcasts: dict[bytes, dict[bytes, Client | None]] = {}
         self._readers: dict[bytes, set[int]] = {}
+        self.key_bytes = 0  # of the recorded keys and what is kept for each
         self._prefixes: dict[bytes, dict[Client, None]] = {}
         # Messages to the client whose command is running: they follow its reply. None is a flush.
         self._own: list[bytes | None] = []
@@ -103,6 +105,7 @@ class TrackingTable:
             self.stop(client)
             if not self.clients:
                 self._readers.clear()
+                self.key_bytes = 0
                 self._update(client)
 
     def _set_hooks(self) -> None:
@@ -126,7 +129,11 @@ class TrackingTable:
             return
         readers = self._readers
         for key in keys:
-            readers.setdefault(key, set()).add(client.id)
+            there = readers.get(key)
+            if there is None:
+                there = readers[key] = set()
+                self.key_bytes += len(key) + _KEY_BYTES
+            there.add(client.id)
         limit = self.server.config.tracking_table_max_keys
         while 0 < limit < len(readers):
             self._invalidate_readers(next(iter(readers)))
@@ -149,6 +156,7 @@ class TrackingTable:
             else:
                 self._invalidate(client, None)
         self._readers.clear()
+        self.key_bytes = 0
         self._set_hooks()
 
     def finish(self, client: Client, argv: list[bytes]) -> None:
@@ -195,6 +203,7 @@ class TrackingTable:
     # Messages
 
     def _invalidate_readers(self, key: bytes) -> None:
+        self.key_bytes -= len(key) + _KEY_BYTES
         for client_id in sorted(self._readers.pop(key)):
             client = self.server.clients.get(client_id)
             if client is None or client.tracking is None or client.tracking.bcast:

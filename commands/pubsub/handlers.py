@@ -14,7 +14,7 @@ from ...protocol.globs import matcher
 from ..spec.command import handles
 from ..spec.usage import help_lines, help_reply
 from . import specs
-from .registry import PubSub
+from .registry import SUBSCRIPTION_BYTES, PubSub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +52,7 @@ def _subscribe(
         if name not in own:
             own.add(name)
             registry.setdefault(name, {})[client] = None
+            client.names_bytes += len(name) + SUBSCRIPTION_BYTES
         items.append(_acknowledge(client, kind, name, count()))
     return _answer(client, items)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     # Dicts serve as sets that keep their order: clients are served in the order they subscribed.
     Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
 
+SUBSCRIPTION_BYTES: Final = 200  # what a subscription takes beside its name
 _FIELD_CHANNELS: Final = (
     events.SUBKEYSPACE | events.SUBKEYEVENT | events.SUBKEYSPACEITEM | events.SUBKEYSPACEEVENT
 )
@@ -98,6 +99,7 @@ class PubSub:
         """End all subscriptions to a shard channel with a message, because it is served elsewhere now."""
         for client in self.shard_channels.pop(name, {}):
             client.shard_channels.remove(name)
+            client.names_bytes -= len(name) + SUBSCRIPTION_BYTES
             count = replies.integer(len(client.shard_channels))
             header = replies.push_header(3, client.resp)
             client.send(header + replies.bulk(b"sunsubscribe") + replies.bulk(name) + count)
@@ -118,6 +120,7 @@ class PubSub:
         """End one subscription of a client."""
         there = registry[name]
         del there[client]
+        client.names_bytes -= len(name) + SUBSCRIPTION_BYTES
         if not there:
             del registry[name]
             if registry is self.patterns:

@@ -25,6 +25,8 @@ Kind = TypeVar("Kind", bound="Value")
 
 # Bytes of an idle connection: the object, its parser and the transport.
 _BASE_MEMORY: Final = 2048
+_QUEUED_BYTES: Final = 128  # what a queued command takes beside its words
+_WATCH_BYTES: Final = 200  # what a watched key takes beside its name
 # Items of a command in a script: Lua passes fewer than 8,000 words to a function.
 _UNPACKED: Final = 4000
 _WHERE_KNOWN: Final = b"redis.pcall(unpack(ARGV)) return 1"
@@ -112,6 +114,7 @@ class Client:
         "mode",
         "monitor",
         "name",
+        "names_bytes",
         "net_in",
         "net_out",
         "no_evict",
@@ -134,6 +137,7 @@ class Client:
         "user",
         "waiting_for",
         "watched",
+        "watched_bytes",
         "watched_changed",
         "watched_touched",
         "write_offset",
@@ -162,9 +166,11 @@ class Client:
         self.net_in = 0
         self.net_out = 0
         self.writes = 0  # replies and pushes that were sent
-        self.argv_bytes = 0
+        self.argv_bytes = 0  # of the command that it is blocked in
+        self.names_bytes = 0  # of its subscriptions, with what the server keeps for each
         self.transaction: Transaction | None = None
         self.watched: list[WatchedKey] = []
+        self.watched_bytes = 0  # of their names
         self.watched_changed = False  # as of when ``watched_touched`` was empty
         self.watched_touched: list[WatchedKey] = []
         self.channels: set[bytes] = set()
@@ -210,9 +216,21 @@ class Client:
 
     @property
     def memory(self) -> int:
-        """The approximate memory in bytes: the client, its transaction, incomplete requests, unread replies."""
-        queued = self.transaction.size if self.transaction is not None else 0
-        return _BASE_MEMORY + self.argv_bytes + queued + self.unread
+        """The approximate memory in bytes: the client, its transaction, incomplete requests, unread replies.
+
+        As in Redis, the names of subscriptions and watched keys are not in it, and so are none for ``maxmemory-clients``.
+        """
+        queued = 0
+        if (transaction := self.transaction) is not None:
+            queued = transaction.size + _QUEUED_BYTES * len(transaction.commands)
+        return _BASE_MEMORY + len(self.name) + self.argv_bytes + queued + self.unread
+
+    @property
+    def listed_bytes(self) -> int:
+        """The approximate bytes that the server keeps elsewhere for the client: what it subscribed, watches and tracks."""
+        tracking = self.tracking
+        prefixes = sum(map(len, tracking.prefixes)) if tracking is not None else 0
+        return self.names_bytes + self.watched_bytes + _WATCH_BYTES * len(self.watched) + prefixes
 
     @property
     def is_replica(self) -> bool:

@@ -30,6 +30,7 @@ def unwatch_all(client: Client) -> None:
     """Forget every key that the client watches; also called when it closes."""
     client.watched_touched.clear()  # first: what is forgotten must not be looked at
     unwatch_keys(client.watched)
+    client.watched_bytes = 0
     client.watched_changed = False
 
 
@@ -120,6 +121,7 @@ def watch(client: Client, args: list[bytes]) -> bytes:
         if name not in known:
             known.add(name)
             watch_key(client.watched, db, name, client.watched_touched)
+            client.watched_bytes += len(name)
     return replies.OK
 
 

@@ -134,6 +134,7 @@ class Blocking:
         client, db = waiter.client, waiter.db
         self.waiters[client] = waiter
         client.wait(BLOCKED, waiter)
+        client.argv_bytes = sum(map(len, waiter.argv))
         awaited = db.awaited
         for key in waiter.keys:
             number = awaited.get(key, 0)
@@ -170,6 +171,7 @@ class Blocking:
                 del self.waiting[place]
         if client in self.waiters:
             del self.waiters[client]
+            client.argv_bytes = 0
         client.end_wait()
 
     # Serve
