@@ -51,6 +51,7 @@ SHARES: Final = {
     "aof": 2.0,
     "manifest": 1.0,
     "lua_arguments": 2.5,
+    "lua_kills": 2.0,
     "acl": 3.0,
     "commands": 4.0,
 }
@@ -61,6 +62,7 @@ INPUTS: Final = {
     "aof": 900,
     "manifest": 700,
     "lua_arguments": 100,
+    "lua_kills": 60,
     "acl": 150,
     "commands": 90,
 }

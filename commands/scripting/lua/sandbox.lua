@@ -133,10 +133,12 @@ local function on_error(e)
   local level = users_level()
   if level then
     local info = getinfo(level, 'Sl')
-    e.source, e.line = info.source, info.currentline
+    e.source = info.source
+    e.line = info.currentline
   elseif is_lost() then
     local info, line = last_place()
-    e.source, e.line = info.source, line
+    e.source = info.source
+    e.line = line
   end
   return e
 end
@@ -182,6 +184,33 @@ local interrupt = as_function(host.interrupt)
 
 function hook()
   if ending or interrupt() then stop() end
+end
+
+-- Where C calls nest too deep, or memory is out, the call of the hook fails itself, and the script meets that as an error
+-- of its own. So what catches errors looks, too: else a script goes on for ever from one failed look to the next. Not each
+-- time: a look is half of what it costs to catch an error.
+local ERRORS_PER_LOOK = 16
+local errors = 0
+
+local function look_after(e)
+  errors = errors + 1
+  if ending or e == OUT_OF_MEMORY or errors >= ERRORS_PER_LOOK then
+    errors = 0
+    hook()
+  end
+end
+
+-- A coroutine counts its own instructions: many short ones never reach a look.
+local RESUMES_PER_LOOK = 64
+local resumes = 0
+
+local function resumed_again(thread, ...)
+  resumes = resumes + 1
+  if resumes >= RESUMES_PER_LOOK then
+    resumes = 0
+    hook()
+  end
+  return resume(thread, ...)
 end
 
 -- Tables that scripts can only read: what they hold of one is an empty table in front of it
@@ -251,8 +280,8 @@ end
 
 local function settle(ok, ...)
   if ok then return true, ... end
-  if ending then stop() end
   local e = ...
+  look_after(e)
   -- An error reply is caught as its text.
   if type(e) == 'table' and type(e.err) == 'string' then e = e.err end
   return false, e
@@ -278,18 +307,51 @@ function base.pcall(...)
   return settle(xpcall(function() return results(f(a, b, c, d, e, g, h, i, unpack(words, 9, count - 1))) end, placed))
 end
 
-local function resettle(ok, ...)
-  if not ok and ending then stop() end
-  return ok, ...
+-- The handler of xpcall runs after the stack of the function is gone: Lua would call it where the error was raised, which
+-- may be inside a hook, and there nothing could end it. An error in it goes to itself again, as often as in Redis, where
+-- each time is a call of C within the last.
+local MOST_HANDLED = 221
+
+local function watch(f, word)
+  local reached = false -- not by lack of memory
+  local function handler(e)
+    e = placed(e, 1)
+    reached = true
+    return e
+  end
+  local function caught(ok, ...)
+    if ok then return true, ... end
+    look_after((...))
+    return false, reached, ...
+  end
+  if word == nil then return caught(xpcall(f, handler)) end
+  return caught(xpcall(function() return (f(word[1])) end, handler))
+end
+
+local function handled(handler, ok, ...)
+  if ok then return true, ... end
+  local reached, e = ...
+  if not reached then return false, e end
+  if type(handler) ~= 'function' then return false, 'error in error handling' end
+  for _ = 1, MOST_HANDLED do
+    ok, reached, e = watch(handler, {e})
+    if ok then return false, reached end -- which is what it returned
+    if not reached then return false, e end
+  end
+  return false, 'error in error handling'
 end
 
 function base.xpcall(...)
+  if select('#', ...) < 2 then bad_argument(2, 'xpcall', 'value expected') end
   local f, handler = ...
-  return resettle(xpcall(f, function(e)
-    -- No hook watches the handler of an error that a hook raised.
-    if ending then return e end
-    return handler((placed(e, 1)))
-  end))
+  if handler == on_error then -- ours: it tells the place, and needs the stack for that
+    local function caught(ok, ...)
+      if not ok then look_after((...)) end
+      return ok, ...
+    end
+    return caught(xpcall(f, on_error))
+  end
+  return handled(handler, watch(f))
 end
 
 -- Bytecode can do anything to the interpreter: behind a space it is but a source text with an error.
@@ -352,7 +414,7 @@ function base.load(reader, name)
     end
     return piece
   end, name)
-  if not f and ending then stop() end
+  if not f then look_after(message) end
   return compiled(f, message)
 end
 
@@ -391,13 +453,13 @@ end
 
 local function resumed(thread, ok, ...)
   if ok then return true, ... end
-  if ending then stop() end
+  look_after((...))
   return false, placed_within(thread, (...))
 end
 
 local function unwrapped(thread, ok, ...)
   if ok then return ... end
-  if ending then stop() end
+  look_after((...))
   local e = placed_within(thread, (...))
   if type(e) == 'string' then fail(e) end
   error(e, 0)
@@ -428,11 +490,11 @@ libraries.coroutine = {
   wrap = function(f)
     expect_function(f, 'wrap')
     local thread = create(watched(f))
-    return function(...) return unwrapped(thread, resume(thread, ...)) end
+    return function(...) return unwrapped(thread, resumed_again(thread, ...)) end
   end,
   resume = function(thread, ...)
     if type(thread) ~= 'thread' then bad_argument(1, 'resume', 'coroutine expected') end
-    return resumed(thread, resume(thread, ...))
+    return resumed(thread, resumed_again(thread, ...))
   end,
   running = coroutine.running, status = coroutine.status, yield = coroutine.yield,
 }

@@ -218,6 +218,59 @@ def test_a_signal_ends_the_script_and_the_server(own_server):
         assert own_server._process.wait(60) == 0
 
 
+# At the limit of C calls the look fails itself: the script meets it as an error inside `busy`, where no other can be.
+AT_THE_LIMIT_OF_C = (
+    "local inside local function busy() inside = true for i = 1, 2e5 do end inside = false end "
+    "local function deep(n) if n == 0 then return busy() end string.gsub('x', 'x', function() deep(n - 1) end) end "
+    "local function forever() while inside do end end "
+    "for n = 150, 199 do %s end while true do end"
+)
+IN_PCALL = AT_THE_LIMIT_OF_C % "repeat inside = false pcall(deep, n) until not inside"
+IN_A_HANDLER = AT_THE_LIMIT_OF_C % "inside = false xpcall(function() deep(n) end, forever)"
+
+
+@pytest.mark.parametrize("code", [IN_PCALL, IN_A_HANDLER])
+@pytest.mark.parametrize("by", ["SCRIPT KILL", "SHUTDOWN NOSAVE", "SIGTERM"])
+def test_no_place_in_a_script_is_beyond_the_reach_of_others(own_server, code, by):
+    with own_server.wire() as runner, own_server.wire() as other:
+        other.call("CONFIG", "SET", "busy-reply-threshold", 1000)  # until it is at the limit
+        run_slowly(runner, [other], "EVAL", code, 0)
+        wait_until_busy(other)
+        if by == "SCRIPT KILL":
+            assert str(other.call("SCRIPT", "KILL")) == "+OK"
+            assert str(runner.read()).startswith("-ERR Script killed by user with SCRIPT KILL. script: ")
+            assert str(other.call("PING")) == "+PONG"
+        elif by == "SIGTERM":
+            own_server._process.send_signal(signal.SIGTERM)
+        else:
+            other.send(*by.split())
+        assert by == "SCRIPT KILL" or own_server._process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (FOR_EVER, "FUNCTION LOAD timeout"),
+        ("local t while true do t = {t} end", "not enough memory"),
+        ("local s = ('x'):gsub('x', function() while true do end end)", "FUNCTION LOAD timeout"),
+        (
+            "local f f = function(n) if n == 0 then while true do end end ('x'):gsub('x', function() f(n - 1) end) end f(%d)",
+            "",
+        ),
+    ],
+)
+def test_no_library_loads_for_ever(own_server, code, error):
+    with own_server.wire() as wire:
+        wire.call("CONFIG", "SET", "lua-memory-limit", "8mb")
+        for depth in range(180, 200) if "%" in code else (0,):
+            library = f"#!lua name=lib\n{code.replace('%d', str(depth))}"
+            assert str(wire.call("FUNCTION", "LOAD", library)).startswith(
+                "-ERR Error registering functions: "
+            )
+            assert str(wire.call("PING")) == "+PONG"
+        assert error in str(wire.call("FUNCTION", "LOAD", library))
+
+
 def test_a_second_signal_does_not_wait_for_a_script_that_has_written(own_server):
     with own_server.wire() as runner, own_server.wire() as other:
         run_slowly(runner, [other], "EVAL", "redis.call('set', 'k', 1) while true do end", 0)
