@@ -30,7 +30,7 @@ from .pages import PAGES, NotFoundError, Page
 from .poller import UnreadableError
 from .prompt import Prompt
 from .render import HERE, environment
-from .security import COOKIE, OPEN_PLACES, Guard
+from .security import COOKIE, OPEN_PLACES, Guard, TooManyError, address_of, too_many
 from .style import STATIC
 
 if TYPE_CHECKING:
@@ -321,7 +321,12 @@ class Console:
             return RedirectResponse("/", 303)
         wrong = False
         if request.method == "POST":
-            if self.guard.fits((await _posted(request)).get("token", "")):
+            given = (await _posted(request)).get("token", "")
+            try:
+                fits = self.guard.fits(given, address_of(request.scope))
+            except TooManyError:
+                return too_many()
+            if fits:
                 answer = RedirectResponse("/", 303)
                 answer.set_cookie(
                     COOKIE,

@@ -7,7 +7,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import RedisError
@@ -43,7 +43,9 @@ _HARMLESS: Final = (READING - {"DEBUG|CLOCK", "DEBUG|FAULT", "DEBUG|RECORD"}) | 
     PUBSUB|NUMPAT PUBSUB|NUMSUB QUIT READONLY RESET ROLE SELECT UNWATCH WATCH""".split()
 )
 # They lose what cannot be had again, though no flag of theirs says so.
-_LOSING: Final = frozenset({"XGROUP|DESTROY", "XGROUP|DELCONSUMER"})
+_LOSING: Final = frozenset(
+    """FUNCTION|DELETE FUNCTION|FLUSH FUNCTION|RESTORE SCRIPT|FLUSH XGROUP|DELCONSUMER XGROUP|DESTROY""".split()
+)
 # No flag says what a script does: one flagged as reading may hold the server up without end, or reset its slow log.
 _SCRIPTS: Final = frozenset({"EVAL", "EVALSHA", "EVALSHA_RO", "EVAL_RO", "FCALL", "FCALL_RO"})
 _HIDDEN: Final = resp.Reply("string", HIDDEN, (), len(HIDDEN))
@@ -85,6 +87,11 @@ class Rule:
         if self.name in _HARMLESS or self.name.endswith("|HELP"):
             return False
         return bool(self.flags & {"admin", "@dangerous"})
+
+    @property
+    def is_beyond_undoing(self) -> bool:
+        """Whether it may lose what nothing brings back, rather than only read or hold the server up."""
+        return self.flags is None or "write" in self.flags or self.name in _LOSING or self.name in _SCRIPTS
 
     @property
     def unknown(self) -> str:
@@ -149,10 +156,12 @@ class _State:
 
     Attributes:
         queued: since MULTI, the database that each command selects, or None; None: not within MULTI.
+        asked: the names of those that are beyond undoing; each was asked back when it was queued.
     """
 
     database: int
     queued: list[int | None] | None = None
+    asked: list[str] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -174,7 +183,7 @@ class _State:
             if name == b"SELECT":
                 self.database = int(words[1])
             elif name == b"MULTI":
-                self.queued = []
+                self.queued, self.asked = [], []
             elif name in {b"DISCARD", b"RESET"}:
                 self.queued = None
             if name == b"RESET":
@@ -291,8 +300,17 @@ class Prompt:
         if read_only and rule.changes:
             why = rule.unknown if rule.flags is None else f"{name} may change something"
             return Exchange(shown, "refused", f"Not sent: {why}, and the console is read-only.")
+        open_one = self._sessions.get(session)
         if rule.is_dangerous and not is_sure:
             return Exchange(shown, "asked", _why(rule), nonce=self._question(session, line))
+        if (
+            rule.name == "EXEC"
+            and not is_sure
+            and open_one is not None
+            and open_one.state.queued
+            and open_one.state.asked
+        ):
+            return Exchange(shown, "asked", _why_exec(open_one.state), nonce=self._question(session, line))
         found = self._session(session)
         if found is None:
             return Exchange(
@@ -304,6 +322,8 @@ class Prompt:
         try:
             await self._sweep()
             exchange = await self._send(found, words, shown)
+            if rule.is_dangerous and rule.is_beyond_undoing and found.state.queued:
+                found.state.asked.append(name)
         finally:
             found.users -= 1
         return replace(exchange, changes=rule.changes and exchange.kind != "refused")
@@ -472,8 +492,10 @@ def _why(rule: Rule) -> str:
     name = rule.title
     if rule.flags is None:
         return f"{rule.unknown[0].upper()}{rule.unknown[1:]}."
-    if rule.name in _LOSING:
+    if rule.name in _LOSING and rule.name.startswith("XGROUP"):
         return f"{name} drops what is pending, and it is not delivered again."
+    if rule.name in _LOSING:
+        return f"{name} drops or replaces scripts or functions, of which the server keeps no copy."
     if rule.name in _SCRIPTS:
         return f"{name} runs a script, and no flag says what it does: it may change anything, or hold the server up."
     flags = rule.flags
@@ -482,6 +504,12 @@ def _why(rule: Rule) -> str:
     if "admin" in flags:
         return f"{name} changes how the server works, or reads what concerns all its clients."
     return f"{name} may hold the server up, or concerns all its clients."
+
+
+def _why_exec(state: _State) -> str:
+    count = len(state.queued or ())
+    names = ", ".join(dict.fromkeys(state.asked))
+    return f"EXEC runs the {count} queued command{'s' if count > 1 else ''}, among them {names}."
 
 
 def _without_secrets(reply: resp.Reply) -> resp.Reply:

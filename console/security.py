@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
+import time
+from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
+from ipaddress import AddressValueError, IPv6Address
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
@@ -17,6 +20,13 @@ if TYPE_CHECKING:
 
 COOKIE: Final = "rillet_console"
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+GUESSES: Final = 20  # wrong tokens that may come at once; then one a second
+KNOWN_ADDRESSES: Final = 1000
+_AUTHORITY: Final = re.compile(
+    r"(?:\[(?P<six>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?))(?::(?P<port>[0-9]{1,5}))?"
+)
+_ORIGIN: Final = re.compile(r"(https?)://(.*)", re.IGNORECASE | re.DOTALL)
+_PORTS: Final = {"http": 80, "https": 443}
 LOGIN: Final = "/login"
 STATIC: Final = "/static/"
 OPEN_PLACES: Final = (LOGIN, STATIC)  # what begins so may be asked for without a token
@@ -34,6 +44,70 @@ HEADERS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A name or address with a port, as a Host header and an Origin have it.
+
+    Attributes:
+        host: in lower case; an IPv6 address in brackets and in its shortest form.
+        port: None if it was not written.
+    """
+
+    host: str
+    port: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Authority | None:
+        """Return what a text says if it is nothing but this: no user, no path, no space, no dot at its end."""
+        found = _AUTHORITY.fullmatch(text)
+        if found is None or (found["port"] is not None and not 0 < int(found["port"]) < 65536):
+            return None
+        host = (found["name"] or "").lower()
+        if found["six"]:
+            try:
+                host = f"[{IPv6Address(found['six']).compressed}]"
+            except AddressValueError:
+                return None
+        return None if ".." in host else cls(host, int(found["port"]) if found["port"] else None)
+
+    @classmethod
+    def of_option(cls, text: str) -> Authority:
+        """Return that of --allow-host or --console-bind: an IPv6 address may go without brackets, a name beyond ASCII.
+
+        Raises:
+            ValueError: it is no host.
+        """
+        try:
+            name = text if text.isascii() else text.encode("idna").decode()
+            found = cls.parse(f"[{name}]" if name.count(":") > 1 and "[" not in name else name)
+        except UnicodeError:
+            found = None
+        if found is None:
+            raise ValueError(f"{text!r} is no host: a name or an address is needed")
+        return found
+
+    def is_at(self, other: Authority, port: int) -> bool:
+        """Whether it is the same place as another; ``port`` is that of the one that names none."""
+        return self.host == other.host and (self.port or port) == (other.port or port)
+
+
+@dataclass(slots=True)
+class _Guesses:
+    """How many wrong tokens may come yet."""
+
+    left: float = GUESSES
+    at: float = field(default_factory=lambda: time.monotonic())  # noqa: PLW0108 - tests set it
+
+    def may_be_made(self) -> bool:
+        now = time.monotonic()
+        self.left, self.at = min(self.left + now - self.at, GUESSES), now
+        return self.left >= 1
+
+
+class TooManyError(Exception):
+    """Wrong tokens came too fast, so that this one is not looked at."""
+
+
 class Guard:
     """The outermost layer of the application: what it refuses reaches no page.
 
@@ -41,14 +115,22 @@ class Guard:
         csrf: the token that each form of ours carries; a page of another origin cannot read it.
 
     Args:
-        hosts: names that a Host header may have besides loopback's, without a port.
+        hosts: names that a Host header may have besides loopback's; a port in them is left out.
         token: what a browser shows once at /login, and programs as ``Authorization: Bearer``; empty: nothing is asked.
+
+    Raises:
+        ValueError: one of the hosts is none.
     """
 
     def __init__(self, hosts: frozenset[str] = frozenset(), token: str = "") -> None:
         self.csrf: Final = secrets.token_urlsafe(24)
-        self._hosts = LOOPBACK | {host.lower() for host in hosts}
+        self._hosts = LOOPBACK | {Authority.of_option(host).host for host in hosts}
         self._token = token
+        # The cookie is not made of the token alone: who tries cookies would try tokens, and as fast as he likes.
+        self._key: Final = secrets.token_bytes(32)
+        # Of all that have never shown the token, together, and of each address that has: strangers cannot lock it out.
+        self._strangers = _Guesses()
+        self._known: dict[str, _Guesses] = {}
         self.app: ASGIApp | None = None
 
     @property
@@ -56,13 +138,25 @@ class Guard:
         """Whether there is a token."""
         return bool(self._token)
 
-    def fits(self, token: str) -> bool:
-        """Compare a token without a hint in the time it takes."""
-        return hmac.compare_digest(token.encode(), self._token.encode())
+    def fits(self, token: str, address: str) -> bool:
+        """Compare a token from an address, without a hint in the time it takes.
+
+        Raises:
+            TooManyError: there were too many wrong ones, over all connections.
+        """
+        guesses = self._known.get(address, self._strangers)
+        if not guesses.may_be_made():
+            raise TooManyError
+        if hmac.compare_digest(token.encode(), self._token.encode()):
+            if len(self._known) < KNOWN_ADDRESSES:
+                self._known.setdefault(address, _Guesses())
+            return True
+        guesses.left -= 1
+        return False
 
     def cookie(self) -> str:
-        """Return what a browser keeps after /login: not the token itself."""
-        return hmac.new(self._token.encode(), b"rillet console", hashlib.sha256).hexdigest()
+        """Return what a browser keeps after /login until the console ends: not the token itself."""
+        return hmac.new(self._key, self._token.encode(), hashlib.sha256).hexdigest()
 
     def is_ours(self, csrf: str) -> bool:
         """Return whether a form is from a page of this process."""
@@ -88,31 +182,33 @@ class Guard:
 
     def _refuse(self, scope: Scope) -> ASGIApp | None:
         headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if len(headers.getlist("host")) != 1 or _name(host) not in self._hosts:
+        hosts = headers.getlist("host")
+        host = Authority.parse(hosts[0]) if len(hosts) == 1 else None
+        if host is None or host.host not in self._hosts:
             return PlainTextResponse("The console answers to its own name only; see --allow-host.\n", 421)
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        origins = headers.getlist("origin")
+        if len(origins) > 1 or (origins and not _is_origin_of(origins[0], host)):
             return PlainTextResponse("A page of another origin may not ask the console.\n", 403)
-        if scope["method"] not in {"GET", "HEAD"} and headers.get("sec-fetch-site", "same-origin") not in {
-            "same-origin",
-            "none",
-        }:
+        sites = {*headers.getlist("sec-fetch-site")}
+        if scope["method"] not in {"GET", "HEAD"} and not sites <= {"same-origin", "none"}:
             return PlainTextResponse("A page of another site may not post to the console.\n", 403)
-        if (
-            not self._token
-            or scope["path"] == LOGIN
-            or scope["path"].startswith(STATIC)
-            or self._knows(headers)
-        ):
-            return None
+        try:
+            if (
+                not self._token
+                or scope["path"] == LOGIN
+                or scope["path"].startswith(STATIC)
+                or self._knows(headers, address_of(scope))
+            ):
+                return None
+        except TooManyError:
+            return too_many()
         if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
             return RedirectResponse(LOGIN, 303)
         return PlainTextResponse("The console wants its token: Authorization: Bearer …\n", 401)
 
-    def _knows(self, headers: Headers) -> bool:
+    def _knows(self, headers: Headers, address: str) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.fits(given.strip()):
+        if scheme.lower() == "bearer" and self.fits(given.strip(), address):
             return True
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
@@ -121,8 +217,18 @@ class Guard:
         return cookie is not None and hmac.compare_digest(cookie.value.encode(), self.cookie().encode())
 
 
-def _name(host: str) -> str:
-    """Return a Host header without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0].lower() + "]"
-    return host.partition(":")[0].lower()
+def _is_origin_of(origin: str, host: Authority) -> bool:
+    found = _ORIGIN.fullmatch(origin)
+    place = Authority.parse(found[2]) if found is not None else None
+    return found is not None and place is not None and place.is_at(host, _PORTS[found[1].lower()])
+
+
+def address_of(scope: Scope) -> str:
+    """Return the address of who asks, without a port; empty on a unix socket."""
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def too_many() -> PlainTextResponse:
+    """Answer to a token that is not looked at."""
+    return PlainTextResponse("Too many wrong tokens came. Wait a second.\n", 429, {"Retry-After": "1"})

@@ -176,6 +176,35 @@ async def test_a_dangerous_command_is_asked_back_and_sent_when_one_is_sure(promp
         assert client.get("a") is None
 
 
+async def test_what_was_asked_back_in_a_transaction_is_asked_back_again_by_exec(prompt, client):
+    client.set("a", "1")
+    await ask(prompt, "MULTI")
+    await ask(prompt, "GET a")
+    assert (await ask(prompt, "FLUSHALL")).kind == "asked"
+    assert (await ask(prompt, "FLUSHALL", sure=True)).text == "QUEUED"
+    asked = await ask(prompt, "EXEC")
+    assert (asked.kind, asked.text) == ("asked", "EXEC runs the 2 queued commands, among them FLUSHALL.")
+    assert client.get("a") == b"1"
+    assert "OK" in (await ask(prompt, "exec", sure=True)).text
+    assert client.get("a") is None
+    for line in ("MULTI", "GET a", "EXEC"):
+        assert (await ask(prompt, line)).kind == "reply"
+    await ask(prompt, "MULTI")
+    await ask(prompt, "FLUSHALL", sure=True)
+    assert (await ask(prompt, "DISCARD")).kind == "reply"
+    for line in ("MULTI", "GET a", "EXEC"):
+        assert (await ask(prompt, line)).kind == "reply"
+
+
+@pytest.mark.parametrize(
+    "line", ["FUNCTION FLUSH", "function delete x", "FUNCTION RESTORE x FLUSH", "SCRIPT FLUSH"]
+)
+async def test_what_loses_scripts_is_asked_back(prompt, line):
+    asked = await ask(prompt, line)
+    assert asked.kind == "asked"
+    assert "keeps no copy" in asked.text
+
+
 @pytest.mark.parametrize(
     "line", ["PING", "INFO", "CLIENT LIST", "SLOWLOG GET", "CONFIG GET maxmemory", "XINFO HELP", "SET a 1"]
 )
