@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from ..commands.runtime.state import BLOCKED
 from ..storage import system
+from .clock import LoopClock
 
 if TYPE_CHECKING:
     from .server import Server
@@ -36,6 +38,7 @@ def step(server: Server) -> None:
     for connection in list(server.congested):
         connection.check_output_limit(now)
     _close_idle_clients(server, now)
+    server.auto_skip.look()
     server.eviction.cron()
     server.client_eviction.look()
     server.exhaustion.look(server.loop.time())
@@ -46,6 +49,47 @@ def step(server: Server) -> None:
         stats = server.stats
         if not server.allocator_tuned and stats.net_input + stats.net_output > _SMALL:
             server.allocator_tuned = _tune_allocator()
+
+
+def seconds_of_rest(server: Server) -> float:
+    """Return how long a server in a shared loop has nothing to do unless it gets input: 0 where it may have any time.
+
+    The times of expiry are of the server's clock. Where that is not the loop's, it is looked at once a second, because
+    a test may move it.
+    """
+    keyspace, persistence, config = server.keyspace, server.persistence, server.config
+    aof = persistence.aof
+    seen = (server.stats.commands_processed, server.stats.net_input, server.stats.connections_received)
+    had_input, server.last_input = seen != server.last_input, seen
+    if (
+        had_input
+        or server.loading
+        or server.cron_paused
+        or server.auto_skip.enabled
+        or server.congested
+        or server.background_jobs.are_left
+        or server.replication.is_in_use
+        or server.sentinel is not None
+        or server.snapshots.in_progress
+        or server.snapshots.scheduled
+        or persistence.rewrite.in_progress
+        or server.disk_error is not None
+        or (aof is not None and (aof.unsynced or aof.last_error is not None))
+        or keyspace.behind
+        or keyspace.idempotent
+        or config.maxmemory
+        or config.timeout
+        or (config.save and keyspace.dirty)
+    ):
+        return 0
+    due = server.active_expiry.next_due() if server.active_expiry.enabled else None
+    # The loop looks for old chunks of streams in rounds.
+    rest = inf if due is None else max(0.0, (due - server.clock.tick() + 1) / 1000)
+    if due is not None and server.clock.is_frozen:
+        rest = inf
+    if keyspace.cold.has_young:
+        rest = min(rest, keyspace.cold.round)
+    return rest if isinstance(server.clock, LoopClock) or rest == inf else min(rest, 1.0)
 
 
 def _tune_allocator() -> bool:

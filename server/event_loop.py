@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ..storage import system
@@ -23,6 +24,13 @@ def new_event_loop() -> AbstractEventLoop:
             pass
         else:
             return uvloop.new_event_loop()
-    import asyncio
-
     return asyncio.SelectorEventLoop()
+
+
+def has_sockets(loop: AbstractEventLoop) -> bool:
+    """Whether a loop has the system's network; else it simulates one."""
+    return _is_uvloop(loop) or isinstance(loop, asyncio.BaseEventLoop)
+
+
+def _is_uvloop(loop: AbstractEventLoop) -> bool:
+    return type(loop).__module__.partition(".")[0] == "uvloop"

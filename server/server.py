@@ -8,7 +8,9 @@ import os
 import ssl
 import sys
 import traceback
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Final, cast
 
 from .. import __version__
@@ -35,6 +37,7 @@ from . import cron
 from .clock import Clock
 from .config.file import rewrite_config
 from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
+from .debugging.auto_skip import AutoSkip
 from .debugging.reset import Reset
 from .event_loop import new_event_loop
 from .execution.active_expiry import ActiveExpiry
@@ -95,6 +98,8 @@ class Server:
         snapshot_error: the same while the last background save has failed.
         busy_error: the text that refuses other clients' commands in the middle of a slow script.
         current_client: the client whose batch is running.
+        shares_loop: the event loop is somebody else's, who may simulate it: there is no thread and no child process, the
+            loop needs no more than ``create_server(factory, host, port)``, and the cron sleeps until something is due.
     """
 
     def __init__(
@@ -104,8 +109,10 @@ class Server:
         clock: Clock | None = None,
         quiet: bool = False,
         handles_signals: bool = False,
+        shares_loop: bool = False,
     ) -> None:
         self.config = config
+        self.shares_loop = shares_loop
         self.handles_signals = handles_signals
         self.compat = compat_with(config.compat_version)
         self.rillet_version = __version__
@@ -136,8 +143,10 @@ class Server:
         self.current_client: Client | None = None
         self.monitors: set[Client] = set()
         self.active_expiry = ActiveExpiry(self)
+        self.auto_skip = AutoSkip(self)
         self.cron_paused = False  # by DEBUG PAUSE-CRON
         self.allocator_tuned = False
+        self.last_input = (0, 0, 0)  # as the cron of a shared loop has seen it
         self.pause = Pause(self)
         self.background_jobs = BackgroundJobs(self)
         self.turns: Turns[Connection] = Turns(self)
@@ -166,6 +175,7 @@ class Server:
         self.listeners = Listeners(self)
         self.exhaustion = Exhaustion(self.log)
         self._stopping = asyncio.Event()
+        self._alarm: asyncio.Future[None] | None = None
         self._end_announced = False
         self._loaded = (
             False  # the data is complete: only then may a last snapshot replace the one on the disk
@@ -205,7 +215,8 @@ class Server:
         from ..commands.scripting.lua.engine import Scripting
 
         scripting = self._parts[Scripting] = Scripting(self)
-        scripting.on_slow = self.busy.serve
+        if not self.shares_loop:  # others are read past the loop
+            scripting.on_slow = self.busy.serve
         return scripting
 
     @cached_property
@@ -249,7 +260,8 @@ class Server:
         self.keyspace.cold.on_freed = give_back
         if self.handles_signals:
             self.signals.handle()
-        self.loop.set_exception_handler(self._on_bug)
+        if not self.shares_loop:
+            self.loop.set_exception_handler(self._on_bug)
         if not await self.startup():
             self.exit_status = 1
             self.replication.stop()  # an append-only file may hold REPLICAOF
@@ -325,14 +337,54 @@ class Server:
                 self.log.warning(f"Can't notify systemd: {error.strerror or error}")
 
     async def main_loop(self) -> None:
-        """Run the cron ten times a second until the server is stopped."""
+        """Run the cron until the server is stopped: ten times a second, or in a shared loop when something is due."""
         while not self._stopping.is_set():
             try:
                 cron.step(self)
             except Exception:  # noqa: BLE001 - a bug of ours must not end the service
                 self.log.warning("Internal error in the cron:", details=traceback.format_exc())
+            if self.shares_loop:
+                await self._rest()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _CRON_SECONDS)
+
+    async def _rest(self) -> None:
+        """Wait for something that the cron has to do."""
+        seconds = cron.seconds_of_rest(self)
+        if seconds > 0 and not self.stopping:
+            self._alarm = self.loop.create_future()
+            timer = None if seconds == inf else self.loop.call_later(seconds, self.wake)
+            await self._alarm
+            if timer is not None:
+                timer.cancel()
+
+    def wake(self) -> None:
+        """Let a cron that rests look again: there is input, or a time has come."""
+        if self._alarm is not None and not self._alarm.done():
+            self._alarm.set_result(None)
+
+    def begin_in_thread(self, work: Callable[[], None]) -> Future[None]:
+        """Begin work that waits for the disk in a thread of its own, or do it here if the loop is shared."""
+        if not self.shares_loop:
+            pool = ThreadPoolExecutor(1, "rillet-disk")
+            begun = pool.submit(work)
+            pool.shutdown(wait=False)
+            return begun
+        done: Future[None] = Future()
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - as of a thread: who asks for the result gets it
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+        return done
+
+    async def in_thread(self, work: Callable[[], None]) -> None:
+        """Do work that waits for the disk in a thread, or here if the loop is shared."""
+        if self.shares_loop:
+            work()
+        else:
+            await self.loop.run_in_executor(None, work)
 
     def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """Log the traceback of a callback that raised; the loop continues."""
@@ -385,6 +437,7 @@ class Server:
         # In a process that is not the server's own only this server ends.
         self.exit_status = 1
         self._stopping.set()
+        self.wake()
         self.persistence.drop()
         self._close_clients(after_reply=False)
 
@@ -401,6 +454,7 @@ class Server:
         if self.stopping:
             return
         self._stopping.set()
+        self.wake()
         self.replication.stop()  # while replicas can be sent the rest of the stream
         # As in Redis the connections end without an error reply, so that client libraries reconnect.
         self._close_clients()
@@ -471,10 +525,24 @@ class Server:
         """Recheck everything that waits for a time, after a virtual clock was moved."""
         self.keyspace.now = self.clock.tick()
         self.active_expiry.run(_EXPIRING_SECONDS)
-        self.blocking.expire()
+        self.blocking.time_moved()
         self.pause.look()
         if self.has("debugging"):
             self.debugging.faults.time_moved()
+        self.wake()
+
+    def skip(self) -> None:
+        """Move the clock to the next time at which a key expires, or a wait of a client ends; else leave it."""
+        times = [self.blocking.next_deadline(), self.active_expiry.next_expiry()]
+        if self.pause.until:
+            times.append(self.pause.until)
+        if self.has("debugging"):
+            times.append(self.debugging.faults.next_time())
+        now = self.clock.tick()
+        until = min((when for when in times if when is not None), default=now)
+        if until > now:
+            self.clock.advance(until - now)
+        self.time_moved()
 
     # For connections and commands
 

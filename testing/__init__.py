@@ -20,6 +20,7 @@ from .clock import Clock
 from .cluster import Cluster, ClusterNode, ClusterShard
 from .control import ControlError
 from .faults import Fault, Hit
+from .loop_server import LoopServer
 from .process import StartError, StopError
 from .recording import RecordedCommand, Recording, RecordingError
 from .sentinel import Sentinel
@@ -35,6 +36,7 @@ __all__ = [
     "ControlError",
     "Fault",
     "Hit",
+    "LoopServer",
     "RecordedCommand",
     "Recording",
     "RecordingError",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
 
 
 class Clock:
@@ -20,6 +22,8 @@ class Clock:
 
     def advance(
         self,
+        by: timedelta | None = None,
+        /,
         *,
         milliseconds: float = 0,
         seconds: float = 0,
@@ -29,10 +33,34 @@ class Clock:
     ) -> int:
         """Move the server's time and return it; keys expire, blocked clients time out immediately."""
         total = milliseconds + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
+        if by is not None:
+            if not isinstance(by, timedelta):
+                raise TypeError(f"advance takes a timedelta, or its unit by name: {by!r}")
+            total += by / timedelta(milliseconds=1)
         return self._debug_clock(b"ADVANCE", b"%d" % round(total))
 
-    def freeze(self, at: int | None = None) -> int:
-        """Stop the clock, at ``at`` (milliseconds) or at the present time."""
+    def skip(self) -> int:
+        """Move to the next time that somebody waits for, and return it.
+
+        That is the timeout of a blocked command, a time at which a pending entry is idle for long enough (XREADGROUP
+        CLAIM), the end of CLIENT PAUSE or of a ``clock_delay=``, or the expiry of a key or a field. Without any, the
+        time is left as it is.
+        """
+        return self._debug_clock(b"SKIP")
+
+    def auto_skip(self) -> AutoSkip:
+        """Skip from now on whenever all clients wait: each has a blocked command, or sends nothing for half a second.
+
+        Returns:
+            What ends it, by ``stop`` or at the end of a ``with`` block. A reset ends it as well.
+        """
+        self._debug_clock(b"AUTO-SKIP", b"yes")
+        return AutoSkip(self._debug_clock)
+
+    def freeze(self, at: datetime | float | None = None) -> int:
+        """Stop the clock: at a datetime (a naive one is in local time), at Unix milliseconds, or at the present time."""
+        if isinstance(at, datetime):
+            at = (at.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
         return self._debug_clock(b"FREEZE", *([] if at is None else [b"%d" % at]))
 
     def resume(self) -> int:
@@ -46,3 +74,25 @@ class Clock:
 
     def _debug_clock(self, *words: bytes) -> int:
         return int(self._command(b"DEBUG", b"CLOCK", *words))
+
+
+class AutoSkip:
+    """The clock skips by itself; ``Clock.auto_skip`` returns it."""
+
+    def __init__(self, debug_clock: Callable[..., int]) -> None:
+        self._debug_clock = debug_clock
+
+    def stop(self) -> None:
+        """Let the clock run with the time of day again."""
+        self._debug_clock(b"AUTO-SKIP", b"no")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

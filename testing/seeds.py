@@ -8,15 +8,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from .process import StartError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from .control import Control
+
+class RunsCommands(Protocol):
+    """What commands of a seed are sent to."""
+
+    def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Any]:
+        """Run several commands; returns their replies, errors as exceptions among them."""
+
 
 Seed: TypeAlias = "str | os.PathLike[str] | Mapping[str | bytes, Any]"
 Command: TypeAlias = list[bytes]
@@ -48,7 +54,7 @@ def seed_file(seed: Seed, load: Callable[[str, str], bytes]) -> bytes | None:
         raise StartError(f"The seed {path} cannot be read: {error.strerror}") from error
 
 
-def run_commands(seed: Seed, control: Control) -> None:
+def run_commands(seed: Seed, control: RunsCommands) -> None:
     """Run the commands of a seed.
 
     Raises:

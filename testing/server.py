@@ -28,6 +28,7 @@ from .spies import HasSpies
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
     from types import TracebackType
 
     import redis
@@ -227,7 +228,7 @@ class Server(HasSpies, HasFaults, InWith):
         self._watch_again()
 
     def _plant(self, seed: Seed) -> None:
-        file = seed_file(seed, _data_of)
+        file = seed_file(seed, data_of)
         if file is None:
             control = self._connect()
             try:
@@ -248,13 +249,7 @@ class Server(HasSpies, HasFaults, InWith):
             self._folder = None
 
     def _flags(self) -> list[str]:
-        directives: dict[str, object] = {"save": "", "enable_debug_command": "local", "bind": self.host}
-        directives |= {"port": self.port, "dir": self._folder} | self._directives
-        flags: list[str] = []
-        for name, value in directives.items():
-            words = [str(word) for word in value] if isinstance(value, (list, tuple)) else [_text(value)]
-            flags += [f"--{name.replace('_', '-')}", *words]
-        return flags
+        return flags_of(self._directives, self.host, self.port, self._folder)
 
     def _start_thread(self) -> None:
         from ..server.config.file import parse_arguments
@@ -385,10 +380,23 @@ class AsyncServer(Server):
         return self.async_client(**options)
 
 
-def _data_of(folder: str, appendfilename: str) -> bytes:
+def data_of(folder: str, appendfilename: str) -> bytes:
     """Return the data of an append-only file as an RDB file."""
     with Server(dir=folder, appendonly=True, appendfilename=appendfilename) as server:
         return server.snapshot().rdb()
+
+
+def flags_of(
+    directives: Mapping[str, object], host: str, port: int, folder: str | None, **defaults: object
+) -> list[str]:
+    """Return the words of a command line for a test server."""
+    every: dict[str, object] = {"save": "", "enable_debug_command": "local", "bind": host}
+    every |= {"port": port, "dir": folder} | defaults | dict(directives)
+    flags: list[str] = []
+    for name, value in every.items():
+        words = [str(word) for word in value] if isinstance(value, (list, tuple)) else [_text(value)]
+        flags += [f"--{name.replace('_', '-')}", *words]
+    return flags
 
 
 def _place_of(thread: threading.Thread) -> str:

@@ -282,6 +282,12 @@ def _clock(client: Client, args: list[bytes]) -> bytes:
         return replies.integer(server.clock.tick())
     if client.in_exec:
         raise ReplyError(b"ERR DEBUG CLOCK cannot move the time inside a transaction")
+    if action == b"SKIP" and not rest:
+        server.internals.skip()
+        return replies.integer(server.clock.now)
+    if action == b"AUTO-SKIP" and len(rest) == 1 and rest[0].upper() in {b"YES", b"NO"}:
+        server.internals.auto_skip.enabled = rest[0].upper() == b"YES"
+        return replies.integer(server.clock.tick())
     if action == b"ADVANCE" and len(rest) == 1:
         by = parse_integer(rest[0])
         if not 0 <= server.clock.tick() + by <= INT64_MAX:
@@ -298,7 +304,8 @@ def _clock(client: Client, args: list[bytes]) -> bytes:
         server.clock.reset()
     else:
         raise ReplyError(
-            b"ERR Use DEBUG CLOCK ADVANCE milliseconds, FREEZE [milliseconds], RESUME, RESET or NOW"
+            b"ERR Use DEBUG CLOCK ADVANCE milliseconds, SKIP, AUTO-SKIP yes|no, FREEZE [milliseconds], RESUME, RESET "
+            b"or NOW"
         )
     server.internals.time_moved()
     return replies.integer(server.clock.now)
@@ -336,7 +343,7 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
         1,
         2,
         _clock,
-        " ADVANCE <milliseconds>|FREEZE [<milliseconds>]|RESUME|RESET|NOW",
+        " ADVANCE <milliseconds>|SKIP|AUTO-SKIP <yes|no>|FREEZE [<milliseconds>]|RESUME|RESET|NOW",
         "Move, stop and restart the server's time; replies with it. Rillet only.",
     ),
     b"CONTROL": (

@@ -97,6 +97,7 @@ def replicaof(client: Client, args: list[bytes]) -> bytes:
     replication = server.internals.replication
     if server.config.cluster_enabled:
         raise ReplyError(b"ERR REPLICAOF not allowed in cluster mode.")
+    _check_loop(client)
     if replication.failover.active:
         raise ReplyError(b"ERR REPLICAOF not allowed while failing over.")
     if args[1].upper() == b"NO" and args[2].upper() == b"ONE":
@@ -204,6 +205,7 @@ def psync(client: Client, args: list[bytes]) -> bytes | None:
         _take_over(client, args[1])
     offset = parse_integer(args[2])
     _check_link(client)
+    _check_loop(client)
     return client.server.internals.replication.replicas.synchronize(client, args[1], offset) or None
 
 
@@ -225,6 +227,14 @@ def _check_connection(client: Client, args: list[bytes]) -> None:
         raise ReplyError(b"ERR %b isn't allowed for DENY BLOCKING client" % args[0].upper())
 
 
+def _check_loop(client: Client) -> None:
+    """Raise a ReplyError where a replica cannot be served: a snapshot for it is sent by a thread or a child process."""
+    if client.server.internals.shares_loop:
+        raise ReplyError(
+            b"ERR a server in the event loop of a test has no master and no replicas: use rillet.testing.Server"
+        )
+
+
 def _check_link(client: Client) -> None:
     """Refuse while this replica has no complete data from its own master."""
     link = client.server.internals.replication.link
@@ -237,6 +247,7 @@ def sync(client: Client, args: list[bytes]) -> bytes | None:
     """Reply nothing until the snapshot is sent."""
     _check_connection(client, args)
     _check_link(client)
+    _check_loop(client)
     if client.is_replica:
         return None
     return client.server.internals.replication.replicas.synchronize(client, b"?", -1, old=True) or None

@@ -453,6 +453,7 @@ class ServerInternals(ServerContext, Protocol):
         snapshot_error: the reply to writes while the last background save failed.
         started: in milliseconds of Unix time.
         supervisor: what watches over the process: ``systemd``, ``upstart`` or ``no``.
+        shares_loop: it serves in somebody else's event loop, without threads and child processes.
     """
 
     busy_error: bytes | None
@@ -472,10 +473,18 @@ class ServerInternals(ServerContext, Protocol):
     snapshot_error: bytes | None
     started: int
     supervisor: str
+    shares_loop: bool
 
     @property
     def version(self) -> str:
         """The version of Redis that the server presents."""
+
+    @property
+    def auto_skip(self) -> Switch:
+        """DEBUG CLOCK AUTO-SKIP."""
+
+    def skip(self) -> None:
+        """Move the clock to the next time that somebody waits for."""
 
     @property
     def stats(self) -> Stats:

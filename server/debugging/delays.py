@@ -56,6 +56,10 @@ class Delays:
                 wait.timer.cancel()
                 wait.timer = self._server.loop.call_later((wait.until - now) / 1000, self.look)
 
+    def next_time(self) -> int | None:
+        """Return when the next wait by the server's clock is over."""
+        return min((wait.until for wait in self._waits.values() if wait.until), default=None)
+
     def release(self, spec: FaultSpec) -> None:
         """End the waits of a fault."""
         for client, wait in list(self._waits.items()):

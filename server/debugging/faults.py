@@ -93,6 +93,10 @@ class Faults:
         self._due.pop(client, None)
         self._delays.forget(client)
 
+    def next_time(self) -> int | None:
+        """Return when the next delay by the server's clock is over."""
+        return self._delays.next_time()
+
     def time_moved(self) -> None:
         """Let commands run whose time has come by the server's clock."""
         self._delays.look()

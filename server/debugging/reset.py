@@ -51,6 +51,7 @@ class Reset:
         server.debugging.reset()
         server.make_records()
         server.clock.reset()
+        server.auto_skip.reset()
         server.started = server.keyspace.now = server.clock.now
         server.snapshots.reset()
         refused = server.config.restore(self._values)

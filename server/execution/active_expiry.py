@@ -54,6 +54,19 @@ class ActiveExpiry:
         server.finish_unit()
         return has_more
 
+    def next_due(self) -> int | None:
+        """Return when the next key or field expires, or earlier, in milliseconds."""
+        times = [db.due[0][0] for db in self.server.keyspace.databases if db.expires]
+        fields = (db.field_due.first() for db in self.server.keyspace.databases)
+        return min([*times, *(first[0] for first in fields if first is not None)], default=None)
+
+    def next_expiry(self) -> int | None:
+        """Return when the next key or field is gone, in milliseconds."""
+        databases = self.server.keyspace.databases
+        keys = [min(db.expires.values()) for db in databases if db.expires]
+        fields = [first[0] for db in databases if (first := db.field_due.first()) is not None]
+        return min(keys + fields) + 1 if keys or fields else None
+
     def _propagate_key(self, db: Database, key: bytes) -> None:
         name = b"UNLINK" if self.server.config.lazyfree_lazy_expire else b"DEL"
         self._propagate(db, [name, key])

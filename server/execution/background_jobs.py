@@ -39,6 +39,11 @@ class BackgroundJobs:
         # When the load was last measured, and the number of requests up to then.
         self._looked_at = (0.0, 0)
 
+    @property
+    def are_left(self) -> bool:
+        """Whether any job is left."""
+        return bool(self._jobs or self._idle_jobs)
+
     def run_soon(self, job: Job) -> None:
         """Schedule a job; scheduling it several times runs it once."""
         self._add(job)

@@ -69,7 +69,9 @@ class Blocking:
         self.waiting: dict[tuple[Database, bytes], dict[Client, Waiter]] = {}
         self.waiters: dict[Client, Waiter] = {}
         # (when, order, waiter, key): the waiter's deadline, or the time to signal its key.
-        self._deadlines: list[tuple[int, int, Waiter, bytes | None]] = []
+        # By the server's clock, with the loop's time of the same moment: a library that stops the system's clock in
+        # tests (freezegun) must not make a timeout endless.
+        self._deadlines: list[tuple[int, int, Waiter, bytes | None, float]] = []
         self._tidy_at = _TIDY_AT
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
@@ -148,7 +150,7 @@ class Blocking:
             self._deadlines = [entry for entry in self._deadlines if not self._is_stale(entry[2])]
             heapq.heapify(self._deadlines)
             self._tidy_at = 2 * len(self._deadlines) + _TIDY_AT
-        heapq.heappush(self._deadlines, (when, next(self._order), waiter, key))
+        heapq.heappush(self._deadlines, (when, next(self._order), waiter, key, self._loop_time(when)))
         if self._deadlines[0][2] is waiter:
             self._arm()
 
@@ -324,8 +326,12 @@ class Blocking:
     def expire(self) -> None:
         """Reply to all clients whose time is up by the server's clock, and arm the next timer."""
         now = self.server.clock.tick()
-        while self._deadlines and (self._is_stale(self._deadlines[0][2]) or self._deadlines[0][0] <= now):
-            _, _, waiter, key = heapq.heappop(self._deadlines)
+        by_loop = -1.0 if self.server.clock.is_frozen else self.server.loop.time()
+        while self._deadlines:
+            when, _, waiter, key, loop_time = self._deadlines[0]
+            if not (self._is_stale(waiter) or when <= now or loop_time <= by_loop):
+                break
+            heapq.heappop(self._deadlines)
             if self._is_stale(waiter):
                 continue
             if key is None:
@@ -343,9 +349,24 @@ class Blocking:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._deadlines:
-            wait = max(self._deadlines[0][0] - self.server.clock.now, 1)
-            self._timer = self.server.loop.call_later(wait / 1000, self.expire)
+        if self._deadlines and not self.server.clock.is_frozen:
+            when, _, _, _, loop_time = self._deadlines[0]
+            at = min(loop_time, self._loop_time(max(when, self.server.clock.now + 1)))
+            self._timer = self.server.loop.call_at(at, self.expire)
+
+    def _loop_time(self, when: int) -> float:
+        """Return the loop's time at a time of the server's clock."""
+        return self.server.loop.time() + (when - self.server.clock.now) / 1000
+
+    def time_moved(self) -> None:
+        """Serve whose time is up after the clock was moved, stopped or started."""
+        self.server.clock.tick()
+        self._deadlines = [(*entry[:4], self._loop_time(entry[0])) for entry in self._deadlines]
+        self.expire()
+
+    def next_deadline(self) -> int | None:
+        """Return when the next client's wait ends by itself, in milliseconds of the server's clock."""
+        return min((entry[0] for entry in self._deadlines if not self._is_stale(entry[2])), default=None)
 
     def stop(self) -> None:
         """Disconnect all blocked clients, because the server stops or begins again."""

@@ -49,8 +49,9 @@ class Pause:
         left = self.until - self._server.clock.tick()
         if self.until and left <= 0:
             self.end()
-        elif self.until:
-            self._timer = self._server.loop.call_later(left / 1000, self.look)
+        elif self.until and not self._server.clock.is_frozen:
+            # Even where a library has stopped the system's clock.
+            self._timer = self._server.loop.call_later(left / 1000, self.end)
 
     def end(self) -> None:
         """End CLIENT PAUSE."""

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...commands.runtime.state import POSTPONED
 from ...storage import system
+from ..event_loop import has_sockets
 from .connection import Connection
+from .peer import address_of
 
 if TYPE_CHECKING:
     import ssl
@@ -63,6 +65,36 @@ def _bound(address: str, port: int, backlog: int) -> list[socket.socket]:
     return bound
 
 
+class SharedLoopConnection(Connection):
+    """A connection of a server whose loop is shared: it wakes the cron, and its network may be a simulated one."""
+
+    __slots__ = ()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """As of any connection."""
+        super().connection_made(transport)
+        self.server.wake()
+
+    def data_received(self, data: bytes) -> None:
+        """As of any connection."""
+        super().data_received(data)
+        self.server.wake()
+
+    def _take_addresses(self) -> None:
+        if has_sockets(self.server.loop):
+            super()._take_addresses()
+        elif self.transport is not None:
+            self.address = address_of(self.transport.get_extra_info("peername"))
+            self.local_address = address_of(self.transport.get_extra_info("sockname"))
+
+    def cut(self) -> None:
+        """As of any connection."""
+        if self.fd >= 0:
+            super().cut()
+        else:
+            self.close(after_reply=False)
+
+
 class Listeners:
     """The listening sockets of one server, and its unix socket and pidfile.
 
@@ -98,6 +130,8 @@ class Listeners:
         Port 0 becomes a free port, and ``config.port`` is set to that port; beside a tls-port it means no other port.
         """
         config = self._server.config
+        if self._server.shares_loop:
+            return await self._open_in_shared_loop()
         if not config.tls_port or config.port:
             port = self._bind(config.port)
             if port is None:
@@ -133,6 +167,9 @@ class Listeners:
         if self._place is None or self._place == place:
             return
         self._place = place
+        if self._server.shares_loop:
+            self._server.log.warning("A server in the event loop of a test listens where it was started")
+            raise ValueError(refusal)
         for door in self.doors:
             if door[0] in self._tcp:
                 self._shut(door[0])
@@ -183,6 +220,27 @@ class Listeners:
             port = port or bound[-1].getsockname()[1]
         self._bound += [(sock, secure) for sock in bound]
         return port
+
+    async def _open_in_shared_loop(self) -> bool:
+        """Listen by ``create_server(factory, host, port)``, which simulated networks have as well."""
+        server, config = self._server, self._server.config
+
+        def meet() -> Wire:
+            return self._expect(SharedLoopConnection(server))
+
+        for name in config.bind:
+            try:
+                listener = await server.loop.create_server(meet, name, config.port)
+            except OSError as error:
+                server.log.warning(
+                    f"Warning: Could not create server TCP listening socket {name}:{config.port}: {error}"
+                )
+                return False
+            self.doors.append((listener, meet))
+            config.port = config.port or listener.sockets[0].getsockname()[1]
+        self._leave_files()
+        self._place = self._configured()
+        return True
 
     async def _accept(self) -> None:
         """Let the loop accept the clients of the bound sockets."""

@@ -304,7 +304,7 @@ class Persistence:
     async def _commit(self, aof: AppendOnlyFile) -> None:
         """Run one fsync for all waiting replies (group commit)."""
         try:
-            await self.server.loop.run_in_executor(None, aof.sync)
+            await self.server.in_thread(aof.sync)
         except OSError as error:
             self.server.log.warning(
                 f"Can't persist AOF for fsync error when the AOF fsync policy is 'always': {error}. Exiting..."
@@ -435,11 +435,11 @@ class Persistence:
             await asyncio.wait({self._syncing})
         else:
             return
-        await self.server.loop.run_in_executor(None, aof.sync)
+        await self.server.in_thread(aof.sync)
 
     async def _sync_in_background(self, aof: AppendOnlyFile) -> None:
         try:
-            await self.server.loop.run_in_executor(None, aof.sync)
+            await self.server.in_thread(aof.sync)
         except OSError as error:
             self.server.log.warning(f"Error syncing the AOF file: {error}")
         finally:
@@ -458,7 +458,7 @@ class Persistence:
         self.aof.write()
         with contextlib.suppress(OSError):  # closing retries, and logs the error
             # In a thread: a second signal must be able to force the end.
-            await self.server.loop.run_in_executor(None, self.aof.sync)
+            await self.server.in_thread(self.aof.sync)
         if not self._finish(self.aof):
             self.server.exit_status = 1
 

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -21,7 +21,7 @@ from ...storage.aof.manifest import AofError, make_folder
 from ...storage.aof.rewrite import rewrite_commands
 from ...storage.aof.writer import TEMPORARY_BASE, AppendOnlyFile, install_base_alone
 from ...storage.folder_lock import FolderInUseError
-from .background_writer import BackgroundWriter, ForkedWriter, ThreadedWriter
+from .background_writer import BackgroundWriter, writer_of
 from .rdb import rdb_pieces
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class AofRewrite:
         self.writer = writer
         self.scheduled = False
         self.count += 1
-        self.forks += isinstance(writer, ForkedWriter)
+        self.forks += self.server.may_fork
         self.fork_microseconds = writer.fork_microseconds
         log.notice(f"Background append only file rewriting started by pid {writer.pid}")
         return True
@@ -182,8 +182,7 @@ class AofRewrite:
         return folder / f"{TEMPORARY_BASE}{os.getpid()}-{self.count + 1}.aof"
 
     def _new_writer(self, path: Path) -> BackgroundWriter:
-        may_fork = self.server.may_fork
-        kind = ForkedWriter if may_fork else ThreadedWriter
+        kind = writer_of(self.server)
         incremental = self.server.config.aof_rewrite_incremental_fsync
         return kind(path, self.files_of_base(), incremental_sync=incremental)
 
@@ -231,9 +230,7 @@ class AofRewrite:
             self._installed(self._installing)
             return
         # Two fsyncs and the removal of big files do not belong into the loop.
-        pool = ThreadPoolExecutor(1, "rillet-aof")
-        self._installing = pool.submit(self._install, writer.path)
-        pool.shutdown(wait=False)
+        self._installing = self.server.begin_in_thread(partial(self._install, writer.path))
         self._installing.add_done_callback(self._report_installation)
 
     def _report_installation(self, done: Future[None]) -> None:
@@ -365,9 +362,7 @@ class AofRewrite:
             return
         self._finish_cleaning()
         self._history_at = self.server.loop.time()
-        pool = ThreadPoolExecutor(1, "rillet-aof")
-        self._cleaning = pool.submit(aof.remove_history)
-        pool.shutdown(wait=False)
+        self._cleaning = self.server.begin_in_thread(aof.remove_history)
 
     def _finish_cleaning(self) -> None:
         """Wait for the removal of files and two fsyncs: the manifest has one writer at a time."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...storage.files import FileOperations
+    from ..server import Server
 
 Pieces: TypeAlias = Callable[[Keyspace], Iterator[bytes]]
 Done: TypeAlias = Callable[[str], None]
@@ -264,20 +265,43 @@ class ThreadedWriter(BackgroundWriter):
             if not self._stopped.is_set():
                 done(error)
 
+        self._begin(life)
+
+    def _begin(self, life: Callable[[], None]) -> None:
         self._thread = threading.Thread(target=life, name="rillet-snapshot", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """See ``BackgroundWriter.stop``."""
         self._stopped.set()
-        self._thread.join()
+        self._end()
         self._remove()
+
+    def _end(self) -> None:
+        self._thread.join()
 
     def _until_stopped(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
             if self._stopped.is_set():
                 raise StoppedError
             yield piece
+
+
+class InlineWriter(ThreadedWriter):
+    """Writes at once, and reports the end in a later turn of the loop: for a loop that must not wait for a thread."""
+
+    def _begin(self, life: Callable[[], None]) -> None:
+        life()
+
+    def _end(self) -> None:
+        pass  # it has ended
+
+
+def writer_of(server: Server) -> type[ForkedWriter | ThreadedWriter]:
+    """Return how a server writes in the background."""
+    if server.may_fork:
+        return ForkedWriter
+    return InlineWriter if server.shares_loop else ThreadedWriter
 
 
 def copy_of(keyspace: Keyspace) -> Keyspace:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,13 +17,14 @@ from ...commands.runtime.context import rdb_version
 from ...protocol.errors import ReplyError
 from ...storage.folder_lock import FolderInUseError
 from ...storage.rdb import ByteSource, RdbError, RdbInfo, is_rdb, load_rdb, rdb_chunks
-from .background_writer import BackgroundWriter, ForegroundWriter, ForkedWriter, ThreadedWriter
+from .background_writer import BackgroundWriter, ForegroundWriter, writer_of
 from .load_delay import delay_for
 from .temp_files import remove_orphans
 from .unsaid_log import UnsaidLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Future
 
     from ...storage.keyspace.keyspace import Keyspace
     from ...storage.rdb import Unsaid
@@ -229,7 +229,7 @@ class Snapshots:
             self._note_end(ok=False)
             return False
         may_fork = server.may_fork
-        kind = ForkedWriter if may_fork else ThreadedWriter
+        kind = writer_of(server)
         self._last_try = self._started = server.clock.tick()
         writer = kind(
             self._temporary,
@@ -381,9 +381,7 @@ class Snapshots:
             return
         self.unsaid_log.note(rdb_version(server), writer.unsaid_counts)
         # A rename and an fsync do not belong into the loop.
-        pool = ThreadPoolExecutor(1, "rillet-rdb")
-        self._installing = pool.submit(self._install, writer.path, self._target)
-        pool.shutdown(wait=False)
+        self._installing = server.begin_in_thread(partial(self._install, writer.path, self._target))
         self._installing.add_done_callback(self._report_installation)
 
     def _report_installation(self, done: Future[None]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from ...commands.runtime.state import CLOSING
 from ...storage.files import FileOperations
-from ..persistence.background_writer import BackgroundWriter, ForkedWriter, ThreadedWriter
+from ..persistence.background_writer import BackgroundWriter, writer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,11 +103,10 @@ class SnapshotSender:
 
     def _start_writer(self) -> None:
         server = self.server
-        may_fork = server.may_fork
         files = (
             FileOperations(fsync=_nothing, fdatasync=_nothing) if self.diskless else server.persistence.files
         )
-        writer = (ForkedWriter if may_fork else ThreadedWriter)(self._path, files, incremental_sync=False)
+        writer = writer_of(server)(self._path, files, incremental_sync=False)
         writer.start(
             server.loop,
             server.keyspace,

@@ -277,6 +277,11 @@ class Replication:
         if master is not None:
             self.follow(*master)
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether there is a master, a replica or a backlog."""
+        return self.link is not None or bool(self.replicas.connected) or self.backlog is not None
+
     def cron(self) -> None:
         """Run the periodic work once a second; called about ten times a second."""
         now = self.server.loop.time()

@@ -295,6 +295,17 @@ class AppendOnlyFile:
                 fd, self._fd = self._fd, -1
                 self._files.close(fd)
 
+    def lose_unsynced(self) -> None:
+        """Close without the rest, and cut off what is not synced: what a machine loses that loses its power."""
+        with self._syncing:
+            fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._pending.clear()
+            try:
+                self._files.truncate(fd, max(0, self._file_size - self.unsynced))
+            finally:
+                self._files.close(fd)
+
     def start_new_incr(self) -> None:
         """Continue in a new incr file, which a rewrite does before it takes its snapshot.
 

@@ -98,6 +98,11 @@ class ChunkCache:
         if self.depth:
             self._grown.add(stream)
 
+    @property
+    def has_young(self) -> bool:
+        """Whether chunks may become old, so that ``look`` must be called again."""
+        return bool(self._grown or self._young or self._ripe or self._again)
+
     def look(self, now: float) -> bool:
         """Whether there is something to do for ``step``; to be called now and then with the time in seconds."""
         if (self._grown or self._young) and now >= self._next_round:

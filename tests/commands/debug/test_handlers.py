@@ -310,10 +310,13 @@ def test_a_blocked_read_times_out_when_the_clock_is_moved(server, wire):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("FOO",), "-ERR Use DEBUG CLOCK ADVANCE milliseconds, FREEZE [milliseconds], RESUME, RESET or NOW"),
+        (
+            ("FOO",),
+            "-ERR Use DEBUG CLOCK ADVANCE milliseconds, SKIP, AUTO-SKIP yes|no, FREEZE [milliseconds], RESUME, RESET or NOW",
+        ),
         (
             ("ADVANCE",),
-            "-ERR Use DEBUG CLOCK ADVANCE milliseconds, FREEZE [milliseconds], RESUME, RESET or NOW",
+            "-ERR Use DEBUG CLOCK ADVANCE milliseconds, SKIP, AUTO-SKIP yes|no, FREEZE [milliseconds], RESUME, RESET or NOW",
         ),
         (("ADVANCE", "x"), "-ERR value is not an integer or out of range"),
         (("ADVANCE", str((1 << 63) - 1)), "-ERR value is out of range"),
@@ -321,7 +324,7 @@ def test_a_blocked_read_times_out_when_the_clock_is_moved(server, wire):
         (("FREEZE", "-1"), "-ERR value is out of range, must be positive"),
         (
             ("NOW", "1"),
-            "-ERR Use DEBUG CLOCK ADVANCE milliseconds, FREEZE [milliseconds], RESUME, RESET or NOW",
+            "-ERR Use DEBUG CLOCK ADVANCE milliseconds, SKIP, AUTO-SKIP yes|no, FREEZE [milliseconds], RESUME, RESET or NOW",
         ),
         ((), "-ERR unknown subcommand or wrong number of arguments for 'CLOCK'. Try DEBUG HELP."),
     ],

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 RESET = """
 AclLog: _next entries
 ActiveExpiry: _running enabled
+AutoSkip: enabled
 AofRewrite: _aof _preparing _wait_minutes consecutive_failures count fork_microseconds forks last_ok last_seconds scheduled writer
 Blocking: _deadlines _resumed _tidy_at _timer waiters waiting
 Clock: _frozen_at offset
@@ -75,7 +76,7 @@ KEPT = {
         CommandEntry: batch_handler feeds_monitor minimum maximum name queued readonly runs_script slowlogged write
         Keyspace: databases
         Log: path quiet
-        Server: _parts handles_signals loop mode rillet_version run_id sentinel
+        Server: _parts handles_signals shares_loop loop mode rillet_version run_id sentinel
         ServerTuning: bit_bytes entry_bytes few_clients parsed_bytes slice_commands waits
         Turns: slice
     """,
@@ -95,6 +96,7 @@ KEPT = {
     "a time of the server's own clock, or a random word": """
         AofRewrite: _history_at _logged_at _not_before _started
         BackgroundJobs: _looked_at
+        AutoSkip: _input _quiet
         Clock: now
         ChunkCache: _next_round
         Exhaustion: _silent_until
@@ -102,7 +104,7 @@ KEPT = {
         Persistence: last_sync
         Replicas: _last_ping without_replicas_since
         Replication: _last_cron id
-        Server: last_save started
+        Server: _alarm last_input last_save started
         Snapshots: _started
     """,
     "the C library's settings, of the whole process": "Server: allocator_tuned",

@@ -1,0 +1,338 @@
+"""A Rillet server in the event loop of a test."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import quote
+
+import hiredis
+
+from ..commands.runtime.client import Client
+from ..commands.runtime.state import PLAIN
+from ..server.clock import LoopClock, clock_for
+from ..server.config.file import parse_arguments
+from ..server.event_loop import has_sockets
+from ..server.execution.turns import NEVER
+from ..server.server import Server as RilletServer
+from .clock import Clock
+from .control import ControlError
+from .faults import HasFaults
+from .log import ServerLog
+from .process import StartError
+from .seeds import run_commands, seed_file
+from .server import data_of, flags_of
+from .snapshot import SnapshotStore
+from .spies import HasSpies
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+    from types import TracebackType
+
+    import redis.asyncio
+
+    from ..server.clock import Clock as ServerClock
+    from .seeds import Seed
+    from .snapshot import Snapshot
+
+_POLL_SECONDS: Final = 0.01
+_DEFAULT_PORT: Final = 6379
+# What needs other threads, processes or kinds of sockets than every event loop has.
+_REFUSED: Final = {
+    "replicaof": "a replica", "slaveof": "a replica", "cluster_enabled": "a node of a cluster",
+    "unixsocket": "a Unix socket", "tls_port": "TLS", "daemonize": "a process of its own",
+}  # fmt: skip
+
+
+class LoopServer(HasSpies, HasFaults):
+    """A Rillet server in the running event loop, for ``async with``: no thread, no process.
+
+    It runs in asyncio and uvloop, and in loops with virtual time (looptime) or a simulated network (simloop, simloom): it
+    needs no more of a loop than timers and ``create_server(factory, host, port)``. Where the loop's time is virtual, the
+    server's clock follows it from 2026-01-01 on. What it does for the disk (fsync, BGSAVE) it does in line.
+
+    All but its life and ``wait_until_idle`` is as in ``rillet.testing.Server`` and returns without a wait, because the
+    server's code is called directly. Call it in the thread of the loop.
+
+    Args:
+        host: where it listens. In a loop without sockets ``host`` becomes the address that the loop gives it.
+        port: 0 picks a free one, or 6379 in a loop without sockets; kept over ``restart``.
+        seed: as in ``rillet.testing.Server``.
+        directives: as in ``rillet.testing.Server``.
+
+    Attributes:
+        log: the last lines of the server's log; they also go to the logger ``rillet``.
+    """
+
+    def __init__(
+        self, *, host: str = "127.0.0.1", port: int = 0, seed: Seed | None = None, **directives: object
+    ) -> None:
+        super().__init__()
+        for name, what in _REFUSED.items():
+            if directives.get(name) not in {None, 0, "", "no"}:
+                raise ValueError(f"A LoopServer cannot be or have {what} ({name}): use rillet.testing.Server")
+        self.host = host
+        self.port = port
+        self.clock = Clock(self._command)
+        self.log = ServerLog()
+        self._seed = seed
+        self._directives = directives
+        self._folder: str | None = None
+        self._server: RilletServer | None = None
+        self._server_clock: ServerClock | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._own_client: Client | None = None
+        self._planted: Snapshot | None = None
+        self._snapshots: SnapshotStore | None = None
+        self._clients: list[redis.asyncio.Redis] = []
+        self._thread = 0
+
+    # Lifecycle
+
+    async def start(self) -> Self:
+        """Start, and return once clients are served.
+
+        Raises:
+            StartError: whatever the reason; with the server's own words.
+        """
+        if self.running:
+            return self
+        loop = asyncio.get_running_loop()
+        if "dir" not in self._directives and self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="rillet-")
+        simulated = not has_sockets(loop)
+        if simulated and not self.port:
+            self.port = _DEFAULT_PORT
+        logged = self.log.count
+        try:
+            config = parse_arguments(
+                flags_of(self._directives, "127.0.0.1", self.port, self._folder, protected_mode=False)
+            )
+        except Exception as error:
+            self._remove_folder()
+            raise StartError(str(error)) from error
+        if self._server_clock is None:
+            self._server_clock = clock_for(loop)
+        server = RilletServer(config, clock=self._server_clock, quiet=not config.logfile, shares_loop=True)
+        server.log.listener = self.log.feed
+        if isinstance(self._server_clock, LoopClock):
+            # How long a command takes is real time; in virtual time the order must not depend on it.
+            server.turns.slice = NEVER
+            server.slow_nanoseconds = NEVER
+        ready = loop.create_future()
+        self._thread = threading.get_ident()
+        task = loop.create_task(server.serve(lambda: ready.set_result(None)), name="rillet")
+        try:
+            await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            task.cancel()
+            raise
+        if not ready.done():
+            ready.cancel()
+            self._remove_folder()
+            failure = None if task.cancelled() else task.exception()
+            raise StartError(self.log.text(logged) or str(failure or "It ended at once")) from failure
+        self._server, self._task = server, task
+        self._own_client = own = Client(server)
+        own.trusted = own.authenticated = True
+        self.port = config.port
+        if simulated:
+            [*_, (*_, address)] = await loop.getaddrinfo(self.host, self.port)
+            self.host = str(address[0])
+        self._snapshots = SnapshotStore(self._command)
+        if self._seed is not None and self._planted is None:
+            self._plant(self._seed)
+        self._watch_again()
+        return self
+
+    async def stop(self) -> None:
+        """Stop in order, close the clients that ``client`` has made, and remove the temporary folder."""
+        self._planted = None
+        clients, self._clients = self._clients, []
+        for client in clients:
+            await client.aclose()
+        try:
+            await self._halt()
+        finally:
+            self._remove_folder()
+
+    async def restart(self, *, crash: bool = False) -> None:
+        """Restart on the same port, with the same files and the same clock.
+
+        Args:
+            crash: it ends as a machine that loses its power: replies that wait are not sent, and of an append-only file
+                nothing is left that was not synced: up to a second of it with ``appendfsync everysec``.
+        """
+        if crash:
+            await self.crash()
+        else:
+            await self._halt()
+        await self.start()
+        await self._disconnect()
+
+    async def crash(self) -> None:
+        """End as a machine that loses its power, see ``restart``; ``start`` starts it again."""
+        server = self._inside
+        aof = server.persistence.aof
+        self._release_snapshots()
+        server.die()
+        await self._halt()
+        if aof is not None:
+            aof.lose_unsynced()
+
+    async def _halt(self) -> None:
+        self._release_snapshots()
+        server, task = self._server, self._task
+        self._server = self._task = self._own_client = None
+        if server is not None and task is not None:
+            server.stop()
+            await asyncio.wait({task})
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    def _release_snapshots(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.end()
+            self._snapshots = None
+
+    def _remove_folder(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether it is running; a server that was shut down by a command is not."""
+        server, task = self._server, self._task
+        return server is not None and task is not None and not server.stopping and not task.done()
+
+    # For tests
+
+    @property
+    def url(self) -> str:
+        """``redis://…`` with the password, for any client library."""
+        password = self._directives.get("requirepass")
+        credentials = f":{quote(str(password), safe='')}@" if password else ""
+        return f"redis://{credentials}{self.host}:{self.port}/0"
+
+    def client(self, **options: Any) -> redis.asyncio.Redis:
+        """Return a new ``redis.asyncio`` client; ``stop`` closes it, if nobody has."""
+        import redis.asyncio
+
+        made = redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **options)
+        self._clients.append(made)
+        return made
+
+    async_client = client
+
+    def reset(self) -> Awaitable[None]:
+        """Return to the state of the start: its seed, no other data and no connections. It is one ``DEBUG RESET``.
+
+        Returns:
+            What may be awaited, for clients of ``client`` that were connected: they connect again.
+
+        Raises:
+            hiredis.ReplyError: something could not be reset; the text says what.
+        """
+        self._command(b"DEBUG", b"RESET")
+        if self._planted is not None:
+            self.restore(self._planted)
+        self._watch_again()
+        return asyncio.ensure_future(self._disconnect())
+
+    async def _disconnect(self) -> None:
+        """Let the clients of ``client`` forget connections that the server has closed."""
+        for client in self._clients:
+            await client.connection_pool.disconnect(inuse_connections=False)
+
+    def snapshot(self) -> Snapshot:
+        """Return a copy of all data and functions, which nothing changes later."""
+        return self._store.take()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Replace all data and functions by a snapshot of this server or another one."""
+        self._store.restore(snapshot)
+
+    async def wait_until_idle(self, stream: str, group: str, timeout: float = 5.0) -> None:  # type: ignore[override] # noqa: ASYNC109
+        """Wait until a group has everything delivered and acknowledged; ``timeout`` in seconds of the loop.
+
+        Raises:
+            TimeoutError: with what is pending and what is not delivered.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout
+        while not self._is_idle(
+            stream.encode(errors="surrogateescape"), group.encode(errors="surrogateescape")
+        ):
+            if loop.time() >= until:
+                raise TimeoutError(
+                    f"{stream!r} is not idle in group {group!r} after {timeout} seconds: "
+                    + self._unfinished(stream, group)
+                )
+            await asyncio.sleep(_POLL_SECONDS)
+
+    # Inside
+
+    def _plant(self, seed: Seed) -> None:
+        file = seed_file(seed, data_of)
+        if file is None:
+            run_commands(seed, self)
+            self._planted = self.snapshot()
+            return
+        try:
+            self._planted = self._store.load(file)
+        except Exception as error:
+            raise StartError(f"The seed {seed} cannot be loaded: {error}") from error
+        self.restore(self._planted)
+
+    def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Any]:
+        """Run several commands, here and now; returns their replies, errors as exceptions among them."""
+        return [self._run(words) for words in commands]
+
+    @property
+    def _store(self) -> SnapshotStore:
+        if self._snapshots is None:
+            raise ControlError("The server is not running")
+        return self._snapshots
+
+    @property
+    def _inside(self) -> RilletServer:
+        if self._server is None or not self.running:
+            raise ControlError("The server is not running")
+        return self._server
+
+    def _command(self, *words: bytes) -> Any:
+        """Run one command, here and now; raises error replies."""
+        reply = self._run(words)
+        if isinstance(reply, hiredis.ReplyError):
+            raise reply
+        return reply
+
+    def _run(self, words: Sequence[bytes]) -> Any:
+        server, client = self._inside, self._own_client
+        assert client is not None
+        if threading.get_ident() != self._thread:
+            raise ControlError("A LoopServer takes calls only in the thread of its event loop")
+        out: list[bytes] = []
+        server.keyspace.now = server.clock.tick()
+        server.dispatcher.run(client, [list(words)], out, perf_counter_ns())
+        server.finish_unit()
+        server.wake()
+        if not out or client.state is not PLAIN:
+            client.end_wait()
+            raise ControlError(f"{words[0].decode()} waits for something: send it with server.client()")
+        reader = hiredis.Reader()
+        reader.feed(out[-1])
+        return reader.gets()
