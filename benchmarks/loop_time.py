@@ -102,7 +102,7 @@ WATCH = Watch()
 
 
 @handles(
-    Family("rillet.commands.debug", "server").read(
+    Family("rillet.server.debugging.commands", "server").read(
         "LOOPTIME",
         arity=1,
         flags="fast",

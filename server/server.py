@@ -14,14 +14,9 @@ from math import inf
 from typing import TYPE_CHECKING, Final, cast
 
 from .. import __version__
-from ..commands import load_specs
 from ..commands.acl import file as acl_file
 from ..commands.acl.handlers import start_users
 from ..commands.acl.log import AclLog
-from ..commands.admin.latency import Latency
-from ..commands.admin.memory_use import give_back
-from ..commands.admin.slowlog import Slowlog
-from ..commands.cluster.membership import Membership
 from ..commands.connection.tracking import TrackingTable
 from ..commands.pubsub.registry import PubSub
 from ..commands.runtime.tuning import ServerTuning
@@ -34,7 +29,11 @@ from ..storage.folder_lock import FolderInUseError
 from ..storage.keyspace.keyspace import Keyspace
 from ..storage.rdb import RdbError
 from . import cron
+from .admin.latency import Latency
+from .admin.memory_use import give_back
+from .admin.slowlog import Slowlog
 from .clock import Clock
+from .cluster.membership import Membership
 from .config.file import rewrite_config
 from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
 from .debugging.auto_skip import AutoSkip
@@ -53,6 +52,7 @@ from .execution.pause import Pause
 from .execution.propagation import Propagation
 from .execution.stats import Stats
 from .execution.turns import LONG_COMMAND, Turns
+from .families import load_specs
 from .log import Log
 from .net.listeners import Listeners
 from .net.open_files import Exhaustion, fit_clients
@@ -199,8 +199,8 @@ class Server:
         """Return what makes the server a sentinel, in that mode."""
         if self.config.sentinel is None:
             return None
-        from ..commands.sentinel.state import Sentinel
         from .sentinel.monitor import Monitor
+        from .sentinel.state import Sentinel
 
         self.log.role = "X"
         monitor = Monitor(self, self.config.sentinel)

@@ -18,9 +18,9 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
-from ..commands.cluster.topology import Topology
 from ..protocol.key_slots import SLOTS, key_slot
 from ..server.cluster.presence import Presence
+from ..server.cluster.topology import Topology
 from .process import InWith
 from .server import Server
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import redis.asyncio.cluster
     import redis.cluster
 
-    from ..commands.cluster.topology import Node, Shard, SlotTask
+    from ..server.cluster.topology import Node, Shard, SlotTask
     from ..server.server import Server as RilletServer
 
 _DEADLINE: Final = 30.0  # seconds

@@ -8,8 +8,8 @@ from datetime import timedelta
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ..commands.debug.fault_spec import parse_fault
 from ..protocol.errors import ReplyError
+from ..server.debugging.fault_spec import parse_fault
 from .control import TakesCommands
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from support.servers import start_server
 
-from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY
+from rillet.server.families import load_all
 from rillet.storage.collections.base import Collection
 
 ROOT = Path(__file__).parents[1]

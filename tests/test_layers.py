@@ -20,9 +20,11 @@ ROOMS = [
 ]
 # Rooms without a folder of tests, and what proves them instead.
 PROVEN_BY = {
-    "commands/geo": ("tests/differential/scripts/geo.script", "tests/differential/scripts/newer/geo.script"),
     "commands/hyperloglog": ("tests/differential/scripts/hyperloglog.script",),
-    "commands/replication": ("tests/server/replication", "tests/differential/scripts/failover.script"),
+    "server/cluster/commands": ("tests/server/cluster",),
+    "server/persistence/commands": ("tests/server/admin/test_lifecycle.py", "tests/server/persistence"),
+    "server/replication/commands": ("tests/server/replication", "tests/differential/scripts/failover.script"),
+    "server/sentinel/commands": ("tests/server/sentinel",),
     "console/style": ("tests/console/test_browser_report.py",),
 }
 

@@ -16,13 +16,13 @@ from support.servers import start_server
 from support.until import until
 
 import rillet.testing
-from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY
 from rillet.pipeline.group import options as group
 from rillet.pipeline.redis.options import ENDPOINT_NAMES
 from rillet.pipeline.sink import options as sink
 from rillet.pipeline.source.entry_batches import COLUMN_OPTIONS
 from rillet.pipeline.source.options import BATCH_NAMES, STREAM_NAMES
+from rillet.server.families import load_all
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY, handler_for
 from rillet.commands.spec.versions import NEWEST, compat_with
+from rillet.server.families import load_all
 
 ROOT = Path(__file__).parents[1]
 QUOTED = re.compile(r"`([^`]+)`")
@@ -57,7 +57,7 @@ HOLDS = {
         "commands/spec/versions.py: Compat",
     ],
     "what old replicas are sent": ["commands/streams/trim_options.py: TrimOptions.downgraded, downgraded_deletion"],
-    "COMMAND": ["commands/admin/command.py: COMMAND, COMMAND|DOCS"],
+    "COMMAND": ["server/admin/command.py: COMMAND, COMMAND|DOCS"],
     "MULTI": [
         "commands/transactions/handlers.py: MULTI, EXEC",
         "server/execution/dispatcher.py: Dispatcher._queue",

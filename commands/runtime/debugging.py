@@ -106,7 +106,7 @@ class Faults(Protocol):
         """Those that are on, by their ID, in the order of adding."""
 
     def add(self, spec: Any) -> int:
-        """Begin a fault, as ``commands.debug.fault_spec`` parses it; returns its ID."""
+        """Begin a fault, as ``server.debugging.fault_spec`` parses it; returns its ID."""
 
     def remove(self, number: int) -> None:
         """End a fault; raises KeyError if there is none with this ID."""

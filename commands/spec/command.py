@@ -226,7 +226,7 @@ def handles(
         commands: the records that it serves.
         until: the version of Redis (``"7.2"``) up to which, itself excluded, the server answers in this older way; the
             function then stands in a ``v….py`` beside the handler that it replaces. None: this is the present way.
-        in_sentinel: a server in sentinel mode answers in this way; the function stands in ``commands/sentinel``.
+        in_sentinel: a server in sentinel mode answers in this way; the function stands in ``server/sentinel/commands``.
     """
 
     def bind(handler: Handler) -> Handler:

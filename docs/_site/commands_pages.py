@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from commands_list import TITLES
 from examples import WITHOUT, shown
 
 from rillet.commands.spec.command import REGISTRY
-from rillet.commands.spec.markdown import TITLES
 from rillet.commands.spec.usage import usage_line
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rillet.testing
-from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY
+from rillet.server.families import load_all
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests"))

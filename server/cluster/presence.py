@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...commands.cluster.migration import NOT_STABLE
-from ...commands.cluster.redirects import refusal_of_waiter
 from ...commands.keys.lifecycle import delete_from
 from ...commands.pubsub.registry import PubSub
 from ...protocol.errors import ReplyError
 from ...protocol.key_slots import SLOTS, key_slot
+from .commands.migration import NOT_STABLE
+from .redirects import refusal_of_waiter
 from .slot_export import read_keys, store_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...commands.cluster.topology import Node, Shard, SlotTask, Topology
     from ..server import Server
+    from .topology import Node, Shard, SlotTask, Topology
 
 # Directives that change how other nodes name this one.
 _ANNOUNCED: Final = (

@@ -22,7 +22,7 @@ from .rare_kinds import UNSIGNED, Collation, NoneOrEnough, RdbVersion, Samples, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ...commands.sentinel.settings import SentinelSettings
+    from .sentinel_settings import SentinelSettings
 
 _MB: Final = 1 << 20
 

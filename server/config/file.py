@@ -61,7 +61,7 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
     if b"--sentinel" in words:
         words = [word for word in words if word != b"--sentinel"]
         # A sentinel has no data, and other machines must reach it.
-        from ...commands.sentinel.settings import SentinelSettings
+        from .sentinel_settings import SentinelSettings
 
         config = Config(port=26379, protected_mode=False, save=(), sentinel=SentinelSettings())
     text = b""
@@ -215,8 +215,8 @@ class _Loader:
 
 def _rename(renamed: dict[str, str], old: str, new: str) -> None:
     """Give a command, named as the lines before have left it, another name, or none ("")."""
-    from ...commands import load_specs
     from ...commands.spec.command import REGISTRY
+    from ..families import load_specs
 
     load_specs()
     owners = {name: own for own, name in renamed.items() if name}

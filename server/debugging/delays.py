@@ -10,9 +10,9 @@ from ...commands.runtime.state import POSTPONED
 if TYPE_CHECKING:
     import asyncio
 
-    from ...commands.debug.fault_spec import FaultSpec
     from ..net.connection import Connection
     from ..server import Server
+    from .fault_spec import FaultSpec
 
 
 @dataclass(slots=True)

@@ -13,9 +13,9 @@ from ...commands.spec.command import keys_of
 from ...protocol.globs import matches
 
 if TYPE_CHECKING:
-    from ...commands.debug.fault_spec import FaultSpec
     from ...commands.runtime.context import CommandEntry
     from ..net.connection import Connection
+    from .fault_spec import FaultSpec
     from .transports import Slow
 
 _HITS: Final = 1000

@@ -24,9 +24,9 @@ from .recorder import first_id
 from .transports import Cut, Slow
 
 if TYPE_CHECKING:
-    from ...commands.debug.fault_spec import FaultSpec
     from ..net.connection import Connection
     from ..server import Server
+    from .fault_spec import FaultSpec
 
 
 class Faults:

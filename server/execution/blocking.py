@@ -253,7 +253,7 @@ class Blocking:
         if denial is not None:
             text = refusal(denial, client.user, server.compat)
         elif server.config.cluster_enabled:
-            from ...commands.cluster import redirects
+            from ..cluster import redirects
 
             text = redirects.refusal_of_resumed(server.cluster, client, entry, waiter.argv)
         if text is None:

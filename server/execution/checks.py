@@ -61,7 +61,7 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
             return denied(denial, client.user, server.compat)
     config = server.config
     if config.cluster_enabled:
-        from ...commands.cluster import redirects
+        from ..cluster import redirects
 
         refusal = redirects.refusal(server.cluster, client, entry, argv)
         if refusal is not None:

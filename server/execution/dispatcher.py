@@ -327,7 +327,7 @@ class Dispatcher:
         """Whether a refusal sends the client to another node of the cluster."""
         if not self.server.config.cluster_enabled:
             return False
-        from ...commands.cluster.redirects import is_redirection
+        from ..cluster.redirects import is_redirection
 
         return is_redirection(text)
 

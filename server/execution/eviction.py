@@ -1,6 +1,6 @@
 """``maxmemory``: evict keys, or refuse commands that may need memory, above the limit.
 
-The limit applies to ``commands.admin.memory.counted_bytes``: what INFO shows as ``used_memory`` without
+The limit applies to ``server.admin.memory.counted_bytes``: what INFO shows as ``used_memory`` without
 ``mem_not_counted_for_evict``. ``refusal`` compares it with the limit before each command. Without a limit none of
 this runs: the databases have no meter, and no command calls ``refusal``.
 """
@@ -11,12 +11,12 @@ from bisect import insort
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from ...commands.admin.memory_use import SERVER_BYTES, buffer_bytes
 from ...protocol.errors import OOM
 from ...storage.keyspace import metering
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.frequency import HIGHEST, Settings
 from ...storage.keyspace.sampling import any_key, expiring_key, next_to_expire
+from ..admin.memory_use import SERVER_BYTES, buffer_bytes
 from .flags import flags_of
 
 if TYPE_CHECKING:

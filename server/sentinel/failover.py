@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...commands.sentinel.state import Master, Replica
     from .monitor import Monitor
+    from .state import Master, Replica
 
 _PAUSE: Final = 0.01  # seconds between two INFO while a step is not done
 _DRAINING: Final = 1.0  # seconds for which replicas may read what their dead master had sent

@@ -13,7 +13,7 @@ from ...protocol import replies
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...commands.sentinel.state import Instance
+    from .state import Instance
 
 
 class Link(asyncio.Protocol):

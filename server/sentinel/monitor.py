@@ -6,16 +6,16 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING
 
-from ...commands.sentinel.state import Master, Replica, Sentinel
 from .failover import Failover
+from .state import Master, Replica, Sentinel
 from .watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...commands.sentinel.settings import MasterSettings, SentinelSettings
-    from ...commands.sentinel.state import Instance
+    from ..config.sentinel_settings import MasterSettings, SentinelSettings
     from ..server import Server
+    from .state import Instance
 
 
 class Monitor:

@@ -11,8 +11,8 @@ import hiredis
 from .link import Link
 
 if TYPE_CHECKING:
-    from ...commands.sentinel.state import Instance, Master
     from .monitor import Monitor
+    from .state import Instance, Master
 
 _LONGEST_PERIOD: Final = 1.0  # seconds, as in Redis
 _FIRST_RETRY: Final = 0.02

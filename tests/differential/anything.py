@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from differential.about_servers import DEBUG, POOLS, SETTINGS
 
-from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY
+from rillet.server.families import load_all
 
 if TYPE_CHECKING:
     from rillet.commands.spec.command import Argument, Command

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY
+from rillet.server.families import load_all
 
 if TYPE_CHECKING:
     from support.servers import ServerProcess

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY, Argument, Command
+from rillet.server.families import load_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

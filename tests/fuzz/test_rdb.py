@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fuzz.engine import Fuzzer, cuts, mutate
 from fuzz.starts import start
 
-from rillet.commands.debug.digest import keyspace_digest, value_digest
+from rillet.server.debugging.digest import keyspace_digest, value_digest
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.groups.stream_value import make_whole
 from rillet.storage.keyspace.keyspace import Keyspace

@@ -9,7 +9,7 @@ from fuzz.engine import Fuzzer, mutate
 from fuzz.values import VALUES
 from fuzz.victim import Victim
 
-from rillet.commands.debug.digest import value_digest
+from rillet.server.debugging.digest import value_digest
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import RdbError, dump_value, restore_value

@@ -8,8 +8,8 @@ import pytest
 from support.alone import Alone
 from support.wire import encode_command, parse
 
-from rillet.commands.debug.digest import keyspace_digest
 from rillet.protocol.replies import command
+from rillet.server.debugging.digest import keyspace_digest
 from rillet.storage.aof.rewrite import rewrite_commands
 from rillet.storage.codecs.codec import Codec
 from rillet.storage.codecs.encoding import encode_string, read_string

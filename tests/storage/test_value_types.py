@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.fake_server import FakeServer, make_client, run
 
-from rillet.commands.debug.digest import keyspace_digest
 from rillet.protocol.requests import RequestParser
+from rillet.server.debugging.digest import keyspace_digest
 from rillet.storage.aof.rewrite import rewrite_commands
 from rillet.storage.collections.base import Collection
 from rillet.storage.freeing import Freeable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from rillet.commands.debug.fault_spec import parse_fault
 from rillet.server.clock import Clock
 from rillet.server.config.config import Config
+from rillet.server.debugging.fault_spec import parse_fault
 from rillet.server.execution.turns import NEVER
 from rillet.server.net.connection import Connection
 from rillet.server.server import Server

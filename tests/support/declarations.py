@@ -10,7 +10,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY, Argument
 from rillet.commands.spec.grammar import (
     KEY,
@@ -24,6 +23,7 @@ from rillet.commands.spec.grammar import (
     string,
     token,
 )
+from rillet.server.families import load_all
 
 if TYPE_CHECKING:
     from support.servers import ServerProcess

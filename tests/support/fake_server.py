@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import hiredis
 
-from rillet.commands import load_all
 from rillet.commands.acl.log import AclLog
 from rillet.commands.runtime.client import Client
 from rillet.commands.runtime.tuning import ServerTuning
@@ -26,6 +25,7 @@ from rillet.commands.spec.versions import NEWEST, compat_with
 from rillet.protocol.errors import ReplyError, wrong_arity
 from rillet.protocol.replies import null_array
 from rillet.server.clock import Clock
+from rillet.server.families import load_all
 from rillet.storage.keyspace.keyspace import Keyspace
 
 if TYPE_CHECKING:

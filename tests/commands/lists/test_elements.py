@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, run
 
-from rillet.commands.debug.digest import keyspace_digest
 from rillet.commands.keys import sort as sorting  # noqa: F401 - they declare commands
 from rillet.commands.lists import blocking as list_blocking  # noqa: F401 - they declare commands
 from rillet.commands.runtime.timeouts import parse_seconds
 from rillet.protocol.errors import ReplyError
 from rillet.protocol.requests import RequestParser
+from rillet.server.debugging.digest import keyspace_digest
 from rillet.storage.aof.rewrite import rewrite_commands
 
 NOW = 1_700_000_000_000

@@ -8,11 +8,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from rillet.commands import load_all
 from rillet.commands.runtime.denials import Reason
 from rillet.commands.runtime.users import RuleError, Selector, User, Users, hash_of, joined
 from rillet.commands.spec.command import REGISTRY
 from rillet.protocol import globs
+from rillet.server.families import load_all
 
 load_all()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.fake_server import FakeServer, make_client, run
 
-from rillet.commands import load_all
 from rillet.commands.spec.versions import compat_with
+from rillet.server.families import load_all
 
 load_all()
 

@@ -10,10 +10,10 @@ import pytest
 from support import declarations
 from support.declarations import docs, infos, tree
 
-from rillet.commands import load_all
 from rillet.commands.spec.command import CATEGORIES, FLAGS, REGISTRY, handler_for, keys_of, legacy_positions
 from rillet.commands.spec.usage import help_lines, usage_line
 from rillet.commands.spec.versions import NEWEST, VERSIONS, compat_with
+from rillet.server.families import load_all
 
 load_all()
 SERVED = sorted(name for name, entry in REGISTRY.items() if entry.is_served)

@@ -14,12 +14,12 @@ from support.ports import free_port
 from support.tls import TlsWire, make_certificates
 from support.wire import ConnectionClosedError, encode_command, parse
 
-from rillet.commands.cluster.redirects import DOWN, TRYAGAIN
-from rillet.commands.debug.fault_spec import ERRORS, parse_fault
 from rillet.commands.scripting.lua.engine import BUSY_SCRIPT
 from rillet.commands.scripting.lua.redis_call import OOM
 from rillet.protocol.key_slots import key_slot
 from rillet.protocol.replies import command
+from rillet.server.cluster.redirects import DOWN, TRYAGAIN
+from rillet.server.debugging.fault_spec import ERRORS, parse_fault
 from rillet.server.execution.checks import LOADING, NOAUTH, READONLY
 from rillet.server.persistence.rdb import MISCONF
 

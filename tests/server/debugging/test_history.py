@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.alone import Alone
 
-from rillet.commands.debug.fault_spec import parse_fault
 from rillet.protocol.replies import command
+from rillet.server.debugging.fault_spec import parse_fault
 
 words = st.sampled_from(
     [

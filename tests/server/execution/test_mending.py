@@ -16,9 +16,9 @@ from zlib import crc32
 import pytest
 from support.failing import Failing, Trial, faults_of
 
-from rillet.commands import load_all
 from rillet.commands.runtime.state import State
 from rillet.commands.spec.command import REGISTRY
+from rillet.server.families import load_all
 
 load_all()
 

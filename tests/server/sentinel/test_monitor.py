@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.commands.sentinel.settings import MasterSettings, SentinelSettings
-from rillet.commands.sentinel.state import Master, Replica
+from rillet.server.config.sentinel_settings import MasterSettings, SentinelSettings
 from rillet.server.sentinel.monitor import Monitor
+from rillet.server.sentinel.state import Master, Replica
 
 
 def monitored(*replicas: dict[str, object]) -> tuple[Monitor, Master]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rillet.commands.debug.digest import value_digest
+from rillet.server.debugging.digest import value_digest
 from rillet.storage.codecs import listpack
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.codecs.encoding import compress_string, encode_string

@@ -1,0 +1,61 @@
+"""CONFIG: read and change the configuration of a running server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...commands.spec.command import handles
+from ...commands.spec.usage import help_lines, help_reply
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from . import specs
+from .slowlog import Slowlog
+
+if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
+
+
+@handles(specs.CONFIG_GET)
+def config_get(client: Client, args: list[bytes]) -> bytes:
+    """Reply with a map of names and values; a pattern without a match adds nothing."""
+    found = client.server.config.get(args[2:])
+    return replies.map_of([(name, replies.bulk(value)) for name, value in found.items()], client.resp)
+
+
+@handles(specs.CONFIG_SET)
+def config_set(client: Client, args: list[bytes]) -> bytes:
+    """Change several parameters atomically."""
+    if len(args) % 2:
+        raise ReplyError(SYNTAX)
+    client.server.config.set(list(zip(args[2::2], args[3::2], strict=True)), local=_is_local(client))
+    return replies.OK
+
+
+@handles(specs.CONFIG_REWRITE)
+def config_rewrite(client: Client, args: list[bytes]) -> bytes:
+    """Write the current configuration to the file that the server was started with."""
+    del args
+    client.server.internals.rewrite_config()
+    return replies.OK
+
+
+@handles(specs.CONFIG_RESETSTAT)
+def config_resetstat(client: Client, args: list[bytes]) -> bytes:
+    """Set the statistics to zero."""
+    del args
+    client.server.internals.stats.reset()
+    client.server.keyspace.reset_statistics()
+    client.server.part(Slowlog).reset_statistics()
+    return replies.OK
+
+
+@handles(specs.CONFIG_HELP)
+def config_help(client: Client, args: list[bytes]) -> bytes:
+    """Answer the help text."""
+    del args
+    return help_reply(help_lines("config"), client.server.compat)
+
+
+def _is_local(client: Client) -> bool:
+    """Whether the client is on this machine; internal clients have the address ``?:0``."""
+    return client.unix_socket or client.address.startswith((b"127.", b"[::1]", b"?"))

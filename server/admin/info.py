@@ -1,0 +1,536 @@
+"""INFO: one function per section; each yields its fields in Redis' order."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+from ...commands.connection.tracking import TrackingTable
+from ...commands.pubsub.registry import PubSub
+from ...commands.scripting.lua.engine import Scripting
+from ...commands.spec.command import handles
+from ...protocol import replies
+from ...storage import system
+from ...storage.keyspace.field_expiry import expiring_hashes
+from . import specs
+from .keysizes import MOST_KEYS, key_sizes
+from .memory_use import (
+    SERVER_BYTES,
+    aof_buffer_bytes,
+    client_bytes,
+    dataset_bytes,
+    human_bytes,
+    not_counted_bytes,
+    overhead_bytes,
+    resident_bytes,
+    system_bytes,
+)
+from .slowlog import Slowlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeAlias
+
+    from ...commands.runtime.client import Client
+    from ...commands.runtime.context import ServerInternals
+    from ...commands.runtime.peers import MasterLink
+
+    # The title of a section, and what yields its fields.
+    Section: TypeAlias = tuple[str, Callable[[ServerInternals], Iterator[tuple[str, object]]]]
+
+
+def _server(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    uptime = (server.clock.now - server.started) // 1000
+    config = server.config
+    yield "redis_version", server.version
+    yield "redis_git_sha1", "00000000"
+    yield "redis_git_dirty", 0
+    yield "redis_build_id", "0"
+    yield "redis_mode", server.mode
+    yield "os", f"{platform.system()} {platform.release()} {platform.machine()}"
+    yield "arch_bits", 64
+    yield "monotonic_clock", "POSIX clock_gettime"
+    yield "multiplexing_api", type(server.loop).__module__.split(".", 1)[0]
+    yield "atomicvar_api", "none"
+    yield "gcc_version", "0.0.0"
+    yield "process_id", os.getpid()
+    yield "process_supervised", server.supervisor
+    yield "run_id", server.run_id
+    yield "tcp_port", config.port
+    yield "server_time_usec", int(server.clock.unix_seconds() * 1_000_000)
+    yield "uptime_in_seconds", uptime
+    yield "uptime_in_days", uptime // 86400
+    yield "hz", config.hz
+    yield "configured_hz", config.hz
+    yield "lru_clock", (server.clock.now // 1000) & 0xFFFFFF
+    yield "executable", sys.argv[0]
+    yield "config_file", config.config_file or ""
+    yield "io_threads_active", 0
+    binds = "".join(f"bind={host}," for host in config.bind)
+    listeners = [
+        f"name=tcp,{binds}port={config.port}" if config.port else "",
+        f"name=unix,bind={config.unixsocket}" if config.unixsocket else "",
+        f"name=tls,{binds}port={config.tls_port}" if config.tls_port else "",
+    ]
+    for number, listener in enumerate(filter(None, listeners)):
+        yield f"listener{number}", listener
+    yield "rillet_version", server.rillet_version
+
+
+def _clients(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    clients = server.clients.values()
+    yield "connected_clients", sum(not client.is_replica for client in clients)
+    yield "cluster_connections", 0
+    yield "maxclients", server.config.maxclients
+    yield "client_recent_max_input_buffer", 0
+    yield "client_recent_max_output_buffer", 0
+    yield "blocked_clients", len(server.blocking.waiters) + len(server.pause.postponed)
+    yield "tracking_clients", sum(client.tracking is not None for client in clients)
+    yield "pubsub_clients", sum(client.is_subscriber for client in clients)
+    yield "watching_clients", sum(bool(client.watched) for client in clients)
+    yield "clients_in_timeout_table", server.blocking.with_deadline()
+    yield "active_clients", sum(not client.is_replica for client in clients)
+    yield "total_watched_keys", sum(len(db.watched) for db in server.keyspace.databases)
+    yield "total_blocking_keys", server.blocking.keys()
+    yield "total_blocking_keys_on_nokey", server.blocking.keys_on_missing()
+
+
+def _memory(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    data, overhead, resident = dataset_bytes(server), overhead_bytes(server), resident_bytes()
+    used = overhead + data
+    peak = server.stats.note_memory(used, server.clock.now // 1000)
+    limit, total = server.config.maxmemory, system_bytes()
+    yield "used_memory", used
+    yield "used_memory_human", human_bytes(used)
+    yield "used_memory_rss", resident
+    yield "used_memory_rss_human", human_bytes(resident)
+    yield "used_memory_peak", peak
+    yield "used_memory_peak_human", human_bytes(peak)
+    yield "used_memory_peak_time", server.stats.peak_memory_time
+    yield "used_memory_peak_perc", f"{used * 100 / max(peak, 1):.2f}%"
+    yield "used_memory_overhead", overhead
+    yield "used_memory_startup", SERVER_BYTES
+    yield "used_memory_dataset", data
+    yield "used_memory_dataset_perc", f"{data * 100 / max(used - SERVER_BYTES, 1):.2f}%"
+    yield "allocator_allocated", used
+    yield "allocator_active", used
+    yield "allocator_resident", resident
+    yield "allocator_muzzy", 0
+    yield "total_system_memory", total
+    yield "total_system_memory_human", human_bytes(total)
+    yield from _scripting_memory(server)
+    yield "maxmemory", limit
+    yield "maxmemory_human", human_bytes(limit)
+    yield "maxmemory_policy", server.config.maxmemory_policy
+    # What is allocated is used: all that is resident beyond it is overhead of the process.
+    yield "allocator_frag_ratio", "1.00"
+    yield "allocator_frag_bytes", 0
+    yield "allocator_rss_ratio", f"{resident / max(used, 1):.2f}"
+    yield "allocator_rss_bytes", resident - used
+    yield "rss_overhead_ratio", "1.00"
+    yield "rss_overhead_bytes", 0
+    yield "mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"
+    yield "mem_fragmentation_bytes", resident - used
+    yield "mem_not_counted_for_evict", not_counted_bytes(server) + server.keyspace.lazyfree.weight
+    yield "mem_replication_backlog", len(server.replication.backlog or b"")
+    yield "mem_total_replication_buffers", 0
+    yield "mem_replica_full_sync_buffer", 0
+    yield "mem_clients_slaves", client_bytes(server, replicas=True)
+    normal = client_bytes(server, replicas=False)
+    yield "mem_clients_normal", normal
+    yield "mem_clients_normal_shared", 0
+    yield "mem_clients_normal_unshared", normal
+    yield "mem_cluster_slot_migration_output_buffer", 0
+    yield "mem_cluster_slot_migration_input_buffer", 0
+    yield "mem_cluster_slot_migration_input_buffer_peak", 0
+    yield "mem_cluster_links", 0
+    yield "mem_aof_buffer", aof_buffer_bytes(server)
+    yield "mem_allocator", f"python-{platform.python_version()}"
+    yield "mem_overhead_db_hashtable_rehashing", 0
+    yield "active_defrag_running", 0
+    yield "lazyfree_pending_objects", server.keyspace.lazyfree.pending
+    yield "lazyfreed_objects", server.keyspace.lazyfree.freed
+
+
+def _scripting_memory(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    scripting = server.part(Scripting)
+    functions = scripting.functions
+    evaluating, calling = scripting.memory()
+    scripts, libraries = scripting.scripts.size, sum(map(len, functions.sources.codes.values()))
+    yield "used_memory_lua", evaluating
+    yield "used_memory_vm_eval", evaluating
+    yield "used_memory_lua_human", human_bytes(evaluating)
+    yield "used_memory_scripts_eval", scripts
+    yield "number_of_cached_scripts", len(scripting.scripts)
+    yield "number_of_functions", functions.count()
+    yield "number_of_libraries", len(functions.libraries)
+    yield "used_memory_vm_functions", calling
+    yield "used_memory_vm_total", evaluating + calling
+    yield "used_memory_vm_total_human", human_bytes(evaluating + calling)
+    yield "used_memory_functions", libraries
+    yield "used_memory_hash_templates", 0
+    yield "used_memory_scripts", scripts + libraries
+    yield "used_memory_scripts_human", human_bytes(scripts + libraries)
+
+
+def _persistence(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    snapshots = server.snapshots
+    persistence = server.persistence
+    aof, rewrite = persistence.aof, persistence.rewrite
+    yield "loading", int(server.loading)
+    yield "async_loading", 0
+    yield "current_cow_peak", 0
+    yield "current_cow_size", 0
+    yield "current_cow_size_age", 0
+    yield "current_fork_perc", f"{rewrite.percent or snapshots.percent:.2f}"
+    yield "current_save_keys_processed", 0
+    yield "current_save_keys_total", 0
+    yield "rdb_changes_since_last_save", server.keyspace.dirty
+    yield "rdb_bgsave_in_progress", int(snapshots.in_progress)
+    yield "rdb_last_save_time", server.last_save
+    yield "rdb_last_bgsave_status", "ok" if snapshots.last_ok else "err"
+    yield "rdb_last_bgsave_time_sec", snapshots.last_seconds
+    yield "rdb_current_bgsave_time_sec", snapshots.current_seconds
+    yield "rdb_saves", snapshots.saves
+    yield "rdb_saves_consecutive_failures", snapshots.consecutive_failures
+    yield "rdb_last_cow_size", 0
+    yield "rdb_last_load_keys_expired", snapshots.info.expired
+    yield "rdb_last_load_keys_loaded", snapshots.info.keys
+    yield "aof_enabled", int(aof is not None)
+    yield "aof_rewrite_in_progress", int(rewrite.in_progress)
+    yield "aof_rewrite_scheduled", int(rewrite.scheduled)
+    yield "aof_last_rewrite_time_sec", rewrite.last_seconds
+    yield "aof_current_rewrite_time_sec", rewrite.current_seconds
+    yield "aof_last_bgrewrite_status", "ok" if rewrite.last_ok else "err"
+    yield "aof_rewrites", rewrite.count
+    yield "aof_rewrites_consecutive_failures", rewrite.consecutive_failures
+    yield "aof_last_write_status", "ok" if server.disk_error is None else "err"
+    yield "aof_last_cow_size", 0
+    yield "backup_in_progress", 0
+    yield "module_fork_in_progress", 0
+    yield "module_fork_last_cow_size", 0
+    if aof is not None:
+        yield "aof_current_size", aof.size
+        yield "aof_base_size", aof.base_size
+        yield "aof_pending_rewrite", 0
+        yield "aof_buffer_length", aof.pending
+        yield "aof_pending_bio_fsync", int(persistence.is_syncing)
+        yield "aof_delayed_fsync", persistence.delayed_syncs
+    if server.loading:
+        total, loaded = persistence.total_bytes, persistence.loaded_bytes
+        yield "loading_start_time", persistence.loading_started // 1000
+        yield "loading_total_bytes", total
+        yield "loading_rdb_used_mem", 0
+        yield "loading_loaded_bytes", loaded
+        yield "loading_loaded_perc", f"{loaded * 100 / max(total, 1):.2f}"
+        elapsed = (server.clock.tick() - persistence.loading_started) / 1000
+        yield "loading_eta_seconds", int(elapsed * (total - loaded) / max(loaded, 1))
+
+
+def _threads(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    clients, stats = len(server.clients), server.stats
+    yield "io_thread_0", f"clients={clients},reads={stats.reads_processed},writes={stats.writes_processed}"
+
+
+def _stats(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    stats, keyspace = server.stats, server.keyspace
+    operations, net_in, net_out = stats.per_second()
+    yield "total_connections_received", stats.connections_received
+    yield "total_commands_processed", stats.commands_processed
+    yield "instantaneous_ops_per_sec", operations
+    yield "total_net_input_bytes", stats.net_input
+    yield "total_net_output_bytes", stats.net_output
+    yield "total_net_repl_input_bytes", 0
+    yield "total_net_repl_output_bytes", 0
+    yield "instantaneous_input_kbps", f"{net_in / 1024:.2f}"
+    yield "instantaneous_output_kbps", f"{net_out / 1024:.2f}"
+    yield "instantaneous_input_repl_kbps", "0.00"
+    yield "instantaneous_output_repl_kbps", "0.00"
+    yield "rejected_connections", stats.connections_rejected
+    replicas = server.replication.replicas
+    yield "sync_full", replicas.full_syncs
+    yield "sync_partial_ok", replicas.partial_syncs
+    yield "sync_partial_err", replicas.refused_partial_syncs
+    yield "expired_subkeys", keyspace.expired_fields
+    yield "expired_subkeys_active", keyspace.expired_fields_in_cycle
+    yield "expired_keys", keyspace.expired
+    yield "expired_keys_active", keyspace.expired_in_cycle
+    yield "expired_stale_perc", "0.00"
+    yield "expired_time_cap_reached_count", 0
+    yield "expire_cycle_cpu_milliseconds", 0
+    yield "evicted_keys", stats.evicted_keys
+    yield "evicted_clients", stats.evicted_clients
+    yield "evicted_scripts", server.part(Scripting).scripts.evicted
+    exceeded, current = server.eviction.exceeded_milliseconds()
+    yield "total_eviction_exceeded_time", exceeded
+    yield "current_eviction_exceeded_time", current
+    yield "keyspace_hits", keyspace.hits
+    yield "keyspace_misses", keyspace.misses
+    yield "pubsub_channels", len(server.part(PubSub).channels)
+    yield "pubsub_patterns", len(server.part(PubSub).patterns)
+    yield "pubsubshard_channels", len(server.part(PubSub).shard_channels)
+    yield (
+        "latest_fork_usec",
+        server.snapshots.fork_microseconds or server.persistence.rewrite.fork_microseconds,
+    )
+    yield "total_forks", server.persistence.rewrite.forks + server.snapshots.forks
+    yield "migrate_cached_sockets", 0
+    yield "slave_expires_tracked_keys", 0
+    yield "active_defrag_hits", 0
+    yield "active_defrag_misses", 0
+    yield "active_defrag_key_hits", 0
+    yield "active_defrag_key_misses", 0
+    yield "total_active_defrag_time", 0
+    yield "current_active_defrag_time", 0
+    yield "tracking_total_keys", server.part(TrackingTable).total_keys
+    yield "tracking_total_items", server.part(TrackingTable).total_items
+    yield "tracking_total_prefixes", server.part(TrackingTable).total_prefixes
+    yield "unexpected_error_replies", stats.unexpected_errors
+    yield "total_error_replies", stats.total_errors
+    yield "dump_payload_sanitizations", 0
+    yield "total_reads_processed", stats.reads_processed
+    yield "total_writes_processed", stats.writes_processed
+    yield "io_threaded_reads_processed", 0
+    yield "io_threaded_writes_processed", 0
+    yield "io_threaded_total_prefetch_batches", 0
+    yield "io_threaded_total_prefetch_entries", 0
+    yield "client_query_buffer_limit_disconnections", 0
+    yield "client_output_buffer_limit_disconnections", 0
+    yield "reply_buffer_shrinks", 0
+    yield "reply_buffer_expands", 0
+    yield from _event_loop(server)
+    slow = server.part(Slowlog)
+    yield "slowlog_commands_count", slow.count
+    yield "slowlog_commands_time_ms_max", f"{slow.longest / 1000:.2f}"
+    yield "slowlog_commands_time_ms_sum", f"{slow.total / 1000:.2f}"
+    yield "hash_templates", 0
+    yield "hash_template_keys", 0
+    yield "acl_access_denied_auth", stats.denied[b"auth"]
+    yield "acl_access_denied_cmd", stats.denied[b"command"]
+    yield "acl_access_denied_key", stats.denied[b"key"]
+    yield "acl_access_denied_channel", stats.denied[b"channel"]
+    yield "acl_access_denied_tls_cert", 0
+
+
+def _event_loop(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    """Yield the work of the event loop. A cycle is a read of a client's input; the others are not seen."""
+    stats = server.stats
+    cycles, commands = stats.reads_processed, stats.commands_processed
+    per_second = stats.reads_per_second()
+    in_commands = sum(entry.nanoseconds for entry in server.dispatcher.entries.values()) // 1000
+    busy = max(int(time.thread_time() * 1_000_000), in_commands)
+    yield "eventloop_cycles", cycles
+    yield "eventloop_duration_sum", busy
+    yield "eventloop_duration_cmd_sum", in_commands
+    yield "instantaneous_eventloop_cycles_per_sec", per_second
+    yield "instantaneous_eventloop_duration_usec", busy // max(cycles, 1)
+    yield "eventloop_cycles_with_clients_processing", cycles
+    yield "total_client_processing_events", cycles
+    yield "avg_pipeline_length_sum", commands
+    yield "avg_pipeline_length_cnt", cycles
+    yield "avg_pipeline_length", f"{commands / max(cycles, 1):.2f}"
+
+
+def _replication(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    replication = server.replication
+    replicas, backlog, config = replication.replicas, replication.backlog, server.config
+    yield "role", server.role
+    if replication.link is not None:
+        yield from _link(server, replication.link)
+    yield "connected_slaves", len(replicas.connected)
+    if config.min_replicas_to_write and config.min_replicas_max_lag:
+        yield "min_slaves_good_slaves", replicas.good
+    for number, replica in enumerate(replicas.connected.values()):
+        state = replica.state
+        lag = replicas.lag(replica) if state == "online" else 0
+        place = f"ip={replica.address.decode('latin-1')},port={replica.port},state={state}"
+        yield f"slave{number}", f"{place},offset={max(replica.acknowledged, 0)},lag={lag}"
+    if replicas.connected and server.propagation.needs_downgrade(server.compat.number):
+        yield "repl_stream_version", ".".join(map(str, server.propagation.understood))
+    yield "master_failover_state", replication.failover.state
+    yield "master_replid", replication.id
+    yield "master_replid2", replication.id2
+    yield "master_repl_offset", replication.offset
+    yield "second_repl_offset", replication.second_offset
+    yield "repl_backlog_active", int(backlog is not None)
+    yield "repl_backlog_size", config.repl_backlog_size
+    yield "repl_backlog_first_byte_offset", 0 if backlog is None else backlog.first_promised
+    yield "repl_backlog_histlen", 0 if backlog is None else len(backlog)
+
+
+def _link(server: ServerInternals, link: MasterLink) -> Iterator[tuple[str, object]]:
+    now, config, offset = server.loop.time(), server.config, server.replication.offset
+    connected = link.state == "connected"
+    yield "master_host", link.host
+    yield "master_port", link.port
+    yield "master_link_status", "up" if connected else "down"
+    yield "master_last_io_seconds_ago", int(now - link.last_io) if connected else -1
+    yield "master_sync_in_progress", int(link.state == "sync")
+    yield "slave_read_repl_offset", offset
+    yield "slave_repl_offset", offset
+    receiver = link.receiver
+    if link.state == "sync" and receiver is not None:
+        known = max(receiver.total, 0)
+        yield "master_sync_total_bytes", known
+        yield "master_sync_read_bytes", receiver.received
+        yield "master_sync_left_bytes", known - receiver.received
+        yield "master_sync_perc", f"{receiver.received * 100 / known if known else 0:.2f}"
+        yield "master_sync_last_io_seconds_ago", int(now - link.last_io)
+    if not connected:
+        yield "master_link_down_since_seconds", int(now - link.down_since)
+    yield "slave_priority", config.replica_priority
+    yield "slave_read_only", int(config.replica_read_only)
+    yield "replica_announced", int(config.replica_announced)
+
+
+def _cpu(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    del server
+    times = os.times()
+    yield "used_cpu_sys", f"{times.system:.6f}"
+    yield "used_cpu_user", f"{times.user:.6f}"
+    yield "used_cpu_sys_children", f"{times.children_system:.6f}"
+    yield "used_cpu_user_children", f"{times.children_user:.6f}"
+    own = system.HERE.thread_times()  # commands run in the main thread
+    if own is not None:
+        yield "used_cpu_sys_main_thread", f"{own[0]:.6f}"
+        yield "used_cpu_user_main_thread", f"{own[1]:.6f}"
+
+
+def _modules(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    del server
+    yield from ()
+
+
+def _commandstats(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    for name, entry in server.dispatcher.entries.items():
+        if entry.calls or entry.rejected or entry.failed:
+            microseconds = entry.nanoseconds // 1000
+            each = entry.nanoseconds / 1000 / max(entry.calls, 1)
+            figures = f"calls={entry.calls},usec={microseconds},usec_per_call={each:.2f}"
+            yield f"cmdstat_{name}", f"{figures},rejected_calls={entry.rejected},failed_calls={entry.failed}"
+
+
+def _errorstats(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    for code, count in sorted(server.stats.errors.items()):
+        yield f"errorstat_{code.decode('latin-1')}", f"count={count}"
+
+
+def _latencystats(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    config = server.config
+    for name, entry in server.dispatcher.entries.items():
+        if entry.calls and config.latency_tracking:
+            wanted = config.latency_tracking_info_percentiles
+            figures = ",".join(f"p{each:g}={entry.percentile(each):.3f}" for each in wanted)
+            yield f"latency_percentiles_usec_{name}", figures
+
+
+def _cluster(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    yield "cluster_enabled", int(server.config.cluster_enabled)
+
+
+def _keyspace(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    for db in server.keyspace.databases:
+        if db.entries:
+            left = [when - server.keyspace.now for when in db.expires.values()]
+            average = max(sum(left) // len(left), 0) if left else 0
+            figures = f"keys={len(db.entries)},expires={len(left)},avg_ttl={average}"
+            if server.compat.knows("7.4"):
+                figures += f",subexpiry={expiring_hashes(db)}"
+            yield f"db{db.index}", figures
+
+
+SECTIONS: Final[dict[str, Section]] = {
+    "server": ("Server", _server),
+    "clients": ("Clients", _clients),
+    "memory": ("Memory", _memory),
+    "persistence": ("Persistence", _persistence),
+    "threads": ("Threads", _threads),
+    "stats": ("Stats", _stats),
+    "replication": ("Replication", _replication),
+    "cpu": ("CPU", _cpu),
+    "modules": ("Modules", _modules),
+    "commandstats": ("Commandstats", _commandstats),
+    "errorstats": ("Errorstats", _errorstats),
+    "latencystats": ("Latencystats", _latencystats),
+    "cluster": ("Cluster", _cluster),
+    "keyspace": ("Keyspace", _keyspace),
+    "keysizes": ("Keysizes", key_sizes),
+}
+# Sections and fields that older versions do not have.
+_SINCE: Final = {
+    **dict.fromkeys(("threads", "keysizes"), "8.0"),
+    **dict.fromkeys(
+        (
+            "listener0", "listener1", "listener2", "pubsub_clients", "watching_clients", "total_watched_keys",
+            "total_blocking_keys", "total_blocking_keys_on_nokey", "evicted_scripts",
+            "client_query_buffer_limit_disconnections", "client_output_buffer_limit_disconnections", "eventloop_cycles",
+            "eventloop_duration_sum", "eventloop_duration_cmd_sum", "instantaneous_eventloop_cycles_per_sec",
+            "instantaneous_eventloop_duration_usec", "acl_access_denied_auth", "acl_access_denied_cmd",
+            "acl_access_denied_key", "acl_access_denied_channel",
+        ),
+        "7.2",
+    ),
+    **dict.fromkeys(("expired_subkeys", "mem_overhead_db_hashtable_rehashing", "allocator_muzzy"), "7.4"),
+    **dict.fromkeys(
+        (
+            "used_memory_peak_time", "mem_replica_full_sync_buffer", "io_threaded_total_prefetch_batches",
+            "io_threaded_total_prefetch_entries",
+        ),
+        "8.0",
+    ),
+    **dict.fromkeys(
+        (
+            "mem_cluster_slot_migration_output_buffer", "mem_cluster_slot_migration_input_buffer",
+            "mem_cluster_slot_migration_input_buffer_peak", "rdb_saves_consecutive_failures", "expired_subkeys_active",
+            "expired_keys_active", "acl_access_denied_tls_cert",
+        ),
+        "8.6",
+    ),
+    **dict.fromkeys(
+        (
+            "active_clients", "used_memory_hash_templates", "mem_clients_normal_shared", "mem_clients_normal_unshared",
+            "backup_in_progress", "eventloop_cycles_with_clients_processing", "total_client_processing_events",
+            "avg_pipeline_length_sum", "avg_pipeline_length_cnt", "avg_pipeline_length", "slowlog_commands_count",
+            "slowlog_commands_time_ms_max", "slowlog_commands_time_ms_sum", "hash_templates", "hash_template_keys",
+        ),
+        "8.10",
+    ),
+}  # fmt: skip
+_ONLY_WITH_ALL: Final = {"commandstats", "latencystats"}
+
+
+def _wanted(names: list[str], sections: Mapping[str, Section]) -> list[str]:
+    chosen: set[str] = set()
+    for name in names or ["default"]:
+        if name in {"all", "everything"}:
+            chosen.update(sections)
+        elif name == "default":
+            chosen.update(section for section in sections if section not in _ONLY_WITH_ALL)
+        else:
+            chosen.add(name)
+    return [section for section in sections if section in chosen]
+
+
+def info_text(server: ServerInternals, names: list[str], sections: Mapping[str, Section] = SECTIONS) -> bytes:
+    """Return the text of sections (lower case; ``default``, ``all``, ``everything``); empty for unknown names."""
+    newer = {name for name, since in _SINCE.items() if not server.compat.knows(since)}
+    if "keysizes" not in names and sum(len(db.entries) for db in server.keyspace.databases) > MOST_KEYS:
+        newer.add("keysizes")
+    blocks = []
+    for section in _wanted(names, sections):
+        if section in newer:
+            continue
+        title, fields = sections[section]
+        lines = [f"{name}:{value}\r\n" for name, value in fields(server) if name not in newer]
+        blocks.append(f"# {title}\r\n" + "".join(lines))
+    return "\r\n".join(blocks).encode("utf-8", "surrogateescape")
+
+
+@handles(specs.INFO)
+def info(client: Client, args: list[bytes]) -> bytes:
+    """Reply with sections as text: ``# Title``, lines ``name:value``, an empty line between sections."""
+    names = [word.lower().decode("latin-1") for word in args[1:]]
+    return replies.verbatim(info_text(client.server.internals, names), client.resp)

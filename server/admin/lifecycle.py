@@ -1,0 +1,65 @@
+"""The server as a whole: its time, its role, its shutdown, and LOLWUT."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...commands.runtime.arguments import parse_integer
+from ...commands.scripting.lua.engine import Scripting
+from ...commands.spec.command import handles
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from . import specs
+
+if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
+
+_ART: Final = r"""
+   _ .-.  .-.   .-.    .-.     .-.
+  (_)   `-'   `-'   `--'  `---'   `-~ ~ ~
+  a rillet: small, but it streams
+
+"""
+
+
+@handles(specs.TIME)
+def time(client: Client, args: list[bytes]) -> bytes:
+    """Reply ``[unix seconds, microseconds of that second]``, both as bulk strings."""
+    del args
+    seconds, microseconds = divmod(int(client.server.clock.unix_seconds() * 1_000_000), 1_000_000)
+    return replies.bulk_array([b"%d" % seconds, b"%d" % microseconds])
+
+
+@handles(specs.SHUTDOWN)
+def shutdown(client: Client, args: list[bytes]) -> bytes | None:
+    """Close all connections, this one without a reply, after a final snapshot if SAVE or the save points require one."""
+    if client.trusted:  # a file that is loaded, or the master of a replica
+        raise ReplyError(b"ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
+    options = [word.upper() for word in args[1:]]
+    if not {b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"}.issuperset(options):
+        raise ReplyError(SYNTAX)
+    if b"ABORT" in options:
+        if len(options) > 1:
+            raise ReplyError(SYNTAX)
+        # Nothing has to be waited for here, so there is never one to abort.
+        raise ReplyError(b"ERR No shutdown in progress.")
+    if b"NOSAVE" in options and b"SAVE" in options:
+        raise ReplyError(SYNTAX)
+    save = True if b"SAVE" in options else False if b"NOSAVE" in options else None
+    busy = client.server.internals.busy_error
+    if busy is not None:
+        if save is not False:
+            raise ReplyError(busy)
+        client.server.part(Scripting).stop()
+    if not client.server.internals.end(save=save, force=b"FORCE" in options):
+        raise ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
+    return None
+
+
+@handles(specs.LOLWUT)
+def lolwut(client: Client, args: list[bytes]) -> bytes:
+    """Reply with text whose last line is ``Redis ver. <version>``."""
+    if len(args) > 2 and args[1].upper() == b"VERSION":
+        parse_integer(args[2])
+    text = f"{_ART.lstrip(chr(10))}Redis ver. {client.server.internals.version}\n"
+    return replies.verbatim(text.encode(), client.resp)

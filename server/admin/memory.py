@@ -1,0 +1,147 @@
+"""MEMORY: the memory of the data, by the sizes of the structures that hold it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import TYPE_CHECKING
+
+from ...commands.runtime.arguments import parse_integer
+from ...commands.spec.command import handles
+from ...commands.spec.usage import help_lines, help_reply
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, key_bytes
+from . import specs
+from .memory_use import (
+    PROGRAM_BYTES,
+    SERVER_BYTES,
+    aof_buffer_bytes,
+    client_bytes,
+    dataset_bytes,
+    give_back,
+    human_bytes,
+    overhead_bytes,
+    resident_bytes,
+    script_bytes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...commands.runtime.client import Client
+    from ...commands.runtime.context import ServerInternals
+
+
+@handles(specs.MEMORY_USAGE)
+def memory_usage(client: Client, args: list[bytes]) -> bytes:
+    """Reply in bytes, or null for a missing key."""
+    samples = SAMPLES
+    for position in range(3, len(args), 2):
+        if args[position].upper() != b"SAMPLES" or position + 1 == len(args):
+            raise ReplyError(SYNTAX)
+        samples = parse_integer(args[position + 1])
+        if samples < 0:
+            raise ReplyError(SYNTAX)
+    value = client.db.peek(args[2])
+    if value is None:
+        return replies.null(client.resp)
+    return replies.integer(key_bytes(args[2], value, samples))
+
+
+@handles(specs.MEMORY_STATS)
+def memory_stats(client: Client, args: list[bytes]) -> bytes:
+    """Reply with a map of names to integers, ratios (doubles), and one map per database that holds keys."""
+    del args
+    return replies.map_of(list(_stats(client.server.internals, client.resp)), client.resp)
+
+
+def _stats(server: ServerInternals, resp: int) -> Iterator[tuple[bytes, bytes]]:
+    data, overhead, resident = dataset_bytes(server), overhead_bytes(server), resident_bytes()
+    used = overhead + data
+    peak = server.stats.note_memory(used, server.clock.now // 1000)
+    keys = sum(len(db) for db in server.keyspace.databases)
+    integers = [
+        ("peak.allocated", peak),
+        ("total.allocated", used),
+        ("startup.allocated", SERVER_BYTES),
+        ("replication.backlog", len(server.replication.backlog or b"")),
+        ("clients.slaves", client_bytes(server, replicas=True)),
+        ("clients.normal", client_bytes(server, replicas=False)),
+        ("cluster.links", 0),
+        ("aof.buffer", aof_buffer_bytes(server)),
+        ("lua.caches", script_bytes(server)[0]),
+        ("functions.caches", sum(map(len, server.keyspace.libraries.codes.values()))),
+        ("script.VMs", script_bytes(server)[1]),
+    ]
+    for name, number in integers:
+        yield name.encode(), replies.integer(number)
+    for db in server.keyspace.databases:
+        if db.entries:
+            tables = [
+                (b"overhead.hashtable.main", replies.integer(len(db) * KEY_ENTRY)),
+                (b"overhead.hashtable.expires", replies.integer(len(db.expires) * EXPIRY_ENTRY)),
+            ]
+            yield b"db.%d" % db.index, replies.map_of(tables, resp)
+    yield b"overhead.db.hashtable.lut", replies.ZERO
+    yield b"overhead.db.hashtable.rehashing", replies.ZERO
+    yield b"db.dict.rehashing.count", replies.ZERO
+    yield b"overhead.total", replies.integer(overhead)
+    yield b"keys.count", replies.integer(keys)
+    yield b"keys.bytes-per-key", replies.integer(data // keys if keys else 0)
+    yield b"dataset.bytes", replies.integer(data)
+    yield b"dataset.percentage", replies.double(data * 100 / max(used - SERVER_BYTES, 1), resp)
+    yield b"peak.percentage", replies.double(used * 100 / max(peak, 1), resp)
+    for name in ("allocator.allocated", "allocator.active"):
+        yield name.encode(), replies.integer(used)
+    yield b"allocator.resident", replies.integer(resident)
+    yield b"allocator-fragmentation.ratio", replies.double(1.0, resp)
+    yield b"allocator-fragmentation.bytes", replies.ZERO
+    yield b"allocator-rss.ratio", replies.double(resident / max(used, 1), resp)
+    yield b"allocator-rss.bytes", replies.integer(resident - used)
+    yield b"rss-overhead.ratio", replies.double(1.0, resp)
+    yield b"rss-overhead.bytes", replies.ZERO
+    yield b"fragmentation", replies.double(resident / max(used, 1), resp)
+    yield b"fragmentation.bytes", replies.integer(resident - used)
+
+
+@handles(specs.MEMORY_DOCTOR)
+def memory_doctor(client: Client, args: list[bytes]) -> bytes:
+    """Reply with a short report."""
+    del args
+    server = client.server.internals
+    data, resident = dataset_bytes(server), resident_bytes()
+    keys = sum(len(db) for db in server.keyspace.databases)
+    text = (
+        f"The process takes {human_bytes(resident)}, {human_bytes(PROGRAM_BYTES)} of it before any data.\n"
+        f"{keys} keys take about {human_bytes(data)}.\n"
+    )
+    return replies.verbatim(text.encode(), client.resp)
+
+
+@handles(specs.MEMORY_MALLOC_STATS)
+def memory_malloc_stats(client: Client, args: list[bytes]) -> bytes:
+    """Reply with the figures of CPython's allocator and garbage collector."""
+    del args
+    lines = [f"allocated blocks: {sys.getallocatedblocks()}"]
+    lines += [
+        f"generation {number}: {counts['collections']} collections, {counts['collected']} objects collected"
+        for number, counts in enumerate(gc.get_stats())
+    ]
+    return replies.verbatim("\n".join(lines).encode() + b"\n", client.resp)
+
+
+@handles(specs.MEMORY_PURGE)
+def memory_purge(client: Client, args: list[bytes]) -> bytes:
+    """Collect garbage, and return free memory to the system where the C library can."""
+    del client, args
+    gc.collect()
+    give_back()
+    return replies.OK
+
+
+@handles(specs.MEMORY_HELP)
+def memory_help(client: Client, args: list[bytes]) -> bytes:
+    """The subcommands, one or two lines each."""
+    del args
+    return help_reply(help_lines("memory"), client.server.compat)

@@ -1,0 +1,129 @@
+"""How much memory a server, its data and its process take."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...commands.connection.tracking import TrackingTable
+from ...storage import system
+from ...storage.keyspace.metering import estimated_bytes
+
+if TYPE_CHECKING:
+    from ...commands.runtime.context import ServerInternals
+
+# What a server of this process takes before any data, measured with tracemalloc: its tables of commands, users, directives.
+SERVER_BYTES: Final = 430_000
+
+
+def _resident() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):
+        return system.HERE.peak_memory()  # there is no /proc
+    return pages * mmap.PAGESIZE
+
+
+# The interpreter with this program loaded, before any data.
+PROGRAM_BYTES: Final = _resident()
+
+
+def resident_bytes() -> int:
+    """Return the physical memory of the process, including whatever else runs in it."""
+    return _resident()
+
+
+def give_back() -> None:
+    """Return free memory between the data to the system, as far as the C library can."""
+    try:
+        trim = system.HERE.function_of_c("malloc_trim")
+    except (ImportError, OSError):
+        return  # no file descriptor is free to load what calls it; there is a next time
+    if trim is not None:
+        trim(0)
+
+
+def used_bytes(server: ServerInternals) -> int:
+    """Return INFO used_memory, in bytes: the server's tables, the data, and all buffers and caches.
+
+    The interpreter and the program are not in it: several servers of one process share them, and no eviction could
+    make them smaller. ``used_memory_rss`` has them.
+    """
+    return overhead_bytes(server) + dataset_bytes(server)
+
+
+def overhead_bytes(server: ServerInternals) -> int:
+    """Return the part of ``used_bytes`` that is not data."""
+    return SERVER_BYTES + buffer_bytes(server) + server.keyspace.lazyfree.weight + not_counted_bytes(server)
+
+
+def buffer_bytes(server: ServerInternals) -> int:
+    """Return the bytes of clients, scripts and backlog: they count for ``maxmemory`` beside the data."""
+    backlog = server.replication.backlog
+    return (
+        client_bytes(server, replicas=False)
+        + sum([client.listed_bytes for client in server.clients.values()])
+        + server.part(TrackingTable).key_bytes
+        + sum(script_bytes(server))
+        + (0 if backlog is None else len(backlog))
+    )
+
+
+def script_bytes(server: ServerInternals) -> tuple[int, int]:
+    """Return the bytes of the cached scripts and of the Lua interpreters."""
+    if not server.has("scripting"):
+        return 0, 0
+    from ...commands.scripting.lua.engine import Scripting
+
+    scripting = server.part(Scripting)
+    return scripting.scripts.size, sum(scripting.memory())
+
+
+def not_counted_bytes(server: ServerInternals) -> int:
+    """Return the bytes for AOF and replicas, which eviction would increase: ``maxmemory`` ignores them."""
+    return aof_buffer_bytes(server) + client_bytes(server, replicas=True)
+
+
+def client_bytes(server: ServerInternals, *, replicas: bool) -> int:
+    """Return the bytes of the replicas or of all other clients."""
+    return sum([client.memory for client in server.clients.values() if client.is_replica is replicas])
+
+
+def counted_bytes(server: ServerInternals) -> int:
+    """Return the bytes that ``maxmemory`` limits: all but ``not_counted_bytes`` and data being freed."""
+    return SERVER_BYTES + buffer_bytes(server) + dataset_bytes(server)
+
+
+def aof_buffer_bytes(server: ServerInternals) -> int:
+    """Return the bytes that wait to be written to the AOF."""
+    aof = server.persistence.aof
+    return 0 if aof is None else aof.pending
+
+
+def system_bytes() -> int:
+    """Return the machine's memory in bytes, 0 where it is unknown."""
+    return system.HERE.memory()
+
+
+def dataset_bytes(server: ServerInternals) -> int:
+    """Return the approximate bytes of all keys; without a meter, large databases are estimated."""
+    return sum(
+        [
+            estimated_bytes(db) if db.meter is None else db.meter.bytes_of(db)
+            for db in server.keyspace.databases
+            if db.entries
+        ]
+    )
+
+
+def human_bytes(n: int) -> str:
+    """Format a size as INFO's ``_human`` fields: ``512B``, ``1.05M``."""
+    if n < 1024:
+        return f"{n}B"
+    size = float(n)
+    for unit in "KMGTP":
+        size /= 1024
+        if size < 1024 or unit == "P":
+            return f"{size:.2f}{unit}"
+    raise AssertionError

@@ -1,0 +1,51 @@
+"""MODULE: there are no modules, and none can be loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...commands.spec.command import handles
+from ...commands.spec.usage import help_lines, help_reply
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from . import specs
+
+if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
+
+_NO_MODULES: Final = b"ERR Error loading the extension. Rillet has no module interface."
+
+
+@handles(specs.MODULE_LIST)
+def module_list(client: Client, args: list[bytes]) -> bytes:
+    """Reply with an empty array."""
+    del client, args
+    return replies.EMPTY_ARRAY
+
+
+@handles(specs.MODULE_LOAD)
+def module_load(client: Client, args: list[bytes]) -> bytes:
+    """Reply with an error, always."""
+    del client, args
+    raise ReplyError(_NO_MODULES)
+
+
+@handles(specs.MODULE_LOADEX)
+def module_loadex(client: Client, args: list[bytes]) -> bytes:
+    """Reply with an error, always."""
+    del client, args
+    raise ReplyError(_NO_MODULES)
+
+
+@handles(specs.MODULE_UNLOAD)
+def module_unload(client: Client, args: list[bytes]) -> bytes:
+    """Reply with an error, always."""
+    del client, args
+    raise ReplyError(b"ERR Error unloading module: no such module with that name")
+
+
+@handles(specs.MODULE_HELP)
+def module_help(client: Client, args: list[bytes]) -> bytes:
+    """The subcommands, one or two lines each."""
+    del args
+    return help_reply(help_lines("module"), client.server.compat)

@@ -1,0 +1,139 @@
+"""SLOWLOG: the last commands that took longer than slowlog-log-slower-than."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...commands.runtime.arguments import parse_integer
+from ...commands.runtime.redaction import redacted
+from ...commands.spec.command import handles
+from ...commands.spec.usage import help_lines, help_reply
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from . import specs
+
+if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
+    from ...commands.runtime.context import ServerContext
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SlowCommand:
+    """One recorded command; words beyond the limits are replaced by the number missing."""
+
+    id: int
+    unix_seconds: int
+    microseconds: int
+    words: list[bytes]
+    word_count: int
+    address: bytes
+    client_name: bytes
+
+
+class Slowlog:
+    """The recorded commands, newest first."""
+
+    def __init__(self, server: ServerContext) -> None:
+        self._server = server
+        self._next_id = 0
+        self.entries: deque[SlowCommand] = deque()
+        self.reset_statistics()
+
+    def reset_statistics(self) -> None:
+        """Reset INFO slowlog_commands_*: how many there were, and their microseconds."""
+        self.count = self.longest = self.total = 0
+
+    def add(self, client: Client, argv: list[bytes], microseconds: int) -> None:
+        """Record a slow command."""
+        self.count += 1
+        self.total += microseconds
+        self.longest = max(self.longest, microseconds)
+        limit = self._server.config.slowlog_max_len
+        self.entries.appendleft(
+            SlowCommand(
+                self._next_id,
+                self._server.clock.now // 1000,
+                microseconds,
+                self._shortened(redacted(argv)),
+                len(argv),
+                client.address,
+                client.name,
+            )
+        )
+        self._next_id += 1
+        while len(self.entries) > limit:
+            self.entries.pop()
+
+    def _shortened(self, argv: list[bytes]) -> list[bytes]:
+        most_words = self._server.config.slowlog_entry_max_argc
+        most_bytes = self._server.config.slowlog_entry_max_string_len
+        words = argv if len(argv) <= most_words else argv[: most_words - 1]
+        shown = [
+            word
+            if len(word) <= most_bytes
+            else b"%b... (%d more bytes)" % (word[:most_bytes], len(word) - most_bytes)
+            for word in words
+        ]
+        if len(words) < len(argv):
+            shown.append(b"... (%d more arguments)" % (len(argv) - len(words)))
+        return shown
+
+
+@handles(specs.SLOWLOG_GET)
+def slowlog_get(client: Client, args: list[bytes]) -> bytes:
+    """Reply ``[id, unix seconds, microseconds, [words], address, client name, word count]`` each, newest first.
+
+    The last one has been there since 8.10.
+    """
+    if len(args) > 3:
+        raise ReplyError(b"ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.")
+    entries = client.server.part(Slowlog).entries
+    count = 10
+    if len(args) == 3:
+        count = parse_integer(args[2], b"ERR count should be greater than or equal to -1")
+        if count < -1:
+            raise ReplyError(b"ERR count should be greater than or equal to -1")
+        if count == -1:
+            count = len(entries)
+    shown = list(entries)[:count]
+    counts_words = client.server.compat.knows("8.10")
+    return replies.array(
+        [
+            replies.array(
+                [
+                    replies.integer(entry.id),
+                    replies.integer(entry.unix_seconds),
+                    replies.integer(entry.microseconds),
+                    replies.bulk_array(entry.words),
+                    replies.bulk(entry.address),
+                    replies.bulk(entry.client_name),
+                    *([replies.integer(entry.word_count)] if counts_words else []),
+                ]
+            )
+            for entry in shown
+        ]
+    )
+
+
+@handles(specs.SLOWLOG_LEN)
+def slowlog_len(client: Client, args: list[bytes]) -> bytes:
+    """Reply with the number of entries."""
+    del args
+    return replies.integer(len(client.server.part(Slowlog).entries))
+
+
+@handles(specs.SLOWLOG_RESET)
+def slowlog_reset(client: Client, args: list[bytes]) -> bytes:
+    """Forget all entries; IDs continue."""
+    del args
+    client.server.part(Slowlog).entries.clear()
+    return replies.OK
+
+
+@handles(specs.SLOWLOG_HELP)
+def slowlog_help(client: Client, args: list[bytes]) -> bytes:
+    """The subcommands, one or two lines each."""
+    del args
+    return help_reply(help_lines("slowlog"), client.server.compat)

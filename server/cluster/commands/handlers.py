@@ -1,0 +1,184 @@
+"""CLUSTER: what a node says of itself, its slots and its cluster; READONLY, READWRITE and ASKING."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from ....commands.runtime.arguments import parse_integer
+from ....commands.spec.command import handles
+from ....commands.spec.usage import help_lines, help_reply
+from ....protocol import replies
+from ....protocol.errors import ReplyError
+from ....protocol.key_slots import SLOTS, key_slot
+from .. import views
+from ..membership import Membership
+from . import specs
+
+if TYPE_CHECKING:
+    from ....commands.runtime.client import Client
+    from ..topology import Node
+
+DISABLED: Final = b"ERR This instance has cluster support disabled"
+
+
+def place_of(client: Client) -> tuple[Membership, Node]:
+    """Return the server's place in its cluster, and the node that it is.
+
+    Raises:
+        ReplyError: it is no node of a cluster.
+    """
+    place = client.server.part(Membership)
+    if place.node is None:
+        raise ReplyError(DISABLED)
+    return place, place.node
+
+
+def known_node(place: Membership, word: bytes) -> Node:
+    """Return the node with an ID.
+
+    Raises:
+        ReplyError: there is none.
+    """
+    node = place.topology.find(word.decode("latin-1"))
+    if node is None:
+        raise ReplyError(b"ERR Unknown node %b" % word)
+    return node
+
+
+# Modes of a client
+
+
+@handles(specs.READONLY)
+def readonly(client: Client, args: list[bytes]) -> bytes:
+    """Allow the client to read from this node while it is a replica."""
+    del args
+    place_of(client)
+    client.reads_replica = True
+    return replies.OK
+
+
+@handles(specs.READWRITE)
+def readwrite(client: Client, args: list[bytes]) -> bytes:
+    """Send the client to masters again; a server without cluster mode refuses this, too."""
+    del args
+    place_of(client)
+    client.reads_replica = False
+    return replies.OK
+
+
+@handles(specs.ASKING)
+def asking(client: Client, args: list[bytes]) -> bytes:
+    """Allow the next command of the client a slot that is being imported."""
+    del args
+    place_of(client)
+    client.asking = True
+    return replies.OK
+
+
+# Views
+
+
+@handles(specs.CLUSTER_SLOTS)
+def cluster_slots(client: Client, args: list[bytes]) -> bytes:
+    """Reply with an array for each run of slots: first, last, and its nodes."""
+    del args
+    return views.slots_reply(place_of(client)[0], client.resp)
+
+
+@handles(specs.CLUSTER_SHARDS)
+def cluster_shards(client: Client, args: list[bytes]) -> bytes:
+    """Reply with a map for each shard."""
+    del args
+    return views.shards_reply(place_of(client)[0], client.resp)
+
+
+@handles(specs.CLUSTER_NODES)
+def cluster_nodes(client: Client, args: list[bytes]) -> bytes:
+    """Reply with a line for each node."""
+    del args
+    return replies.verbatim(views.nodes_text(place_of(client)[0]).encode(), client.resp)
+
+
+@handles(specs.CLUSTER_INFO)
+def cluster_info(client: Client, args: list[bytes]) -> bytes:
+    """Reply with lines of name and value."""
+    del args
+    return replies.verbatim(views.info_text(place_of(client)[0]).encode(), client.resp)
+
+
+@handles(specs.CLUSTER_LINKS)
+def cluster_links(client: Client, args: list[bytes]) -> bytes:
+    """Reply with a map for each link."""
+    del args
+    return views.links_reply(place_of(client)[0], client.resp)
+
+
+@handles(specs.CLUSTER_MYID)
+def cluster_myid(client: Client, args: list[bytes]) -> bytes:
+    """Reply with the ID of this node."""
+    del args
+    return replies.bulk(place_of(client)[1].id.encode())
+
+
+@handles(specs.CLUSTER_MYSHARDID)
+def cluster_myshardid(client: Client, args: list[bytes]) -> bytes:
+    """Reply with the ID of this node's shard."""
+    del args
+    return replies.bulk(place_of(client)[1].shard.id.encode())
+
+
+@handles(specs.CLUSTER_REPLICAS, specs.CLUSTER_SLAVES)
+def cluster_replicas(client: Client, args: list[bytes]) -> bytes:
+    """Reply with the lines of CLUSTER NODES for the replicas of a master."""
+    place, _ = place_of(client)
+    node = known_node(place, args[2])
+    if not node.is_master:
+        raise ReplyError(b"ERR The specified node is not a master")
+    return replies.bulk_array(views.node_line(place, replica).encode() for replica in node.shard.replicas)
+
+
+@handles(specs.CLUSTER_COUNT_FAILURE_REPORTS)
+def cluster_count_failure_reports(client: Client, args: list[bytes]) -> bytes:
+    """Reply with 0: a failure is known to all nodes at once, so none is reported."""
+    place, _ = place_of(client)
+    known_node(place, args[2])
+    return replies.ZERO
+
+
+@handles(specs.CLUSTER_HELP)
+def cluster_help(client: Client, args: list[bytes]) -> bytes:
+    """Reply with the subcommands, one or two lines each."""
+    del args
+    place_of(client)
+    return help_reply(help_lines("cluster"), client.server.compat)
+
+
+# Keys of a slot
+
+
+@handles(specs.CLUSTER_KEYSLOT)
+def cluster_keyslot(client: Client, args: list[bytes]) -> bytes:
+    """Reply with the hash slot of a key."""
+    place_of(client)
+    return replies.integer(key_slot(args[2]))
+
+
+@handles(specs.CLUSTER_COUNTKEYSINSLOT)
+def cluster_countkeysinslot(client: Client, args: list[bytes]) -> bytes:
+    """Reply with the number of keys of a slot that are on this node."""
+    place, _ = place_of(client)
+    slot = parse_integer(args[2])
+    if not 0 <= slot < SLOTS:
+        raise ReplyError(b"ERR Invalid slot")
+    return replies.integer(sum(1 for _ in place.keys_in(slot)))
+
+
+@handles(specs.CLUSTER_GETKEYSINSLOT)
+def cluster_getkeysinslot(client: Client, args: list[bytes]) -> bytes:
+    """Reply with at most so many keys of a slot."""
+    place, _ = place_of(client)
+    slot, count = parse_integer(args[2]), parse_integer(args[3])
+    if not 0 <= slot < SLOTS or count < 0:
+        raise ReplyError(b"ERR Invalid slot or number of keys")
+    return replies.bulk_array(list(islice(place.keys_in(slot), count)))

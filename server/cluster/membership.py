@@ -1,0 +1,59 @@
+"""A server's place in a cluster, if it has one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.key_slots import key_slot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...commands.runtime.context import ServerInternals
+    from .topology import Node, Topology
+
+
+class Membership:
+    """One for each server; ``node`` is None on a server without cluster mode.
+
+    Attributes:
+        topology: what all nodes of the cluster read.
+        node: this server in it.
+    """
+
+    def __init__(self, server: ServerInternals) -> None:
+        self.server = server
+        self.topology: Topology
+        self.node: Node | None = None
+
+    def join(self, topology: Topology, node: Node) -> None:
+        """Serve as a node of a cluster from now on."""
+        self.topology, self.node = topology, node
+        self.server.config.cluster_enabled = True
+        self.server.mode = "cluster"
+
+    def lead(self) -> None:
+        """Become the master of the shard, with the data that is here."""
+        self.note_lead()
+        self.server.replication.lead()
+
+    def note_lead(self) -> None:
+        """Note in the topology that this server has become a master."""
+        if self.node is not None:
+            self.topology.promote(self.node)
+
+    def take_role(self) -> None:
+        """Follow the master of the shard, or lead it, where the topology says so."""
+        if self.node is not None and self.node.body is not None:
+            self.node.body.take_role()
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the cluster is up, as this node sees it."""
+        assert self.node is not None
+        full_coverage = self.server.config.cluster_require_full_coverage
+        return self.topology.is_ok(self.node, full_coverage=full_coverage)
+
+    def keys_in(self, slot: int) -> Iterator[bytes]:
+        """Iterate over the keys of a slot here. There is no index by slot: the keys of a test are few."""
+        return (key for key in self.server.keyspace.databases[0].visible_keys() if key_slot(key) == slot)

@@ -1,0 +1,84 @@
+"""DEBUG FAULT: let commands, connections and the disk fail as a test asks.
+
+::
+
+    DEBUG FAULT ADD option [value] ...      see fault_spec.py
+    DEBUG FAULT LIST [id]
+    DEBUG FAULT CLEAR [id]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ....commands.runtime.arguments import parse_integer
+from ....commands.spec.command import REGISTRY
+from ....commands.spec.usage import help_reply
+from ....protocol import replies
+from ....protocol.errors import ReplyError
+from .. import fault_spec
+from ..fault_spec import parse_fault
+
+if TYPE_CHECKING:
+    from ....commands.runtime.client import Client
+    from ....commands.runtime.debugging import Fault
+
+USAGE: Final = b"ERR Use DEBUG FAULT ADD option [value] ..., LIST [id], CLEAR [id] or HELP"
+
+
+def fault(client: Client, args: list[bytes]) -> bytes:
+    """Add, list or clear faults.
+
+    ADD replies with the ID of the fault. LIST and CLEAR reply with the faults that there are, or were: ``[ID, options,
+    fitted, hit, hits]`` each, where ``fitted`` counts the commands that the fault might have hit, ``hit`` those that it
+    did, and ``hits`` are the last of them: ``[time, client ID, client name, command, key]``, the time in milliseconds
+    of the server's clock, the key "" without one.
+    """
+    faults = client.server.internals.debugging.faults
+    action, rest = args[2].upper(), args[3:]
+    if action == b"ADD" and rest:
+        spec = parse_fault(rest)
+        if spec.command is not None and spec.command not in REGISTRY:
+            raise ReplyError(b"ERR There is no command '%b'" % spec.command.encode("latin-1")[:50])
+        return replies.integer(faults.add(spec))
+    if action == b"HELP" and not rest:
+        lines = [line.encode() for line in (fault_spec.__doc__ or "").splitlines()]
+        return help_reply(
+            [b"DEBUG FAULT ADD <option> [<value>] ... | LIST [<id>] | CLEAR [<id>]", *lines],
+            client.server.compat,
+        )
+    if action not in {b"LIST", b"CLEAR"} or len(rest) > 1:
+        raise ReplyError(USAGE)
+    ids = [parse_integer(rest[0])] if rest else list(faults.active)
+    if any(number not in faults.active for number in ids):
+        raise ReplyError(b"ERR There is no fault with this ID")
+    found = [faults.active[number] for number in ids]
+    if action == b"CLEAR":
+        for number in ids:
+            faults.remove(number)
+    return replies.array([_shown(each) for each in found])
+
+
+def _shown(found: Fault) -> bytes:
+    return replies.array(
+        [
+            replies.integer(found.id),
+            replies.bulk_array(list(found.spec.words)),
+            replies.integer(found.fitted),
+            replies.integer(found.hit),
+            replies.array(
+                [
+                    replies.array(
+                        [
+                            replies.integer(each.time),
+                            replies.integer(each.client_id),
+                            replies.bulk(each.client_name),
+                            replies.bulk(each.command),
+                            replies.bulk(each.key),
+                        ]
+                    )
+                    for each in list(found.hits)  # a thread that syncs may add to them
+                ]
+            ),
+        ]
+    )

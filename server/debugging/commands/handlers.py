@@ -1,0 +1,467 @@
+"""DEBUG: for tests of servers and of applications; guarded by enable-debug-command."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from time import sleep
+from typing import TYPE_CHECKING, Final
+
+from ....commands.keys.object import encoding
+from ....commands.runtime.arguments import INT64_MAX, parse_integer
+from ....commands.scripting.lua.engine import Scripting
+from ....commands.spec.command import handles
+from ....commands.spec.usage import help_reply
+from ....protocol import replies
+from ....protocol.atoi import atoi
+from ....protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
+from ....storage.value_types import TYPES
+from ..digest import keyspace_digest, value_digest
+from . import specs
+from .aof_history import aof_history
+from .faults import fault
+from .recording import control, record
+from .reset import reset
+from .snapshot import snapshot
+from .structures import htstats, htstats_key, listpack, quicklist, sdslen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ....commands.runtime.client import Client
+
+    Subcommand = Callable[[Client, list[bytes]], bytes]
+
+_NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
+_NUMBER: Final = re.compile(rb"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_MEMORY: Final = re.compile(rb"(\d{0,20})(b|k|kb|m|mb|g|gb)?", re.IGNORECASE)
+_UNITS: Final = {
+    b"": 1,
+    b"b": 1,
+    b"k": 10**3,
+    b"kb": 1 << 10,
+    b"m": 10**6,
+    b"mb": 1 << 20,
+    b"g": 10**9,
+    b"gb": 1 << 30,
+}
+_LARGEST_THRESHOLD: Final = (1 << 32) - (1 << 20)  # bytes
+_SINCE: Final = {
+    b"SET-ALLOW-ACCESS-EXPIRED": "8.4",
+    b"SCRIPT": "7.2",
+    b"DICT-RESIZING": "7.4",
+    b"REPLY-COPY-AVOIDANCE": "8.4",
+    b"KEYSIZES-HIST-ASSERT": "8.4",
+}
+
+
+@handles(specs.DEBUG)
+def debug(client: Client, args: list[bytes]) -> bytes:
+    """Run one of the subcommands of ``DEBUG HELP``; as in Redis, they are not commands of their own."""
+    name = args[1].upper()
+    found = _SUBCOMMANDS.get(name)
+    if found is None or not client.server.compat.knows(_SINCE.get(name, "7.0")):
+        raise wrong_subcommand_arguments(args)
+    fewest, most, run, _, _ = found
+    if not fewest <= len(args) - 2 <= most:
+        raise wrong_subcommand_arguments(args)
+    return run(client, args)
+
+
+def _sleep(client: Client, args: list[bytes]) -> bytes:
+    del client
+    found = _NUMBER.match(args[2])
+    sleep(max(float(found[0]), 0.0) if found else 0.0)
+    return replies.OK
+
+
+def _loadaof(client: Client, args: list[bytes]) -> bytes:
+    del args
+    if client.server.internals.persistence.aof is None:
+        raise ReplyError(b"ERR DEBUG LOADAOF needs appendonly yes: there are no AOF files to load")
+    client.server.internals.persistence.reload()
+    return replies.OK
+
+
+def _reload(client: Client, args: list[bytes]) -> bytes:
+    options = {word.upper() for word in args[2:]}
+    if not {b"NOSAVE", b"NOFLUSH", b"MERGE"}.issuperset(options):
+        raise ReplyError(b"ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
+    client.server.internals.snapshots.reload(
+        save=b"NOSAVE" not in options, flush=b"NOFLUSH" not in options, merge=b"MERGE" in options
+    )
+    return replies.OK
+
+
+def _digest(client: Client, args: list[bytes]) -> bytes:
+    del args
+    return replies.simple(keyspace_digest(client.server.keyspace))
+
+
+def _digest_value(client: Client, args: list[bytes]) -> bytes:
+    return replies.simple_array([value_digest(client.db, key) for key in args[2:]])
+
+
+def _object(client: Client, args: list[bytes]) -> bytes:
+    key = args[2]
+    fast = len(args) == 4
+    if fast and args[3].upper() != b"FAST":
+        raise wrong_subcommand_arguments(args)
+    value = client.db.peek(key)
+    if value is None:
+        raise ReplyError(NO_SUCH_KEY)
+    now = client.server.keyspace.now
+    accessed = client.db.accessed.get(key, now)
+    return replies.simple(
+        b"Value at:0x%x refcount:1 encoding:%b%b lru:%d lru_seconds_idle:%d"
+        % (
+            id(value),
+            encoding(client.db, key, value, client.server.compat),
+            b"" if fast else b" serializedlength:%d" % TYPES[type(value)].serialized_bytes(value),
+            (accessed // 1000) & 0xFFFFFF,
+            (now - accessed) // 1000,
+        )
+    )
+
+
+def _set_active_expire(client: Client, args: list[bytes]) -> bytes:
+    client.server.internals.active_expiry.enabled = atoi(args[2]) != 0
+    return replies.OK
+
+
+def _pause_cron(client: Client, args: list[bytes]) -> bytes:
+    client.server.internals.cron_paused = atoi(args[2]) != 0
+    return replies.OK
+
+
+def _change_repl_id(client: Client, args: list[bytes]) -> bytes:
+    del args
+    replication = client.server.internals.replication
+    replication.id = secrets.token_hex(20)
+    replication.forget_second()
+    return replies.OK
+
+
+def _populate(client: Client, args: list[bytes]) -> bytes:
+    count = parse_integer(args[2], _NOT_POSITIVE)
+    prefix = args[3] if len(args) > 3 else b"key"
+    size = parse_integer(args[4], _NOT_POSITIVE) if len(args) > 4 else 0
+    if count < 0 or size < 0:
+        raise ReplyError(_NOT_POSITIVE)
+    for number in range(count):
+        key = b"%b:%d" % (prefix, number)
+        if client.db.write(key) is None:
+            value = b"value:%d" % number
+            if size:
+                value = value[:size].ljust(size, b"\0")
+            client.db.add(key, value)
+            client.db.modified(key)
+            client.propagate([b"SET", key, value])
+    return replies.OK
+
+
+def _error(client: Client, args: list[bytes]) -> bytes:
+    del client
+    raise ReplyError(args[2])
+
+
+def _log(client: Client, args: list[bytes]) -> bytes:
+    text = "DEBUG LOG: " + args[2].decode("utf-8", "backslashreplace")
+    client.server.log.warning(text)
+    return replies.OK
+
+
+def _replicate(client: Client, args: list[bytes]) -> bytes:
+    client.propagate(args[2:])
+    return replies.OK
+
+
+def _script(client: Client, args: list[bytes]) -> bytes:
+    scripts = client.server.part(Scripting).scripts
+    if args[2].upper() == b"LIST":
+        chosen = list(scripts)
+    else:
+        script = scripts.find(args[2])
+        if script is None:
+            raise wrong_subcommand_arguments(args)
+        chosen = [script]
+    for each in chosen:
+        body = each.body.decode("utf-8", "backslashreplace")
+        client.server.log.warning(f"SCRIPT SHA: {each.sha.decode()}", body)
+    return replies.OK
+
+
+def _accept(client: Client, args: list[bytes]) -> bytes:
+    """Accept a switch for a feature that does not exist here."""
+    del client, args
+    return replies.OK
+
+
+def _protocol(client: Client, args: list[bytes]) -> bytes:
+    resp = client.resp
+    numbers = [replies.integer(number) for number in range(3)]
+    kind = args[2].lower()
+    if kind == b"string":
+        return replies.bulk(b"Hello World")
+    if kind == b"integer":
+        return replies.integer(12345)
+    if kind == b"double":
+        return replies.double(3.141, resp)
+    if kind == b"null":
+        return replies.null(resp)
+    if kind == b"array":
+        return replies.array(numbers)
+    if kind == b"set":
+        return replies.set_of(numbers, resp)
+    if kind == b"map":
+        pairs = [numbers[number] + replies.boolean(number == 1, resp) for number in range(3)]
+        return replies.map_header(3, resp) + b"".join(pairs)
+    if kind == b"attrib":
+        answer = replies.bulk(b"Some real reply following the attribute")
+        if resp == 2:
+            return answer
+        popularity = replies.array([replies.bulk(b"key:123"), replies.integer(90)])
+        return b"|1\r\n" + replies.bulk(b"key-popularity") + popularity + answer
+    if kind == b"push":
+        if resp == 2:
+            raise ReplyError(b"ERR RESP2 is not supported by this command")
+        answer = replies.bulk(b"Some real reply following the push reply")
+        return answer + replies.push_header(2, resp) + replies.bulk(b"server-cpu-usage") + replies.integer(42)
+    if kind == b"true":
+        return replies.boolean(True, resp)
+    if kind == b"false":
+        return replies.boolean(False, resp)
+    if kind == b"verbatim":
+        return replies.verbatim(b"This is a verbatim\nstring", resp)
+    if kind == b"bignum":
+        digits = b"1234567999999999999999999999999999999"
+        return b"(%b\r\n" % digits if resp == 3 else replies.bulk(digits)
+    raise ReplyError(
+        b"ERR Wrong protocol type name. Please use one of the following: "
+        b"string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
+    )
+
+
+def _aof_flush_sleep(client: Client, args: list[bytes]) -> bytes:
+    client.server.internals.persistence.flush_delay = max(atoi(args[2]), 0) / 1_000_000
+    return replies.OK
+
+
+def _set_allow_access_expired(client: Client, args: list[bytes]) -> bytes:
+    client.server.keyspace.shows_expired = atoi(args[2]) != 0
+    return replies.OK
+
+
+def _packed_threshold(client: Client, args: list[bytes]) -> bytes:
+    """Check the size and accept it: a list has no nodes of its own for long elements."""
+    del client
+    found = _MEMORY.fullmatch(args[2])
+    size = int(found[1] or 0) * _UNITS[(found[2] or b"").lower()] if found else -1
+    if not 0 <= size < _LARGEST_THRESHOLD:
+        raise ReplyError(b"ERR argument must be a memory value bigger than 1 and smaller than 4gb")
+    return replies.OK
+
+
+def _replybuffer(client: Client, args: list[bytes]) -> bytes:
+    """Check the words and accept them: reply buffers are allocated as they are needed."""
+    del client
+    option = args[2].upper()
+    if option == b"PEAK-RESET-TIME":
+        if args[3].upper() not in {b"NEVER", b"RESET"}:
+            parse_integer(args[3])
+    elif option != b"RESIZING":
+        raise wrong_subcommand_arguments(args)
+    return replies.OK
+
+
+def _clock(client: Client, args: list[bytes]) -> bytes:
+    """Control virtual time; replies with the resulting server time in milliseconds."""
+    server = client.server
+    action, rest = args[2].upper(), args[3:]
+    if action == b"NOW" and not rest:
+        return replies.integer(server.clock.tick())
+    if client.in_exec:
+        raise ReplyError(b"ERR DEBUG CLOCK cannot move the time inside a transaction")
+    if action == b"SKIP" and not rest:
+        server.internals.skip()
+        return replies.integer(server.clock.now)
+    if action == b"AUTO-SKIP" and len(rest) == 1 and rest[0].upper() in {b"YES", b"NO"}:
+        server.internals.auto_skip.enabled = rest[0].upper() == b"YES"
+        return replies.integer(server.clock.tick())
+    if action == b"ADVANCE" and len(rest) == 1:
+        by = parse_integer(rest[0])
+        if not 0 <= server.clock.tick() + by <= INT64_MAX:
+            raise ReplyError(b"ERR value is out of range")
+        server.clock.advance(by)
+    elif action == b"FREEZE" and len(rest) <= 1:
+        at = parse_integer(rest[0], _NOT_POSITIVE) if rest else None
+        if at is not None and at < 0:
+            raise ReplyError(_NOT_POSITIVE)
+        server.clock.freeze(at)
+    elif action == b"RESUME" and not rest:
+        server.clock.resume()
+    elif action == b"RESET" and not rest:
+        server.clock.reset()
+    else:
+        raise ReplyError(
+            b"ERR Use DEBUG CLOCK ADVANCE milliseconds, SKIP, AUTO-SKIP yes|no, FREEZE [milliseconds], RESUME, RESET "
+            b"or NOW"
+        )
+    server.internals.time_moved()
+    return replies.integer(server.clock.now)
+
+
+def _help(client: Client, args: list[bytes]) -> bytes:
+    del args
+    lines = [b"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
+    for name, (_, _, _, arguments, what) in _SUBCOMMANDS.items():
+        if not client.server.compat.knows(_SINCE.get(name, "7.0")):
+            continue
+        lines += [name + arguments.encode(), b"    " + what.encode()]
+    return help_reply(lines, client.server.compat)
+
+
+_ANY: Final = 1 << 62
+# name: fewest and most words after it, what it does, its arguments and description for HELP
+_SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
+    b"AOF-FLUSH-SLEEP": (
+        1,
+        1,
+        _aof_flush_sleep,
+        " <microseconds>",
+        "Wait so long before each write of the AOF.",
+    ),
+    b"AOF-HISTORY": (
+        2,
+        3,
+        aof_history,
+        " <key> <id> [<cursor>]",
+        "Show what the AOF says of an entry of a stream. Rillet only.",
+    ),
+    b"CHANGE-REPL-ID": (0, 0, _change_repl_id, "", "Choose a new replication ID."),
+    b"CLOCK": (
+        1,
+        2,
+        _clock,
+        " ADVANCE <milliseconds>|SKIP|AUTO-SKIP <yes|no>|FREEZE [<milliseconds>]|RESUME|RESET|NOW",
+        "Move, stop and restart the server's time; replies with it. Rillet only.",
+    ),
+    b"CONTROL": (
+        0,
+        0,
+        control,
+        "",
+        "Let this connection control a test: no list, rule, pause, recording or fault concerns it. Rillet only.",
+    ),
+    b"DICT-RESIZING": (1, 1, _accept, " <0|1>", "Accepted; Python resizes its tables."),
+    b"DIGEST": (0, 0, _digest, "", "A fingerprint of all data, the same after a reload."),
+    b"DIGEST-VALUE": (0, _ANY, _digest_value, " <key> [<key> ...]", "A fingerprint of each key's value."),
+    b"ERROR": (1, 1, _error, " <string>", "Reply with this error."),
+    b"FAULT": (
+        1,
+        _ANY,
+        fault,
+        " ADD <option> [<value>] ...|LIST [<id>]|CLEAR [<id>]|HELP",
+        "Let commands, connections or the disk fail. Rillet only.",
+    ),
+    b"HTSTATS": (
+        1,
+        2,
+        htstats,
+        " <database> [full]",
+        "Show the hash tables that Redis needs for a database.",
+    ),
+    b"HTSTATS-KEY": (1, 2, htstats_key, " <key> [full]", "Show the hash table that Redis needs for a value."),
+    b"KEYSIZES-HIST-ASSERT": (1, 1, _accept, " <0|1>", "Accepted; it changes nothing here."),
+    b"LISTPACK": (1, 1, listpack, " <key>", "Log the size of a listpack."),
+    b"LOADAOF": (0, _ANY, _loadaof, "", "Write the AOF out, forget the data and load it from the files."),
+    b"LOG": (1, 1, _log, " <message>", "Write a line into the server's log."),
+    b"OBJECT": (1, 2, _object, " <key> [fast]", "Show how a value is kept."),
+    b"PAUSE-CRON": (1, 1, _pause_cron, " <0|1>", "Stop what the server does ten times a second, or go on."),
+    b"POPULATE": (1, 3, _populate, " <count> [<prefix>] [<size>]", "Make string keys <prefix>:<number>."),
+    b"PROTOCOL": (1, 1, _protocol, " <type>", "Reply with an example of a protocol type."),
+    b"QUICKLIST": (1, 2, quicklist, " <key> [<0|1>]", "Log the size of a quicklist."),
+    b"QUICKLIST-PACKED-THRESHOLD": (
+        1,
+        1,
+        _packed_threshold,
+        " <size>",
+        "Accepted; long elements of lists are stored as all others.",
+    ),
+    b"RECORD": (
+        1,
+        _ANY,
+        record,
+        " START [LAST <count>]|READ <id> [<number> ...]|STOP <id> [<number>]",
+        "Record what clients send and what they are answered. Rillet only.",
+    ),
+    b"RELOAD": (
+        0,
+        _ANY,
+        _reload,
+        " [MERGE] [NOFLUSH] [NOSAVE]",
+        "Write the dump file, forget the data and load it from there.",
+    ),
+    b"REPLICATE": (
+        1,
+        _ANY,
+        _replicate,
+        " <command> [<arg> ...]",
+        "Put a command into the AOF without running it.",
+    ),
+    b"RESET": (
+        0,
+        0,
+        reset,
+        "",
+        "Return to the state of the start, without data and other connections. Rillet only.",
+    ),
+    b"REPLY-COPY-AVOIDANCE": (1, 1, _accept, " <0|1>", "Accepted; it changes nothing here."),
+    b"REPLYBUFFER": (
+        2,
+        2,
+        _replybuffer,
+        " PEAK-RESET-TIME <NEVER|RESET|milliseconds>|RESIZING <0|1>",
+        "Accepted; reply buffers have no peak.",
+    ),
+    b"SCRIPT": (1, 1, _script, " LIST|<sha1>", "Log the source of all scripts, or of one."),
+    b"SDSLEN": (1, 1, sdslen, " <key>", "Show the sizes of a key and of its string."),
+    b"SET-ACTIVE-EXPIRE": (
+        1,
+        1,
+        _set_active_expire,
+        " <0|1>",
+        "Switch the expiry of keys that are not looked at.",
+    ),
+    b"SET-ALLOW-ACCESS-EXPIRED": (
+        1,
+        1,
+        _set_allow_access_expired,
+        " <0|1>",
+        "Let commands find keys and fields past their time, or no longer.",
+    ),
+    b"SET-DISABLE-DENY-SCRIPTS": (
+        1,
+        1,
+        _accept,
+        " <0|1>",
+        "Accepted; what scripts may not call stays refused.",
+    ),
+    b"SET-SKIP-CHECKSUM-VALIDATION": (1, 1, _accept, " <0|1>", "Accepted; checksums are still validated."),
+    b"SLEEP": (1, 1, _sleep, " <seconds>", "Stop the whole server for so long."),
+    b"SNAPSHOT": (
+        1,
+        3,
+        snapshot,
+        " TAKE|RESTORE|DROP|DUMP <name> | LOAD <name> <rdb> | LIST",
+        "Keep copies of all data, and return to them. Rillet only.",
+    ),
+    b"STRUCTSIZE": (
+        0,
+        0,
+        lambda _client, _args: replies.bulk(b"bits:64"),
+        "",
+        "Sizes of structures; only the word's here.",
+    ),
+    b"HELP": (0, 0, _help, "", "Print this help."),
+}

@@ -1,0 +1,97 @@
+"""DEBUG RECORD and DEBUG CONTROL: what clients sent and were answered, for tests.
+
+::
+
+    DEBUG RECORD START [LAST n]
+    DEBUG RECORD READ id [number [number ...]]
+    DEBUG RECORD STOP id [number]
+    DEBUG CONTROL
+
+A command is recorded as a client sent it: between MULTI and EXEC each with its QUEUED, and EXEC with all replies; a
+script as EVAL or FCALL, without the commands that it runs. DEBUG itself, the traffic of replicas and what a control
+connection sends is not recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ....commands.runtime.arguments import parse_integer
+from ....protocol import replies
+from ....protocol.errors import ReplyError
+
+if TYPE_CHECKING:
+    from ....commands.runtime.client import Client
+    from ....commands.runtime.debugging import Recorded, Recorder, Recording
+
+USAGE: Final = b"ERR Use DEBUG RECORD START [LAST count], READ id [number ...] or STOP id [number]"
+_DEFAULT_LAST: Final = 100_000
+
+
+def record(client: Client, args: list[bytes]) -> bytes:
+    """Begin, read or end a recording.
+
+    START replies with the ID of the new recording. READ and STOP reply ``[dropped, oldest, commands]``: how many
+    commands the recording no longer has, the number of the oldest that it has (0 without any), and those from
+    ``number`` on, the oldest first. READ adds those of all further numbers, for a client that has read commands while
+    they were blocked. Each is ``[number, time, answered, database, client ID, client name, keys, words,
+    reply, fault]``: times in milliseconds of the server's clock, the reply as the bytes that the command returned, the
+    ID of the fault that hit it or 0. ``answered`` is null while the command is blocked, the reply also if it has none.
+    """
+    recorder = client.server.internals.debugging.recorder
+    action, rest = args[2].upper(), args[3:]
+    if action == b"START" and (not rest or (len(rest) == 2 and rest[0].upper() == b"LAST")):
+        last = parse_integer(rest[1]) if rest else _DEFAULT_LAST
+        if last < 1:
+            raise ReplyError(b"ERR LAST must be positive")
+        return replies.integer(recorder.start(last))
+    if action not in {b"READ", b"STOP"} or not rest or (action == b"STOP" and len(rest) > 2):
+        raise ReplyError(USAGE)
+    number = parse_integer(rest[0])
+    since = parse_integer(rest[1]) if len(rest) > 1 else 0
+    others = frozenset(map(parse_integer, rest[2:]))
+    if number not in recorder.recordings:
+        raise ReplyError(b"ERR There is no recording with this ID")
+    recording = recorder.recordings[number]
+    if action == b"STOP":
+        recorder.stop(number)
+    return _read(client, recorder, recording, since, others)
+
+
+def control(client: Client, args: list[bytes]) -> bytes:
+    """Make the client a control connection: lists, the ACL, pauses, recordings and faults pass it by."""
+    del args
+    client.server.internals.take_control(client)
+    return replies.OK
+
+
+def _read(
+    client: Client, recorder: Recorder, recording: Recording, since: int, others: frozenset[int]
+) -> bytes:
+    entries = list(recording.entries)
+    wanted = [entry for entry in entries if entry.number >= since or entry.number in others]
+    return replies.array(
+        [
+            replies.integer(recording.dropped),
+            replies.integer(entries[0].number if entries else 0),
+            replies.array([_shown(client, recorder, entry) for entry in wanted]),
+        ]
+    )
+
+
+def _shown(client: Client, recorder: Recorder, entry: Recorded) -> bytes:
+    null = replies.null(client.resp)
+    return replies.array(
+        [
+            replies.integer(entry.number),
+            replies.integer(entry.time),
+            null if entry.answered is None else replies.integer(entry.answered),
+            replies.integer(entry.database),
+            replies.integer(entry.client_id),
+            replies.bulk(entry.client_name),
+            replies.bulk_array(recorder.keys(entry)),
+            replies.bulk_array(entry.words),
+            null if entry.reply is None else replies.bulk(entry.reply),
+            replies.integer(entry.fault),
+        ]
+    )

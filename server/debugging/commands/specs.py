@@ -1,0 +1,17 @@
+"""The commands of this room: one record each."""
+
+from __future__ import annotations
+
+from ....commands.spec.command import Family
+
+family = Family(__package__, "server")
+
+# A table: the formatter would give each word of a record a line of its own.
+# fmt: off
+
+DEBUG = family.command("DEBUG", arity=-2, flags="admin noscript loading stale protected", since="1.0.0",
+    doc_flags="syscmd",
+    summary="A container for debugging commands.",
+    complexity="Depends on subcommand.")
+
+# fmt: on

@@ -1,0 +1,248 @@
+"""What a fault is, in the words of DEBUG FAULT ADD: which commands it hits, and what becomes of them.
+
+Each option may be given once, in any order::
+
+    COMMAND name        a command (XACK), or a subcommand ("XGROUP CREATE", XGROUP|CREATE)
+    KEY glob            one of its keys matches
+    CLIENT glob         the name, user or library of the client matches, or it is the ID of the connection
+    NTH n | EVERY n | FIRST n | PROBABILITY p [SEED n]      of those only these
+
+    ERROR text          refuse it: a text, or the name of one in ``ERRORS``
+    CLOSE before        close the connection; the command does not run
+    CLOSE after         run it, and close the connection without a reply
+    CLOSE midway        run it, send the first half of its reply, and close
+    REPLY-BYTES n       run it, send so many bytes of its reply, and close, or with SILENCE send no more
+    SILENCE             run it, and send no more on this connection
+    SLOW n ms           run it, and send so many bytes of its reply every so many milliseconds
+    DELAY ms            wait before anything else, by the real time
+    CLOCK-DELAY ms      likewise, by the server's clock
+    CONNECTIONS refuse  close new connections
+    DISK append|fsync|rewrite       fail to write the append-only file, to sync it, to rewrite it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ...commands.runtime.arguments import parse_integer
+from ...protocol.errors import ReplyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+ERRORS: Final = {
+    b"LOADING": b"LOADING Redis is loading the dataset in memory",
+    b"READONLY": b"READONLY You can't write against a read only replica.",
+    b"MISCONF": b"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. "
+    b"Commands that may modify the data set are disabled, because this instance is configured to report errors during "
+    b"writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details "
+    b"about the RDB error.",
+    b"OOM": b"OOM command not allowed when used memory > 'maxmemory'.",
+    b"BUSY": b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+    b"NOAUTH": b"NOAUTH Authentication required.",
+    b"CLUSTERDOWN": b"CLUSTERDOWN The cluster is down",
+    b"MOVED": b"MOVED",
+    b"ASK": b"ASK",
+    b"TRYAGAIN": b"TRYAGAIN Multiple keys request during rehashing of slot",
+}
+"""By their names, the errors that clients meet in production; MOVED and ASK get the slot of the key and the server's own address."""
+
+_WHICH: Final = ("COMMAND", "KEY", "CLIENT")
+_COUNTERS: Final = ("NTH", "EVERY", "FIRST", "PROBABILITY")
+_LONGEST: Final = 1 << 40  # milliseconds
+_WHEN: Final = (b"before", b"after", b"midway")
+_DISK: Final = (b"append", b"fsync", b"rewrite")
+
+
+@dataclass(slots=True)
+class FaultSpec:
+    """One fault, parsed; see the top of the file.
+
+    Attributes:
+        words: the options as they were given.
+        command: in lower case, ``xgroup|create``.
+        delay: in milliseconds of real time.
+        clock_delay: in milliseconds of the server's clock.
+        slow: bytes, and milliseconds after each lot of them.
+    """
+
+    words: tuple[bytes, ...]
+    command: str | None = None
+    key: bytes | None = None
+    client: bytes | None = None
+    nth: int = 0
+    every: int = 0
+    first: int = 0
+    probability: float | None = None
+    seed: int = 0
+    error: bytes | None = None
+    close: bytes | None = None
+    reply_bytes: int | None = None
+    silence: bool = False
+    slow: tuple[int, int] | None = None
+    delay: int = 0
+    clock_delay: int = 0
+    connections: bool = False
+    disk: bytes | None = None
+    given: set[str] = field(default_factory=set)
+
+    @property
+    def is_of_commands(self) -> bool:
+        """Whether it hits commands."""
+        return not self.connections and self.disk is None
+
+    @property
+    def spoils_reply(self) -> bool:
+        """Whether the command runs, but its reply does not arrive as it should."""
+        return self.close in {b"after", b"midway"} or bool({"REPLY-BYTES", "SILENCE", "SLOW"} & self.given)
+
+
+def parse_fault(words: Sequence[bytes]) -> FaultSpec:
+    """Parse the options of one fault.
+
+    Raises:
+        ReplyError: an option is unknown, incomplete or given twice, or they contradict each other.
+    """
+    spec = FaultSpec(tuple(words))
+    at = 0
+    while at < len(words):
+        name = words[at].upper().decode("latin-1")
+        if name not in _OPTIONS:
+            raise ReplyError(b"ERR Unknown option '%b' of a fault. Try DEBUG FAULT HELP." % words[at][:50])
+        if name in spec.given:
+            raise ReplyError(b"ERR %b is given twice" % name.encode())
+        number, read = _OPTIONS[name]
+        values = words[at + 1 : at + 1 + number]
+        if len(values) < number:
+            raise ReplyError(b"ERR %b needs a value" % name.encode())
+        read(spec, *values)
+        spec.given.add(name)
+        at += 1 + number
+    _check(spec)
+    return spec
+
+
+def _check(spec: FaultSpec) -> None:
+    given = spec.given
+    counters = given.intersection(_COUNTERS)
+    if len(counters) > 1:
+        raise _contradiction(*counters)
+    if "SEED" in given and "PROBABILITY" not in given:
+        raise ReplyError(b"ERR SEED needs PROBABILITY")
+    if {"DELAY", "CLOCK-DELAY"} <= given:
+        raise _contradiction("DELAY", "CLOCK-DELAY")
+    effects = given & {"ERROR", "CLOSE", "REPLY-BYTES", "SILENCE", "SLOW", "CONNECTIONS", "DISK"}
+    if effects == {"REPLY-BYTES", "SILENCE"}:
+        effects = {"REPLY-BYTES"}
+    if len(effects) > 1:
+        raise _contradiction(*effects)
+    delays = given & {"DELAY", "CLOCK-DELAY"}
+    if not effects and not delays:
+        raise ReplyError(
+            b"ERR A fault needs ERROR, CLOSE, REPLY-BYTES, SILENCE, SLOW, DELAY, CONNECTIONS or DISK"
+        )
+    for alone in effects & {"CONNECTIONS", "DISK"}:
+        wrong = given.intersection(_WHICH) | delays
+        if spec.disk == b"fsync":
+            wrong.discard("DELAY")
+        if wrong:
+            raise _contradiction(alone, *wrong)
+
+
+def _contradiction(*names: str) -> ReplyError:
+    return ReplyError(b"ERR A fault cannot have %b" % " and ".join(sorted(names)).encode())
+
+
+# Options
+
+
+def _command(spec: FaultSpec, word: bytes) -> None:
+    names = word.lower().decode("latin-1").replace("|", " ").split()
+    if not 1 <= len(names) <= 2:
+        raise ReplyError(b"ERR COMMAND needs the name of a command or subcommand")
+    if names[0] == "debug":
+        raise ReplyError(b"ERR No fault hits DEBUG")
+    spec.command = "|".join(names)
+
+
+def _error(spec: FaultSpec, text: bytes) -> None:
+    found = ERRORS.get(text.upper(), text)
+    if (b" " not in found and found not in ERRORS) or found[:1] in b" -" or b"\r" in found or b"\n" in found:
+        names = b" ".join(ERRORS)
+        raise ReplyError(b"ERR ERROR needs a line 'CODE text', or one of " + names)
+    spec.error = found
+
+
+def _close(spec: FaultSpec, word: bytes) -> None:
+    spec.close = _one_of("CLOSE", word, _WHEN)
+
+
+def _slow(spec: FaultSpec, size: bytes, milliseconds: bytes) -> None:
+    spec.slow = _number("SLOW", size, 1), _number("SLOW", milliseconds, 1)
+
+
+def _connections(spec: FaultSpec, word: bytes) -> None:
+    _one_of("CONNECTIONS", word, (b"refuse",))
+    spec.connections = True
+
+
+def _disk(spec: FaultSpec, word: bytes) -> None:
+    spec.disk = _one_of("DISK", word, _DISK)
+
+
+def _silence(spec: FaultSpec) -> None:
+    spec.silence = True
+
+
+def _probability(spec: FaultSpec, word: bytes) -> None:
+    try:
+        spec.probability = float(word)
+    except ValueError:
+        spec.probability = -1.0
+    if not 0 <= spec.probability <= 1:
+        raise ReplyError(b"ERR PROBABILITY needs a number from 0 to 1")
+
+
+def _one_of(name: str, word: bytes, choices: tuple[bytes, ...]) -> bytes:
+    if word.lower() not in choices:
+        raise ReplyError(b"ERR %b needs %b" % (name.encode(), b" or ".join(choices)))
+    return word.lower()
+
+
+def _number(name: str, word: bytes, least: int) -> int:
+    error = b"ERR %b needs a number from %d on" % (name.encode(), least)
+    number = parse_integer(word, error)
+    if not least <= number <= _LONGEST:
+        raise ReplyError(error)
+    return number
+
+
+def _numbered(name: str, attribute: str, least: int) -> Callable[[FaultSpec, bytes], None]:
+    return lambda spec, word: setattr(spec, attribute, _number(name, word, least))
+
+
+def _text(attribute: str) -> Callable[[FaultSpec, bytes], None]:
+    return lambda spec, word: setattr(spec, attribute, word)
+
+
+# name: the number of its values, and what reads them
+_OPTIONS: Final[dict[str, tuple[int, Callable[..., None]]]] = {
+    "COMMAND": (1, _command),
+    "KEY": (1, _text("key")),
+    "CLIENT": (1, _text("client")),
+    "NTH": (1, _numbered("NTH", "nth", 1)),
+    "EVERY": (1, _numbered("EVERY", "every", 1)),
+    "FIRST": (1, _numbered("FIRST", "first", 1)),
+    "PROBABILITY": (1, _probability),
+    "SEED": (1, _numbered("SEED", "seed", 0)),
+    "ERROR": (1, _error),
+    "CLOSE": (1, _close),
+    "REPLY-BYTES": (1, _numbered("REPLY-BYTES", "reply_bytes", 0)),
+    "SILENCE": (0, _silence),
+    "SLOW": (2, _slow),
+    "DELAY": (1, _numbered("DELAY", "delay", 1)),
+    "CLOCK-DELAY": (1, _numbered("CLOCK-DELAY", "clock_delay", 1)),
+    "CONNECTIONS": (1, _connections),
+    "DISK": (1, _disk),
+}

@@ -1,0 +1,70 @@
+"""Every family of commands: those of the data are in ``commands/``, those about the server beside what they are about."""
+
+from importlib import import_module
+from typing import Final
+
+from ..commands.spec.command import EVERY_MODE, REGISTRY, SENTINEL, load, share_with_sentinels
+
+# Packages, each with its records in ``specs.py``, and its handlers.
+FAMILIES: Final = (
+    "commands.acl",
+    "commands.bitmaps",
+    "commands.connection",
+    "commands.geo",
+    "commands.hashes",
+    "commands.hyperloglog",
+    "commands.keys",
+    "commands.lists",
+    "commands.pubsub",
+    "commands.scripting",
+    "commands.sets",
+    "commands.sorted_sets",
+    "commands.streams",
+    "commands.strings",
+    "commands.transactions",
+    "server.admin",
+    "server.cluster.commands",
+    "server.debugging.commands",
+    "server.persistence.commands",
+    "server.replication.commands",
+    "server.sentinel.commands",
+)
+_ROOT: Final = __name__.removesuffix(".server.families")
+# What a server in sentinel mode answers beside SENTINEL.
+_SHARED_WITH_SENTINELS = frozenset(
+    (
+        "acl",
+        "auth",
+        "client",
+        "command",
+        "hello",
+        "info",
+        "ping",
+        "psubscribe",
+        "publish",
+        "punsubscribe",
+        "role",
+        "shutdown",
+        "subscribe",
+        "unsubscribe",
+    )
+)
+
+
+def load_specs() -> None:
+    """Import the records of every family; this fills the registries of commands."""
+    for family in FAMILIES:
+        import_module(f"{_ROOT}.{family}.specs")
+    # The order that clients see must not depend on the order of the modules.
+    share_with_sentinels(_SHARED_WITH_SENTINELS)
+    for registry in (REGISTRY, SENTINEL, EVERY_MODE):
+        in_order = sorted(registry.items())
+        registry.clear()
+        registry.update(in_order)
+
+
+def load_all() -> None:
+    """Import every module of every family, too: for tools and tests."""
+    load_specs()
+    for family in FAMILIES:
+        load(f"{_ROOT}.{family}")

@@ -1,0 +1,74 @@
+"""SAVE, BGSAVE and BGREWRITEAOF: write the files that hold the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ....commands.spec.command import handles
+from ....protocol import replies
+from ....protocol.errors import SYNTAX, ReplyError
+from . import specs
+
+if TYPE_CHECKING:
+    from ....commands.runtime.client import Client
+
+
+_SAVING: Final = b"ERR Background save already in progress"
+
+
+@handles(specs.SAVE)
+def save(client: Client, args: list[bytes]) -> bytes:
+    """Reply OK when the file is complete and on disk; all clients wait until then."""
+    del args
+    snapshots = client.server.internals.snapshots
+    if snapshots.in_progress:
+        raise ReplyError(_SAVING)
+    snapshots.save()
+    return replies.OK
+
+
+@handles(specs.BGSAVE)
+def bgsave(client: Client, args: list[bytes]) -> bytes:
+    """Begin a snapshot; or schedule it in a transaction, or during an AOF rewrite with SCHEDULE."""
+    if len(args) > 2 or (len(args) == 2 and args[1].upper() != b"SCHEDULE"):
+        raise ReplyError(SYNTAX)
+    server = client.server
+    snapshots = server.internals.snapshots
+    if snapshots.in_progress:
+        raise ReplyError(_SAVING)
+    if client.in_exec or server.internals.persistence.rewrite.in_progress:
+        if not client.in_exec and len(args) == 1:
+            raise ReplyError(
+                b"ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to "
+                b"schedule a BGSAVE whenever possible."
+            )
+        snapshots.scheduled = True
+        return replies.simple(b"Background saving scheduled")
+    snapshots.check_folder()
+    if not snapshots.start():
+        raise ReplyError(b"ERR")
+    return replies.simple(b"Background saving started")
+
+
+@handles(specs.BGREWRITEAOF)
+def bgrewriteaof(client: Client, args: list[bytes]) -> bytes:
+    """Begin a rewrite; or schedule it in a transaction or during a snapshot. Works without appendonly, too."""
+    del args
+    rewrite = client.server.internals.persistence.rewrite
+    if rewrite.in_progress:
+        raise ReplyError(b"ERR Background append only file rewriting already in progress")
+    begun = rewrite.ask(at_once=not client.in_exec)
+    if begun is None:
+        return replies.simple(b"Background append only file rewriting scheduled")
+    if not begun:
+        raise ReplyError(
+            b"ERR Can't execute an AOF background rewriting. Please check the server logs for more information."
+        )
+    return replies.simple(b"Background append only file rewriting started")
+
+
+@handles(specs.LASTSAVE)
+def lastsave(client: Client, args: list[bytes]) -> bytes:
+    """Reply in Unix seconds."""
+    del args
+    return replies.integer(client.server.internals.last_save)

@@ -1,0 +1,316 @@
+"""Replication: roles, the handshake of replicas, and waiting for them; see ``server/replication``."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from ....commands.runtime.arguments import INT64_MAX, Arguments, is_host, parse_integer
+from ....commands.spec.command import handles
+from ....protocol import replies
+from ....protocol.errors import SYNTAX, ReplyError
+from . import specs
+
+if TYPE_CHECKING:
+    from ....commands.runtime.client import Client
+
+_NO_WAIT: Final = (
+    b"ERR %b cannot be used with replica instances. Please also note that %bwrites to replicas are just local and are "
+    b"not propagated."
+)
+_WRITABLE: Final = b"since Redis 4.0 if a replica is configured to be writable (which is not the default) "
+_VERSION_DIGITS: Final = 9  # of each of its three numbers
+_NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
+
+
+def _timeout(client: Client, word: bytes) -> int:
+    timeout = parse_integer(word, b"ERR timeout is not an integer or out of range")
+    if timeout < 0:
+        raise ReplyError(b"ERR timeout is negative")
+    if timeout > INT64_MAX - client.server.keyspace.now:
+        raise ReplyError(b"ERR timeout is out of range")
+    return timeout
+
+
+@handles(specs.WAIT)
+def wait(client: Client, args: list[bytes]) -> bytes | None:
+    """Reply with the number of replicas that acknowledged: at once if enough did, else later or at the timeout."""
+    replication = client.server.internals.replication
+    if replication.link is not None:
+        raise ReplyError(_NO_WAIT % (b"WAIT", _WRITABLE))
+    replicas = parse_integer(args[1])
+    timeout = _timeout(client, args[2])
+    count = replication.waits.count(client.write_offset, on_disk=False)
+    if count >= replicas or not client.may_block:
+        return replies.integer(count)
+    replication.waits.add(client, args, timeout, replicas, None)
+    return None
+
+
+@handles(specs.WAITAOF)
+def waitaof(client: Client, args: list[bytes]) -> bytes | None:
+    """Reply ``[1 if the writes are on this disk, number of replicas that have them on theirs]``."""
+    local = parse_integer(args[1])
+    if not 0 <= local <= 1:
+        raise ReplyError(b"ERR value is out of range, value must between 0 and 1")
+    replicas = parse_integer(args[2], _NOT_POSITIVE)
+    if replicas < 0:
+        raise ReplyError(_NOT_POSITIVE)
+    timeout = _timeout(client, args[3])
+    replication = client.server.internals.replication
+    if replication.link is not None:
+        raise ReplyError(_NO_WAIT % (b"WAITAOF", b""))
+    if local and client.server.internals.persistence.aof is None:
+        raise ReplyError(b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+    synced = _bring_to_disk(client, wanted=bool(local))
+    count = replication.waits.count(client.write_offset, on_disk=True)
+    if (synced >= local and count >= replicas) or not client.may_block:
+        return replies.array([replies.integer(int(synced)), replies.integer(count)])
+    replication.waits.add(client, args, timeout, replicas, int(synced))
+    return None
+
+
+def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
+    """Return whether all writes are on the disk; if ``wanted``, write and fsync them first.
+
+    The fsync runs here, not later: with everysec the next one is up to a second away, and with ``no`` there is none.
+    """
+    aof = client.server.internals.persistence.aof
+    if aof is None:
+        return False
+    if not aof.pending and not aof.unsynced:
+        return True
+    if not wanted or not aof.write():
+        return False
+    try:
+        aof.sync()
+    except OSError:
+        return False
+    return True
+
+
+@handles(specs.REPLICAOF)
+def replicaof(client: Client, args: list[bytes]) -> bytes:
+    """Reply OK at once; INFO and ROLE show the progress."""
+    server = client.server
+    replication = server.internals.replication
+    if server.config.cluster_enabled:
+        raise ReplyError(b"ERR REPLICAOF not allowed in cluster mode.")
+    _check_loop(client)
+    if replication.failover.active:
+        raise ReplyError(b"ERR REPLICAOF not allowed while failing over.")
+    if args[1].upper() == b"NO" and args[2].upper() == b"ONE":
+        if replication.link is not None:
+            replication.lead()
+            server.log.notice(f"MASTER MODE enabled (user request from '{client.address.decode()}')")
+        return replies.OK
+    if client.is_replica:
+        raise ReplyError(b"ERR Command is not valid when client is a replica.")
+    port = parse_integer(args[2], b"ERR Invalid master port")
+    if not 0 <= port <= 65535:
+        raise ReplyError(b"ERR Invalid master port")
+    if not is_host(args[1]):
+        raise ReplyError(b"ERR Invalid master host")
+    host = args[1].decode("utf-8", "surrogateescape")
+    link = replication.link
+    if link is not None and link.host.lower() == host.lower() and link.port == port:
+        server.log.notice(
+            "REPLICAOF would result into synchronization with the master we are already connected to."
+        )
+        return replies.simple(b"OK Already connected to specified master")
+    replication.follow(host, port)
+    server.log.notice(f"REPLICAOF {host}:{port} enabled (user request from '{client.address.decode()}')")
+    return replies.OK
+
+
+@handles(specs.SLAVEOF)
+def slaveof(client: Client, args: list[bytes]) -> bytes | None:
+    """As REPLICAOF."""
+    return replicaof(client, args)
+
+
+@handles(specs.REPLCONF)
+def replconf(client: Client, args: list[bytes]) -> bytes | None:
+    """Reply OK for the facts that a replica announces; nothing for ACK and GETACK."""
+    _check_connection(client, args)
+    if len(args) % 2 == 0:
+        raise ReplyError(SYNTAX)
+    replication = client.server.internals.replication
+    for option, value in zip(args[1::2], args[2::2], strict=True):
+        name = option.lower()
+        if name == b"ack":
+            _acknowledge(client, args)
+            return None
+        if name == b"getack":
+            if replication.link is not None:
+                replication.link.acknowledge()
+            return None
+        replica = replication.replicas.introduce(client)
+        if name == b"listening-port":
+            replica.port = parse_integer(value)
+        elif name == b"ip-address":
+            if len(value) > 255:
+                raise ReplyError(
+                    b"ERR REPLCONF ip-address provided by replica instance is too long: %d bytes" % len(value)
+                )
+            replica.host = value
+        elif name == b"capa":
+            replica.reads_eof |= value.lower() == b"eof"
+            replica.reads_new_id |= value.lower() == b"psync2"
+            replica.receives_two_channels |= value.lower() == b"rdb-channel-repl"
+            if value.startswith(b"rillet-"):
+                replica.rillet = _two_numbers(value[7:])
+        elif name == b"version":
+            replica.version = _check_version(value)
+        elif name == b"rdb-only":
+            replica.only_snapshot = parse_integer(value) == 1
+        elif name == b"rdb-filter-only":
+            kinds = value.lower().split()
+            if kinds not in ([], [b"functions"]):
+                raise ReplyError(b"ERR Unsupported rdb-filter-only option: %b" % value)
+            replica.needs_nothing = bool(kinds)
+        else:
+            raise ReplyError(b"ERR Unrecognized REPLCONF option: %b" % option)
+    return replies.OK
+
+
+def _acknowledge(client: Client, args: list[bytes]) -> None:
+    """Process ACK offset [FACK offset of the append-only file]; words that are no numbers are ignored."""
+    with contextlib.suppress(ReplyError):
+        offset = parse_integer(args[2])
+        on_disk = parse_integer(args[4]) if len(args) > 4 and args[3].lower() == b"fack" else None
+        client.server.internals.replication.replicas.acknowledge(client, offset, on_disk)
+
+
+def _two_numbers(version: bytes) -> tuple[int, int]:
+    major, _, minor = version.partition(b".")
+    return parse_integer(major), parse_integer(minor)
+
+
+def _check_version(version: bytes) -> bytes:
+    parts = version.split(b".")
+    if len(parts) != 3 or not all(part.isdigit() and len(part) <= _VERSION_DIGITS for part in parts):
+        raise ReplyError(b"ERR Unrecognized version format: %b" % version)
+    return version
+
+
+@handles(specs.PSYNC)
+def psync(client: Client, args: list[bytes]) -> bytes | None:
+    """Reply CONTINUE and the missing bytes, or nothing until a snapshot exists: then FULLRESYNC and the snapshot."""
+    _check_connection(client, args)
+    if client.is_replica:
+        return None
+    if len(args) > 3 and args[3].upper() == b"FAILOVER":
+        _take_over(client, args[1])
+    offset = parse_integer(args[2])
+    _check_link(client)
+    _check_loop(client)
+    return client.server.internals.replication.replicas.synchronize(client, args[1], offset) or None
+
+
+def _take_over(client: Client, history: bytes) -> None:
+    """Become the master in place of our own, which requests it and follows us from now on."""
+    replication, log = client.server.internals.replication, client.server.log
+    log.notice(f"Failover request received for replid {history.decode('latin-1')}.")
+    if replication.link is None:
+        raise ReplyError(b"ERR PSYNC FAILOVER can't be sent to a master.")
+    if history.lower() != replication.id.encode():
+        raise ReplyError(b"ERR PSYNC FAILOVER replid must match my replid.")
+    replication.lead()
+    log.notice(f"MASTER MODE enabled (failover request from '{client.address.decode()}')")
+
+
+def _check_connection(client: Client, args: list[bytes]) -> None:
+    """Refuse a loaded file, which has no connection, and the master of a replica, which cannot be its replica."""
+    if client.trusted:
+        raise ReplyError(b"ERR %b isn't allowed for DENY BLOCKING client" % args[0].upper())
+
+
+def _check_loop(client: Client) -> None:
+    """Raise a ReplyError where a replica cannot be served: a snapshot for it is sent by a thread or a child process."""
+    if client.server.internals.shares_loop:
+        raise ReplyError(
+            b"ERR a server in the event loop of a test has no master and no replicas: use rillet.testing.Server"
+        )
+
+
+def _check_link(client: Client) -> None:
+    """Refuse while this replica has no complete data from its own master."""
+    link = client.server.internals.replication.link
+    if link is not None and link.state != "connected":
+        raise ReplyError(b"NOMASTERLINK Can't SYNC while not connected with my master")
+
+
+@handles(specs.SYNC)
+def sync(client: Client, args: list[bytes]) -> bytes | None:
+    """Reply nothing until the snapshot is sent."""
+    _check_connection(client, args)
+    _check_link(client)
+    _check_loop(client)
+    if client.is_replica:
+        return None
+    return client.server.internals.replication.replicas.synchronize(client, b"?", -1, old=True) or None
+
+
+@handles(specs.FAILOVER)
+def failover(client: Client, args: list[bytes]) -> bytes:
+    """Reply OK at once; INFO shows how far the failover is."""
+    if client.server.config.cluster_enabled:
+        raise ReplyError(b"ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.")
+    replication = client.server.internals.replication
+    current = replication.failover
+    if len(args) == 2 and args[1].upper() == b"ABORT":
+        if not current.active:
+            raise ReplyError(b"ERR No failover in progress.")
+        current.abort("Failover manually aborted")
+        return replies.OK
+    target: tuple[bytes, int] | None = None
+    timeout: int | None = None
+    forced = False
+    options = Arguments(args)
+    while options:
+        if timeout is None and options.remaining > 1 and options.take(b"TIMEOUT"):
+            timeout = parse_integer(options.next())
+            if timeout <= 0:
+                raise ReplyError(b"ERR FAILOVER timeout must be greater than 0")
+        elif target is None and options.remaining > 2 and options.take(b"TO"):
+            host = options.next()
+            target = host, parse_integer(options.next())
+        elif not forced and options.take(b"FORCE"):
+            forced = True
+        else:
+            raise ReplyError(SYNTAX)
+    if current.active:
+        raise ReplyError(b"ERR FAILOVER already in progress.")
+    if replication.link is not None:
+        raise ReplyError(b"ERR FAILOVER is not valid when server is a replica.")
+    if not replication.replicas.connected:
+        raise ReplyError(b"ERR FAILOVER requires connected replicas.")
+    if forced and (timeout is None or target is None):
+        raise ReplyError(b"ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
+    if target is not None:
+        replica = current.find(target)
+        if replica is None:
+            raise ReplyError(b"ERR FAILOVER target HOST and PORT is not a replica.")
+        if replica.state != "online":
+            raise ReplyError(b"ERR FAILOVER target replica is not online.")
+    current.start(target, timeout, forced=forced)
+    return replies.OK
+
+
+@handles(specs.ROLE)
+def role(client: Client, args: list[bytes]) -> bytes:
+    """Reply ``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, link state, offset]``."""
+    del args
+    replication = client.server.internals.replication
+    link = replication.link
+    offset = replies.integer(replication.offset)
+    if link is not None:
+        place = [replies.bulk(b"slave"), replies.bulk(link.host.encode()), replies.integer(link.port)]
+        shown = replication.offset if link.state == "connected" else -1
+        return replies.array([*place, replies.bulk(link.state.encode()), replies.integer(shown)])
+    replicas = [
+        replies.bulk_array((each.address, b"%d" % each.port, b"%d" % max(each.acknowledged, 0)))
+        for each in replication.replicas.online
+    ]
+    return replies.array([replies.bulk(b"master"), offset, replies.array(replicas)])

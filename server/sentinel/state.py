@@ -1,0 +1,176 @@
+"""What a sentinel knows of the servers that it monitors.
+
+Times are seconds of the event loop's clock. ``server/sentinel`` keeps this up to date; the commands show it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..config.sentinel_settings import MasterSettings, SentinelSettings
+
+
+class Instance:
+    """A server that is monitored.
+
+    Attributes:
+        run_id: from its INFO; empty before the first one.
+        is_down: it has not answered for ``down-after-milliseconds`` (``+sdown``), since ``down_since``.
+        connected: there is a connection.
+        pending: commands that were sent and not answered yet.
+        pinged: when the first PING was sent that is not answered yet; None if all are.
+        last_ok: when it last answered PING in a way that shows that it works; ``last_reply``: in any way.
+        info: its last INFO, received at ``info_at``.
+        role: ``master`` or ``slave``, as it says itself, since ``role_since``.
+    """
+
+    def __init__(self, host: str, port: int, now: float, role: str) -> None:
+        self.host = host
+        self.port = port
+        self.run_id = ""
+        self.is_down = False
+        self.down_since = 0.0
+        self.connected = False
+        self.pending = 0
+        self.pinged: float | None = None
+        self.last_ok = self.last_reply = now
+        self.info = b""
+        self.info_at: float | None = None
+        self.role = role
+        self.role_since = now
+
+    @property
+    def address(self) -> str:
+        """``127.0.0.1:6379``; IPv6 in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Replica(Instance):
+    """A replica of a master.
+
+    Attributes:
+        promoted: the running failover makes it the master.
+        turning: how far it is on its way to a new master: empty, ``sent``, ``inprog`` or ``done``.
+        master_host, master_port, link_up, link_down_milliseconds, priority, offset, announced: from its INFO.
+    """
+
+    def __init__(self, master: Master, host: str, port: int, now: float) -> None:
+        super().__init__(host, port, now, "slave")
+        self.master = master
+        self.promoted = False
+        self.turning = ""
+        self.master_host, self.master_port = "?", 0
+        self.link_up = False
+        self.link_down_milliseconds = 0
+        self.priority = 100
+        self.offset = 0
+        self.announced = True
+
+    def __str__(self) -> str:
+        """Return how events name it."""
+        return f"slave {self.address} {self.host} {self.port} @ {self.master.words}"
+
+
+class Master(Instance):
+    """A master and its replicas.
+
+    Attributes:
+        replicas: by address, in the order in which they were found.
+        is_agreed_down: enough sentinels hold it for down (``+odown``).
+        failover_state: ``none``, or the step of the failover; it was ``forced`` by SENTINEL FAILOVER.
+        failover_began: the last one; None if there was none.
+        promoted: the replica that became the master, until the failover ends.
+    """
+
+    def __init__(self, settings: MasterSettings, now: float) -> None:
+        super().__init__(settings.host, settings.port, now, "master")
+        self.settings = settings
+        self.replicas: dict[str, Replica] = {}
+        self.config_epoch = settings.config_epoch
+        self.leader, self.leader_epoch = "", settings.leader_epoch
+        self.is_agreed_down = False
+        self.failover_state = "none"
+        self.forced = False
+        self.failover_began: float | None = None
+        self.promoted: Replica | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in texts."""
+        return self.settings.name.decode("utf-8", "surrogateescape")
+
+    @property
+    def words(self) -> str:
+        """``mymaster 127.0.0.1 6379``."""
+        return f"{self.name} {self.host} {self.port}"
+
+    def __str__(self) -> str:
+        """Return how events name it."""
+        return f"master {self.words}"
+
+    @property
+    def current(self) -> Instance:
+        """The server that clients should use: itself, or the replica that has been promoted already."""
+        return self.promoted or self
+
+    @property
+    def instances(self) -> Iterator[Instance]:
+        """Itself and its replicas."""
+        yield self
+        yield from self.replicas.values()
+
+
+class Monitoring(Protocol):
+    """What a sentinel does for its commands: ``server/sentinel``."""
+
+    @property
+    def now(self) -> float:
+        """The time of the event loop."""
+
+    def publish(self, event: str, text: str) -> None:
+        """Publish an event on the channel of its name, and log it."""
+
+    def watch(self, settings: MasterSettings) -> None:
+        """Begin to monitor a master."""
+
+    def forget(self, master: Master) -> None:
+        """End the monitoring of a master."""
+
+    def reset(self, master: Master) -> None:
+        """Forget everything but the address of a master, and begin again."""
+
+    def can_promote(self, master: Master) -> bool:
+        """Whether one of its replicas could become the master now."""
+
+    def fail_over(self, master: Master) -> None:
+        """Start a failover, whatever state the master is in."""
+
+
+class Sentinel:
+    """What a sentinel knows.
+
+    Attributes:
+        monitor: does its work.
+        my_id: 40 hexadecimal digits.
+        epoch: of the last failover that it knows.
+        masters: by name.
+    """
+
+    def __init__(self, monitor: Monitoring, settings: SentinelSettings, my_id: str) -> None:
+        self.monitor = monitor
+        self.settings = settings
+        self.my_id = settings.my_id or my_id
+        self.epoch = settings.epoch
+        self.masters: dict[bytes, Master] = {}
+
+    def vote(self, master: Master, epoch: int, candidate: str) -> None:
+        """Vote for the leader of the failover in an epoch, once in each."""
+        if epoch > self.epoch:
+            self.epoch = epoch
+            self.monitor.publish("+new-epoch", f"{epoch}")
+        if master.leader_epoch < epoch and self.epoch <= epoch:
+            master.leader, master.leader_epoch = candidate, epoch
+            self.monitor.publish("+vote-for-leader", f"{candidate} {epoch}")

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+from support.fake_server import FakeServer
+from support.servers import start_server
+
+from rillet.server.admin.latency import Latency
+
+
+@pytest.fixture(scope="module")
+def server():
+    with start_server(
+        "rillet", "--latency-monitor-threshold", "1", "--enable-debug-command", "yes"
+    ) as process:
+        yield process
+
+
+@pytest.fixture
+def wire(server):
+    with server.wire() as connection:
+        connection.call("LATENCY", "RESET")
+        yield connection
+
+
+def test_a_slow_command_is_a_spike(wire):
+    wire.call("DEBUG", "SLEEP", 0.01)
+    [(event, second, last, worst)] = wire.call("LATENCY", "LATEST").plain()
+    assert event == b"command"
+    assert last == worst >= 10
+    assert wire.call("LATENCY", "HISTORY", "command").plain() == [[second, last]]
+    assert wire.call("LATENCY", "GRAPH", "command").value.startswith(b"command - high ")
+    assert b"command: 1 spikes, worst " in wire.call("LATENCY", "DOCTOR").value
+    assert str(wire.call("LATENCY", "RESET", "nothing")) == ":0"
+    assert str(wire.call("LATENCY", "RESET", "command", "nothing")) == ":1"
+    assert str(wire.call("LATENCY", "LATEST")) == "*[]"
+
+
+def test_within_a_second_only_the_worst_counts():
+    server = FakeServer(now=1_700_000_000_000)
+    latency = Latency(server)
+    for milliseconds in (5, 9, 7):
+        latency.add("command", milliseconds)
+    server.advance(1000)
+    latency.add("command", 3)
+    assert list(latency.events["command"]) == [(1_700_000_000, 9), (1_700_000_001, 3)]
+    assert latency.worst == {"command": 9}
+
+
+def test_at_most_160_samples_are_kept():
+    server = FakeServer()
+    latency = Latency(server)
+    for number in range(200):
+        latency.add("fork", number)
+        server.advance(1000)
+    assert len(latency.events["fork"]) == 160
+    assert latency.events["fork"][0][1] == 40
+    assert latency.reset([]) == 1
+    assert not latency.events
+
+
+def test_a_histogram_counts_up_to_all_calls(wire):
+    wire.call("CONFIG", "RESETSTAT")
+    for _ in range(5):
+        wire.call("XADD", "s", "*", "a", "b")
+    wire.call("XGROUP", "CREATE", "s", "g", "0")
+    facts = wire.call("LATENCY", "HISTOGRAM", "XADD", "xgroup", "nothing", "xlen").plain()
+    assert facts[::2] == [b"xadd", b"xgroup|create"]
+    _, calls, _, buckets = facts[1]
+    assert calls == 5
+    assert buckets[-1] == 5
+    assert buckets[::2] == sorted(buckets[::2])
+    assert buckets[1::2] == sorted(buckets[1::2])
+
+
+def test_a_histogram_is_made_of_maps_in_resp3(server):
+    with server.wire(3) as three:
+        three.call("PING")
+        reply = three.call("LATENCY", "HISTOGRAM", "ping")
+    assert reply.kind == "%"
+    assert reply.children[1].kind == "%"
+    assert reply.children[1].children[3].kind == "%"
+
+
+def test_reports_are_text_in_resp3(server):
+    with server.wire(3) as three:
+        three.call("DEBUG", "SLEEP", 0.005)
+        assert three.call("LATENCY", "DOCTOR").kind == "="
+        assert three.call("LATENCY", "GRAPH", "command").kind == "="
+
+
+def test_doctor_says_when_nothing_is_watched(rillet_process):
+    with rillet_process.wire() as wire:
+        assert wire.call("LATENCY", "DOCTOR").value.startswith(b"Latency monitoring is off")

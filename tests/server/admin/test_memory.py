@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+from support.servers import start_server
+
+from rillet.server.admin.memory import key_bytes
+from rillet.server.admin.memory_use import human_bytes, resident_bytes
+from rillet.storage.streams.stream import Stream
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0B"),
+        (1023, "1023B"),
+        (1024, "1.00K"),
+        (1_101_004, "1.05M"),
+        (3 << 30, "3.00G"),
+        (1 << 40, "1.00T"),
+        (1 << 50, "1.00P"),
+        (1 << 60, "1024.00P"),
+    ],
+)
+def test_sizes_are_formatted_in_redis_style(size, text):
+    assert human_bytes(size) == text
+
+
+def test_the_process_takes_some_memory():
+    assert resident_bytes() > 1 << 20
+
+
+def test_a_longer_value_takes_more():
+    assert key_bytes(b"k", b"x" * 1000) - key_bytes(b"k", b"x") == 999
+    stream = Stream()
+    empty = key_bytes(b"k", stream)
+    stream.append(1 << 64, b"*2\r\n$1\r\na\r\n$1\r\nb\r\n")
+    assert key_bytes(b"k", stream) > empty
+
+
+@pytest.fixture(scope="module")
+def server():
+    with start_server("rillet") as process:
+        yield process
+
+
+def figures(wire):
+    stats = wire.call("MEMORY", "STATS").plain()
+    return dict(zip(stats[::2], stats[1::2], strict=True))
+
+
+def test_usage_counts_entries_and_pending_entries(server):
+    with server.wire() as wire:
+        wire.call("FLUSHALL")
+        wire.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+        empty = wire.call("MEMORY", "USAGE", "s").plain()
+        for number in range(1, 201):
+            wire.call("XADD", "s", f"{number}-0", "a", "b")
+        filled = wire.call("MEMORY", "USAGE", "s", "SAMPLES", 0).plain()
+        wire.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+        pending = wire.call("MEMORY", "USAGE", "s").plain()
+    assert 0 < empty < filled - 200 * 20 < filled < pending - 200 * 8
+
+
+def test_stats_follow_the_data(server):
+    with server.wire() as wire:
+        wire.call("FLUSHALL")
+        before = figures(wire)
+        wire.call("SET", "k", "x" * 100_000)
+        after = figures(wire)
+        used = wire.call("INFO", "memory").value.decode()
+        wire.call("DEL", "k")
+        again = figures(wire)
+    assert after[b"keys.count"] == 1
+    assert after[b"dataset.bytes"] - before[b"dataset.bytes"] > 100_000
+    assert after[b"total.allocated"] == after[b"dataset.bytes"] + after[b"overhead.total"]
+    assert f"used_memory:{after[b'total.allocated']}\r\n" in used
+    assert f"used_memory_dataset:{after[b'dataset.bytes']}\r\n" in used
+    assert b"db.0" in after
+    assert b"db.0" not in again
+    assert again[b"dataset.bytes"] == before[b"dataset.bytes"]
+    assert again[b"peak.allocated"] == after[b"peak.allocated"] > again[b"total.allocated"]
+
+
+def test_a_large_database_is_estimated_from_a_part(server):
+    with server.wire() as wire:
+        wire.call("FLUSHALL")
+        wire.send_raw(b"".join(b"SET key:%05d 0123456789\r\n" % number for number in range(25_000)))
+        for _ in range(25_000):
+            wire.read()
+        one = wire.call("MEMORY", "USAGE", "key:00000").plain()
+        assert figures(wire)[b"dataset.bytes"] == one * 25_000
+        wire.call("FLUSHALL")
+
+
+def test_stats_have_redis_names_and_its_types_in_resp3(server, redis7):
+    with server.wire(3) as ours, redis7.wire(3) as theirs:
+        facts, known = ours.call("MEMORY", "STATS"), theirs.call("MEMORY", "STATS")
+    assert facts.kind == "%"
+    kinds = [
+        {name.value: value.kind for name, value in zip(node.children[::2], node.children[1::2], strict=True)}
+        for node in (facts, known)
+    ]
+    for name, kind in kinds[1].items():
+        if not name.startswith(b"db."):
+            assert kinds[0][name] == kind
+
+
+@pytest.mark.parametrize("name", ["DOCTOR", "MALLOC-STATS"])
+def test_reports_are_text(server, name):
+    with server.wire() as two, server.wire(3) as three:
+        assert two.call("MEMORY", name).kind == "$"
+        reply = three.call("MEMORY", name)
+    assert reply.kind == "="
+    assert reply.value.startswith(b"txt:")
+    assert reply.value.endswith(b"\n")
+
+
+def test_purge_is_ok(server):
+    with server.wire() as wire:
+        assert str(wire.call("MEMORY", "PURGE")) == "+OK"
