@@ -1,0 +1,150 @@
+"""One bit of a server's files is flipped: a start refuses with a clear text, or serves what can be used.
+
+The files are those of a server that has seen everything: each data type, groups, functions, transactions, other databases,
+expiries, commands that came after a rewrite. `RILLET_FLIPS=1000` makes so many flips of each file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from random import Random
+
+import pytest
+from fuzz.starts import start
+from support.live import LiveServer, eventually
+
+from rillet.storage.aof.check import check_aof
+from rillet.storage.rdb.check import check_rdb
+
+FLIPS = int(os.environ.get("RILLET_FLIPS", "25"))
+LIBRARY = "#!lua name=mine\nredis.register_function('mine', function(keys, args) return args[1] end)"
+# What a start logs of a file that it refuses: its place or what is wrong.
+REFUSALS = (
+    "Fatal error loading the DB",
+    "AOF",
+    "append only file",
+    "append-only",
+    "manifest",
+    "Bad file format",
+)
+
+
+def fill(call, name: str) -> None:
+    """Commands of every kind, on keys of this name."""
+    call("SET", f"{name}:number", "12345")
+    call("SET", f"{name}:text", "text " * 50, "PXAT", "99999999999999")
+    call("APPEND", f"{name}:text", "more")
+    call("RPUSH", f"{name}:list", *(str(number) for number in range(40)), "x" * 300)
+    call("SADD", f"{name}:numbers", 1, 2, 70000, 2**40)
+    call("SADD", f"{name}:set", *(f"member{number}" for number in range(20)))
+    call("ZADD", f"{name}:sorted", *(word for number in range(20) for word in (number / 3, f"m{number}")))
+    call("HSET", f"{name}:hash", *(f"w{number}" for number in range(20)))
+    call("HPEXPIREAT", f"{name}:hash", "99999999999999", "FIELDS", "2", "w0", "w2")
+    call("PFADD", f"{name}:loglog", *(f"w{number}" for number in range(30)))
+    for number in range(1, 60):
+        call(
+            "XADD",
+            f"{name}:stream",
+            f"{number}-{number}",
+            "field",
+            f"value{number}",
+            "other",
+            "x" * (number % 7),
+        )
+    call("XGROUP", "CREATE", f"{name}:stream", "group", "0")
+    call("XREADGROUP", "GROUP", "group", "alice", "COUNT", 20, "STREAMS", f"{name}:stream", ">")
+    call("XREADGROUP", "GROUP", "group", "bob", "COUNT", 5, "STREAMS", f"{name}:stream", ">")
+    call("XACK", f"{name}:stream", "group", "3-3", "9-9")
+    call("XCLAIM", f"{name}:stream", "group", "carol", 0, "4-4", "5-5")
+    call("XDEL", f"{name}:stream", "1-1", "30-30")
+    call("XTRIM", f"{name}:stream", "MAXLEN", 50)
+    call("MULTI")
+    call("SET", f"{name}:one", 1)
+    call("INCR", f"{name}:one")
+    call("EXEC")
+    call("SELECT", 5)
+    call("SET", f"{name}:five", "5")
+    call("SELECT", 0)
+    call("FUNCTION", "LOAD", "REPLACE", LIBRARY)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """The folder of a server with an append-only file of a base and increments, and a dump file."""
+    root = tmp_path_factory.mktemp("flips")
+    with LiveServer(dir=root, appendonly=True, rdbchecksum=True) as server, server.wire() as wire:
+        fill(wire.call, "base")
+        assert wire.call("BGREWRITEAOF").kind == "+"
+        eventually(lambda: b"aof_rewrite_in_progress:0" in wire.call("INFO", "persistence").value)
+        fill(wire.call, "later")
+        assert wire.call("SAVE").value == b"OK"
+    return root
+
+
+def unsigned(data: bytes) -> bytes:
+    """A dump file that says that it has no checksum, so that the flip has to be found by what it does."""
+    return data[:-8] + bytes(8)
+
+
+def flip(data: bytes, chance: Random) -> bytes:
+    at = chance.randrange(len(data))
+    return data[:at] + bytes((data[at] ^ 1 << chance.randrange(8),)) + data[at + 1 :]
+
+
+def file_of(folder: Path, what: str) -> Path:
+    if what.startswith("dump"):
+        return folder / "dump.rdb"
+    return next(
+        (folder / "appendonlydir").glob(f"*{'.manifest' if what == 'manifest' else f'.{what[:4]}.*'}")
+    )
+
+
+@pytest.mark.parametrize(
+    "what", ["base", "base without a checksum", "incr", "manifest", "dump", "dump without a checksum"]
+)
+def test_a_flipped_bit_is_refused_or_what_is_loaded_can_be_used(what, made, tmp_path):
+    original = file_of(made, what).read_bytes()
+    if what.endswith("without a checksum"):
+        original = unsigned(original)
+    for number in range(FLIPS):
+        folder = tmp_path / str(number)
+        shutil.copytree(made, folder)
+        file = file_of(folder, what)
+        damaged = flip(original, Random(f"{what}/{number}"))
+        file.write_bytes(damaged)
+        try:
+            check(folder, file, damaged, is_dump=what.startswith("dump"))
+        except Exception as error:
+            kept = Path("build/fuzz/flips") / f"{what.replace(' ', '-')}-{number}"
+            shutil.rmtree(kept, ignore_errors=True)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copytree(folder, kept)
+            file_of(kept, what).write_bytes(damaged)
+            raise AssertionError(f"flip {number} of the {what}, kept in {kept}: {error}") from error
+        shutil.rmtree(folder)
+
+
+def check(folder: Path, file: Path, damaged: bytes, *, is_dump: bool) -> None:
+    said: list[str] = []
+    if is_dump:
+        check_rdb(file, said.append, now=0)
+    else:
+        check_aof(next((folder / "appendonlydir").glob("*.manifest")), said.append)
+    assert said
+    assert not [line for line in said if "Traceback" in line or "nternal" in line]
+    digest, log = start(folder, appendonly=not is_dump)
+    if digest is None:
+        assert any(word in log for word in REFUSALS), log
+        assert file.read_bytes() == damaged, "a file that is refused is left as it is"
+        return
+    # It can be used, written again and loaded again, and is the same then.
+    with LiveServer(dir=folder, appendonly=not is_dump) as server, server.wire() as wire:
+        for database in range(16):
+            assert wire.call("SELECT", database).kind in "+-"
+            for key in wire.call("KEYS", "*").plain():
+                assert wire.call("DUMP", key).kind in "$-", key
+                wire.call("XINFO", "STREAM", key, "FULL")
+        wire.call("SAVE")
+        assert "Traceback" not in server.log.text()
