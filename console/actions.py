@@ -8,13 +8,36 @@ from typing import TYPE_CHECKING, Any, Final
 from redis.exceptions import RedisError
 
 from . import replies
+from .backlog import PAGE, after
 from .link import Command, Link, command
 from .names import command_line, quote, unquote
+from .selection import selection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-HANDED: Final = 100  # entries a call of XAUTOCLAIM
+SLICE: Final = 100  # entries of one command of an action on many
+# Hands over what a consumer has, and nothing of others, in one step; what was deleted from the stream leaves the PEL, as
+# XCLAIM itself does from Redis 7 on.
+HAND_OVER: Final = (
+    b"local held = redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', ARGV[4], ARGV[2]) "
+    b"if #held == 0 then return {0, 0} end "
+    b"local claim, drop = {'XCLAIM', KEYS[1], ARGV[1], ARGV[3], 0}, {'XACK', KEYS[1], ARGV[1]} "
+    b"for _, entry in ipairs(held) do claim[#claim + 1] = entry[1] end claim[#claim + 1] = 'JUSTID' "
+    b"local moved = {} for _, id in ipairs(redis.call(unpack(claim))) do moved[id] = true end "
+    b"for _, entry in ipairs(held) do if not moved[entry[1]] then drop[#drop + 1] = entry[1] end end "
+    b"if #drop > 3 then redis.call(unpack(drop)) end "
+    b"return {#held - (#drop - 3), #drop - 3}"
+)
+# Adds each pending message to another stream and acknowledges it, in one step: it is in one place, whatever happens.
+MOVE: Final = (
+    b"local moved = 0 for at = 3, #ARGV do local id = ARGV[at] local found = redis.call('XRANGE', KEYS[1], id, id) "
+    b"if found[1] and #redis.call('XPENDING', KEYS[1], ARGV[1], id, id, 1) > 0 then "
+    b"local add = {'XADD', KEYS[2], '*'} for _, word in ipairs(found[1][2]) do add[#add + 1] = word end "
+    b"if ARGV[2] == 'dead' then for _, word in ipairs({'origin-stream', KEYS[1], 'origin-group', ARGV[1], 'origin-id', id}) "
+    b"do add[#add + 1] = word end end "
+    b"redis.call(unpack(add)) moved = moved + redis.call('XACK', KEYS[1], ARGV[1], id) end end return moved"
+)
 # Deletes a consumer only if it has nothing, in one step: what it reads while this runs is not lost.
 DELETE_IF_EMPTY: Final = (
     b"if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) > 0 then return -1 end "
@@ -104,6 +127,15 @@ class Step:
         return command_line(self.words)
 
 
+@dataclass(slots=True)
+class Progress:
+    """How far an action on many entries is, and whether it is to stop behind its slice."""
+
+    done: int = 0
+    total: int = 0
+    stopped: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What came of a run: a line for each command that was sent, and whether all went well."""
@@ -120,6 +152,7 @@ class Action:
         scope: the names that its address carries: key, group, consumer, id.
         steps: makes the commands of what was typed; raises ValueError where something is wrong.
         run: sends them; None: one after the other.
+        many: whether it may be meant for all entries that fit a filter.
         needs: a command that the server must know.
         back: the page that shows what came of it, where that is all there is to see.
         danger: what cannot be undone, in a sentence.
@@ -131,7 +164,8 @@ class Action:
     scope: tuple[str, ...]
     fields: tuple[Field, ...]
     steps: Callable[[Values], list[Step]]
-    run: Callable[[Link, Values], Any] | None = None
+    run: Callable[[Link, Values, Progress], Any] | None = None
+    many: bool = False
     needs: str = ""
     danger: str = ""
     back: str = ""
@@ -154,15 +188,97 @@ def action(
 
 _IDS = Field("id", "IDs", hint="separated by spaces")
 _TO = Field("to", "To consumer", hint="one that exists, or a new one", suggest="consumers")
+_PLACE: Final = b"<IDs>"  # in a command that is shown before the entries are known
 
 
-@action(
+def on_entries(
+    name: str, title: str, about: str, fields: tuple[Field, ...] = (), **more: Any
+) -> Callable[[Callable[[Values, list[bytes], int], Command]], None]:
+    """Add an action on pending entries, of which a function makes the command for some of them.
+
+    It is for the IDs that were chosen, or for all that fit a filter (``all``): then it goes through the PEL, a slice at a time.
+    The function is given the typed values, IDs, and the idle time of the youngest: what others claim meanwhile is younger.
+    """
+
+    def keep(make: Callable[[Values, list[bytes], int], Command]) -> None:
+        def steps(typed: Values) -> list[Step]:
+            if not typed.text("all"):
+                return [Step(make(typed, typed.ids(), 0))]
+            chosen = selection(typed)
+            filters = [
+                words
+                for words in (
+                    chosen.idle and f"idle for {chosen.idle:,} ms or more",
+                    chosen.deliveries and f"delivered {chosen.deliveries} times or more",
+                    chosen.consumer == b"" and "without a consumer",
+                )
+                if words
+            ]
+            note = (
+                f"page by page; of each the entries that are {' and '.join(filters)}"
+                if filters
+                else "page by page"
+            )
+            return [
+                Step(chosen.page(chosen.start), note),
+                Step(
+                    make(typed, [_PLACE], chosen.idle),
+                    f"{SLICE} at a time, until all are done or you stop it",
+                ),
+            ]
+
+        async def run_all(link: Link, typed: Values, progress: Progress) -> Outcome:
+            if not typed.text("all"):
+                return await _one_by_one(link, steps(typed))
+            chosen = selection(typed)
+            progress.total = typed.number("fit", 0)
+            start, looked = chosen.start, 0
+            while not progress.stopped:
+                page = replies.pending(await link.call(*chosen.page(start)))
+                fit = [entry for entry in page if chosen.fits(entry)]
+                for at in range(0, len(fit), SLICE):
+                    if progress.stopped:
+                        break
+                    part = fit[at : at + SLICE]
+                    words = make(
+                        typed,
+                        [entry.id.encode() for entry in part],
+                        max(0, min(entry.idle for entry in part)),
+                    )
+                    reply = (await link.send([words]))[0]
+                    if isinstance(reply, RedisError):
+                        return Outcome(
+                            (
+                                (command_line(words)[:2000], str(reply)),
+                                (title, f"{progress.done:,} entries were done before"),
+                            ),
+                            good=False,
+                        )
+                    progress.done += reply if isinstance(reply, int) else len(reply)
+                looked += len(page)
+                if len(page) < PAGE:
+                    break
+                start = after(page[-1].id)
+            shown = "\n".join(step.line for step in steps(typed))
+            ended = "stopped: " if progress.stopped else ""
+            return Outcome(
+                ((shown, f"{ended}{progress.done:,} entries done, {looked:,} looked at"),),
+                good=not progress.stopped,
+            )
+
+        fields_of_all = (_IDS, *fields)
+        ACTIONS[name] = Action(
+            name, title, about, ("key", "group"), fields_of_all, steps, run=run_all, many=True, **more
+        )
+
+    return keep
+
+
+@on_entries(
     "claim",
     "Claim entries",
     "The chosen entries become pending with another consumer, and their delivery count grows by one.",
-    ("key", "group"),
     (
-        _IDS,
         _TO,
         Field(
             "idle",
@@ -179,37 +295,27 @@ _TO = Field("to", "To consumer", hint="one that exists, or a new one", suggest="
         ),
     ),
 )
-def _claim(typed: Values) -> list[Step]:
-    words: tuple[bytes | str | int, ...] = (
-        "XCLAIM",
-        typed.word("key"),
-        typed.word("group"),
-        typed.word("to"),
-        typed.number("idle", 0),
-        *typed.ids(),
-    )
-    return [Step(command(*words, *(["JUSTID"] if typed.text("count") == "keep" else [])))]
+def _claim(typed: Values, ids: list[bytes], idle: int) -> Command:
+    least = max(typed.number("idle", 0), idle)
+    words = command("XCLAIM", typed.word("key"), typed.word("group"), typed.word("to"), least, *ids)
+    return (*words, b"JUSTID") if typed.text("count") == "keep" else words
 
 
-@action(
+@on_entries(
     "ack",
     "Acknowledge entries",
     "The chosen entries leave the group's PEL: they count as done, and are delivered to no other consumer.",
-    ("key", "group"),
-    (_IDS,),
     danger="An entry that was not really processed is not delivered again.",
 )
-def _ack(typed: Values) -> list[Step]:
-    return [Step(command("XACK", typed.word("key"), typed.word("group"), *typed.ids()))]
+def _ack(typed: Values, ids: list[bytes], _idle: int) -> Command:
+    return command("XACK", typed.word("key"), typed.word("group"), *ids)
 
 
-@action(
+@on_entries(
     "giveback",
     "Give entries back",
     "The chosen entries lose their consumer and are the first that XREADGROUP CLAIM or XAUTOCLAIM takes.",
-    ("key", "group"),
     (
-        _IDS,
         Field(
             "mode",
             "Why",
@@ -223,48 +329,60 @@ def _ack(typed: Values) -> list[Step]:
     ),
     needs="XNACK",
 )
-def _give_back(typed: Values) -> list[Step]:
-    ids = typed.ids()
+def _give_back(typed: Values, ids: list[bytes], _idle: int) -> Command:
     mode = typed.text("mode", "FAIL")
     if mode not in {"FAIL", "SILENT", "FATAL"}:
         raise ValueError(f"{mode} is none of FAIL, SILENT, FATAL")
-    return [Step(command("XNACK", typed.word("key"), typed.word("group"), mode, "IDS", len(ids), *ids))]
+    return command("XNACK", typed.word("key"), typed.word("group"), mode, "IDS", len(ids), *ids)
 
 
-async def _retire(link: Link, typed: Values) -> Outcome:
-    """Hand over, look whether anything is left, and only then delete."""
-    key, group, dead, to = (typed.word(name) for name in ("key", "group", "consumer", "to"))
-    first, *rest = _retire_steps(typed)
-    done: list[tuple[str, str]] = []
-    moved, cursor = 0, b"0-0"
-    while True:
-        words = (*first.words[:5], cursor, *first.words[6:])
-        reply = (await link.send([words]))[0]
+@on_entries(
+    "deadletter",
+    "Move to a dead-letter stream",
+    "Each chosen message is added to another stream, with the fields origin-stream, origin-group and origin-id, and "
+    "acknowledged here, in one step. One that is no longer in the stream stays pending.",
+    (Field("dead", "Dead-letter stream", hint="empty: the name of this one with :dead"),),
+)
+def _dead_letter(typed: Values, ids: list[bytes], _idle: int) -> Command:
+    key = typed.word("key")
+    dead = typed.word("dead") if typed.text("dead") else key + b":dead"
+    return command("EVAL", MOVE, 2, key, dead, typed.word("group"), "dead", *ids)
+
+
+@on_entries(
+    "replay",
+    "Replay entries",
+    "Each chosen message is added once more at the end of its stream and acknowledged where it was, in one step: every "
+    "group of the stream gets the copy as a new message, with a delivery count of its own.",
+    danger="All groups of the stream get the copies, also those that had processed the messages.",
+)
+def _replay(typed: Values, ids: list[bytes], _idle: int) -> Command:
+    key = typed.word("key")
+    return command("EVAL", MOVE, 2, key, key, typed.word("group"), "again", *ids)
+
+
+async def _retire(link: Link, typed: Values, progress: Progress) -> Outcome:
+    """Hand over a slice at a time until nothing is left, and only then delete."""
+    hand_over, last = _retire_steps(typed)
+    dead = typed.word("consumer")
+    summary = await link.call("XPENDING", typed.word("key"), typed.word("group"))
+    progress.total = next((int(held) for name, held in replies.listed(summary[3]) if name == dead), 0)
+    moved = dropped = 0
+    while not progress.stopped:
+        reply = (await link.send([hand_over.words]))[0]
         if isinstance(reply, RedisError):
-            return Outcome((*done, (command_line(words), str(reply))), good=False)
-        moved += len(reply[1])
-        cursor = bytes(reply[0])
-        if cursor == b"0-0":
+            return Outcome(((hand_over.line, str(reply)),), good=False)
+        moved, dropped = moved + reply[0], dropped + reply[1]
+        progress.done = moved + dropped
+        # One that goes on reading is not dead: the deletion below finds that out.
+        if not any(reply) or progress.done >= progress.total:
             break
-    done.append((first.line, f"{moved:,} entries handed over, from the cursor 0-0 round to 0-0"))
-    while True:
-        # Entries that were claimed with an IDLE of their own may look younger than their consumer.
-        left = replies.pending(await link.call("XPENDING", key, group, "-", "+", HANDED, dead))
-        if not left:
-            break
-        words = command("XCLAIM", key, group, to, 0, *(entry.id for entry in left), "JUSTID")
-        reply = (await link.send([words]))[0]
-        if isinstance(reply, RedisError):
-            return Outcome((*done, (command_line(words), str(reply))), good=False)
-        done.append((command_line(words), f"{len(reply):,} entries handed over, which XAUTOCLAIM left"))
-        gone = [entry.id for entry in left if entry.id.encode() not in reply]
-        if gone and not reply:
-            # Before Redis 7 XCLAIM leaves entries alone whose message was deleted.
-            words = command("XACK", key, group, *gone)
-            done.append(
-                (command_line(words), f"{await link.call(*words)} entries whose messages were deleted")
-            )
-    last = rest[-1]
+    said = f"{moved:,} entries handed over" + (
+        f", {dropped:,} whose messages were deleted left the PEL" if dropped else ""
+    )
+    done = [(hand_over.line, f"stopped: {said}" if progress.stopped else said)]
+    if progress.stopped:
+        return Outcome(tuple(done), good=False)
     reply = (await link.send([last.words]))[0]
     if isinstance(reply, RedisError):
         return Outcome((*done, (last.line, str(reply))), good=False)
@@ -277,19 +395,10 @@ async def _retire(link: Link, typed: Values) -> Outcome:
 @action(
     "retire",
     "Retire a consumer",
-    "All that a dead consumer holds goes to another one; then the dead one is deleted. In this order nothing is lost. "
-    "XAUTOCLAIM chooses by idle time, so it takes what other consumers have left as long, too.",
+    "All that a dead consumer holds goes to another one, and nothing of others; then the dead one is deleted. In this "
+    "order nothing is lost. The delivery counts stay.",
     ("key", "group", "consumer"),
-    (
-        _TO,
-        Field(
-            "idle",
-            "Entries idle for at least (ms)",
-            "60000",
-            hint="no more than the dead consumer is idle",
-            kind="number",
-        ),
-    ),
+    (_TO,),
     run=_retire,
     danger="The consumer is deleted at the end, if nothing is left with it.",
 )
@@ -297,15 +406,10 @@ def _retire_steps(typed: Values) -> list[Step]:
     key, group, dead, to = (typed.word(name) for name in ("key", "group", "consumer", "to"))
     if dead == to:
         raise ValueError("choose another consumer than the one to retire")
-    idle = typed.number("idle", 60_000)
     return [
         Step(
-            command("XAUTOCLAIM", key, group, to, idle, "0-0", "COUNT", HANDED, "JUSTID"),
-            "again from the cursor that it returns, until that is 0-0",
-        ),
-        Step(
-            command("XPENDING", key, group, "-", "+", HANDED, dead),
-            "what is left goes over by XCLAIM … JUSTID",
+            command("EVAL", HAND_OVER, 1, key, group, dead, to, SLICE),
+            "XPENDING of this consumer, and XCLAIM … JUSTID of what it has, in one step; again until nothing is left",
         ),
         Step(
             command("EVAL", DELETE_IF_EMPTY, 1, key, group, dead),
@@ -484,17 +588,21 @@ def plan(action: Action, typed: Mapping[str, str]) -> Plan:
         return Plan(action, filled, problem=str(error))
 
 
-async def run(link: Link, made: Plan) -> Outcome:
-    """Send the commands of a plan; an error ends it.
+async def run(link: Link, made: Plan, progress: Progress | None = None) -> Outcome:
+    """Send the commands of a plan; an error ends it, and so does ``progress.stopped``.
 
     Raises:
         GoneError: the server cannot be reached.
     """
     if made.action.run is not None:
-        outcome: Outcome = await made.action.run(link, Values(made.typed))
+        outcome: Outcome = await made.action.run(link, Values(made.typed), progress or Progress())
         return outcome
+    return await _one_by_one(link, made.steps)
+
+
+async def _one_by_one(link: Link, steps: Iterable[Step]) -> Outcome:
     done: list[tuple[str, str]] = []
-    for step in made.steps:
+    for step in steps:
         reply = (await link.send([step.words]))[0]
         done.append((step.line, reply_text(reply)))
         if isinstance(reply, RedisError):

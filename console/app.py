@@ -23,8 +23,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from . import timeline
-from .actions import ACTIONS, plan, run
+from .actions import ACTIONS, plan
 from .clients import Watch
+from .jobs import Jobs
 from .link import GoneError, Link, ReadOnlyError
 from .pages import PAGES, NotFoundError, Page
 from .poller import UnreadableError
@@ -71,6 +72,7 @@ class Console:
         self._outcomes: OrderedDict[str, tuple[Plan, Outcome]] = OrderedDict()
         self._ending = False
         self.watch = Watch()
+        self._jobs = Jobs(poller.jobs, poller.changed)
         self.prompt = Prompt(self.link)
 
     @property
@@ -105,6 +107,7 @@ class Console:
                 Route("/act/{name}", self._action, methods=["GET"]),
                 Route("/act/{name}", self._run, methods=["POST"]),
                 Route("/done/{name}", self._done),
+                Route("/job/stop", self._stop_job, methods=["POST"]),
                 Route("/login", self._login, methods=["GET", "POST"]),
                 Mount("/static/shared", StaticFiles(directory=STATIC)),
                 Mount("/static", StaticFiles(directory=HERE / "static")),
@@ -140,6 +143,7 @@ class Console:
             ):  # the recording ends with a server that is gone
                 async with asyncio.timeout(STOP_SECONDS):
                     await timeline.end(self.link.actor)
+            await self._jobs.stop()
             await self.watch.stop()
             await self.prompt.close()
             await self.link.close()
@@ -266,8 +270,10 @@ class Console:
             return self._render(
                 "action.html", 409, plan=made, action=action, consumers=[], facts=self.poller.overview.facts
             )
-        outcome = await run(actor, made)
-        self.poller.changed()
+        job = await self._jobs.start(actor, made)
+        outcome = job.outcome
+        if outcome is None:
+            return RedirectResponse(f"/job?id={job.id}", 303)
         if outcome.good and action.back:
             return RedirectResponse(action.back, 303)
         name = secrets.token_urlsafe(12)
@@ -281,6 +287,14 @@ class Console:
         if kept is None:
             raise NotFoundError("What came of this action is not kept any more.")
         return self._render("done.html", plan=kept[0], outcome=kept[1])
+
+    async def _stop_job(self, request: Request) -> Response:
+        form = await self._form(request)
+        job = self.poller.jobs.get(form.get("id", ""))
+        if job is None:
+            raise NotFoundError("What came of this action is not kept any more.")
+        job.progress.stopped = True
+        return RedirectResponse(f"/job?id={job.id}", 303)
 
     async def _watch(self, request: Request) -> Response:
         """Begin or end MONITOR. It changes nothing, so that a read-only console has it, too."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from redis.exceptions import RedisError
 
 from . import timeline
-from .actions import Field, Outcome, Step, Values, action
+from .actions import Field, Outcome, Progress, Step, Values, action
 from .link import command
 from .names import command_line, plain, split_line
 
@@ -208,7 +208,7 @@ def _faults_off(typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "FAULT", "CLEAR"))]
 
 
-async def _begin_tape(link: Link, typed: Values) -> Outcome:
+async def _begin_tape(link: Link, typed: Values, _progress: Progress) -> Outcome:
     line = _record(typed)[0].line
     await timeline.begin(link)
     return Outcome(((line, f"(integer) {link.tape.id}"),), good=True)
@@ -229,7 +229,7 @@ def _record(typed: Values) -> list[Step]:
     return [Step(timeline.BEGIN)]
 
 
-async def _end_tape(link: Link, typed: Values) -> Outcome:
+async def _end_tape(link: Link, typed: Values, _progress: Progress) -> Outcome:
     del typed
     words = timeline.end_of(link)
     reply = (await link.send([words]))[0]

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import RedisError
 
 from . import replies
+from .backlog import PAGE, after
 from .link import command
-from .model import Entry, Group, GroupDetail, Lane, PendingEntry, Stream, StreamDetail
+from .model import (
+    Consumer,
+    Entry,
+    Group,
+    GroupDetail,
+    Lane,
+    PendingEntry,
+    Stream,
+    StreamDetail,
+)
+from .style import POISON_DELIVERIES
 
 if TYPE_CHECKING:
     from .history import Key
@@ -17,7 +29,8 @@ if TYPE_CHECKING:
 
 LANES: Final = 30  # consumers of a group that are shown
 CELLS: Final = 40  # pending entries of each
-SAMPLE: Final = 25  # pending entries of the group
+PENDING: Final = 200_000  # entries of a PEL that a page reads, page by page; about half a second for 100,000
+ACTIVE_MS: Final = 10_000  # a consumer that was seen since then works
 NEWEST: Final = 20  # entries of a live tail
 SCANNED: Final = 2_000  # entries that a filter looks at for a page
 MESSAGE_GROUPS: Final = 200  # groups that a message's page asks
@@ -25,7 +38,7 @@ MESSAGE_GROUPS: Final = 200  # groups that a message's page asks
 
 @dataclass(frozen=True, slots=True)
 class GroupSubject:
-    """A consumer group: its lanes, the first of its PEL, and how far it is."""
+    """A consumer group: its PEL, its lanes, and how far it is."""
 
     key: bytes
     group: bytes
@@ -36,29 +49,35 @@ class GroupSubject:
         return ((self.key, self.group),)
 
     async def read(self, link: Link) -> GroupDetail:
-        """Read it in two batches: the group and its consumers, then the first pending entries of each."""
+        """Read the group and its consumers, then its PEL, a thousand entries at a time."""
         key, name = self.key, self.group
-        now, length, groups, consumers, summary, sample = await link.send(
+        now, length, groups, consumers, summary = await link.send(
             [
                 command("TIME"),
                 command("XLEN", key),
                 command("XINFO", "GROUPS", key),
                 command("XINFO", "CONSUMERS", key, name),
                 command("XPENDING", key, name),
-                command("XPENDING", key, name, "-", "+", SAMPLE),
             ]
         )
         found = next((group for group in replies.groups(groups) if group.name == name), None)
         if found is None or isinstance(consumers, RedisError):
             nothing = Group(name, 0, 0, "0-0", None, None)
             return GroupDetail(key, nothing, 0, replies.now(now), missing=True)
-        all_of_them = sorted(
-            replies.consumers(consumers), key=lambda one: (-one.pending, -one.idle, one.name)
+        pel, whole = await _pel(link, key, name)
+        all_of_them = replies.consumers(consumers)
+        held: dict[bytes, list[PendingEntry]] = {}
+        for entry in pel:
+            held.setdefault(entry.consumer, []).append(entry)
+        # Beyond what was read some consumers may have entries, too.
+        unread = [] if whole else [one for one in all_of_them if one.pending and one.name not in held][:LANES]
+        got = await link.send([command("XPENDING", key, name, "-", "+", CELLS, one.name) for one in unread])
+        held.update((one.name, list(replies.pending(reply))) for one, reply in zip(unread, got, strict=True))
+        lanes = sorted(
+            (_lane(one, held.get(one.name, [])) for one in all_of_them),
+            key=lambda lane: (*lane.trouble, lane.consumer.idle),
+            reverse=True,
         )
-        shown = all_of_them[:LANES]
-        busy = [one for one in shown if one.pending]
-        got = await link.send([command("XPENDING", key, name, "-", "+", CELLS, one.name) for one in busy])
-        held = {one.name: replies.pending(reply) for one, reply in zip(busy, got, strict=True)}
         owned = (
             sum(int(count) for _, count in replies.listed(summary[3]))
             if not isinstance(summary, RedisError)
@@ -69,11 +88,39 @@ class GroupSubject:
             found,
             length if isinstance(length, int) else 0,
             replies.now(now),
-            lanes=tuple(Lane(one, held.get(one.name, ())) for one in sorted(shown, key=lambda one: one.name)),
-            hidden=len(all_of_them) - len(shown),
-            sample=replies.pending(sample),
+            lanes=tuple(lanes[:LANES]),
+            hidden=len(lanes) - len(lanes[:LANES]),
+            hidden_pending=sum(lane.consumer.pending for lane in lanes[LANES:]),
+            active=sum(0 <= lane.consumer.idle < ACTIVE_MS for lane in lanes),
+            pel=pel,
+            whole=whole,
             unowned=0 if isinstance(summary, RedisError) else max(0, int(summary[0]) - owned),
         )
+
+
+async def _pel(link: Link, key: bytes, group: bytes) -> tuple[tuple[PendingEntry, ...], bool]:
+    """Return a PEL by ID, and whether it is all of it; each page is a command of its own, so that others come between."""
+    found: list[PendingEntry] = []
+    start = "-"
+    while len(found) < PENDING:
+        page = replies.pending(await link.call("XPENDING", key, group, start, "+", PAGE))
+        found += page
+        if len(page) < PAGE:
+            return tuple(found), True
+        start = after(page[-1].id)
+    return tuple(found), False
+
+
+def _lane(consumer: Consumer, entries: list[PendingEntry]) -> Lane:
+    worst = heapq.nlargest(
+        CELLS, entries, key=lambda entry: (entry.deliveries >= POISON_DELIVERIES, entry.idle)
+    )
+    return Lane(
+        consumer,
+        tuple(worst),
+        max((entry.idle for entry in entries), default=None),
+        max((entry.deliveries for entry in entries), default=0),
+    )
 
 
 @dataclass(frozen=True, slots=True)

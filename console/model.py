@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-POISON_DELIVERIES = 5  # from here on a message is probably at fault, not its consumers
+from .style import POISON_DELIVERIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,10 @@ class Group:
     """A consumer group as XINFO GROUPS describes it.
 
     Attributes:
-        oldest_id: the smallest pending ID.
-        oldest_idle: the longest idle time among the first pending entries by ID; None where nothing is pending.
-        oldest_deliveries: the greatest delivery count among them.
+        oldest_id: the pending entry that is idle longest.
+        oldest_idle: its idle time; None where nothing is pending with a consumer.
+        most_id: the pending entry that was delivered most, so many times: ``most_deliveries``.
+        looked: entries of the PEL that these are true of; None: of all.
     """
 
     name: bytes
@@ -53,7 +54,9 @@ class Group:
     lag: int | None
     oldest_id: str = ""
     oldest_idle: int | None = None
-    oldest_deliveries: int = 0
+    most_id: str = ""
+    most_deliveries: int = 0
+    looked: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +92,22 @@ class Stream:
 
     @property
     def oldest_idle(self) -> int | None:
-        """The longest that a group's first pending entry is with its consumer."""
+        """The longest that a pending entry of any group is with its consumer."""
         return max(
             (group.oldest_idle for group in self.groups if group.oldest_idle is not None), default=None
         )
 
     @property
+    def looked(self) -> int | None:
+        """Pending entries that ``oldest_idle`` is true of, where that is not all of them."""
+        if all(group.looked is None or not group.pending for group in self.groups):
+            return None
+        return sum(group.pending if group.looked is None else group.looked for group in self.groups)
+
+    @property
     def trouble(self) -> tuple[int, int, int, int]:
         """A key to sort by, worst last: poison, the oldest pending entry, lag, what is pending."""
-        poison = sum(group.oldest_deliveries >= POISON_DELIVERIES for group in self.groups)
+        poison = sum(group.most_deliveries >= POISON_DELIVERIES for group in self.groups)
         return (poison, self.oldest_idle or 0, self.worst_lag or 0, self.pending)
 
 
@@ -135,10 +145,26 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A consumer and the first of its pending entries, by ID."""
+    """A consumer, the worst of its pending entries by ID, and over all that were read how bad it is.
+
+    Attributes:
+        oldest: the longest idle time of its entries; None if it holds none.
+        most: their greatest delivery count.
+    """
 
     consumer: Consumer
     entries: tuple[PendingEntry, ...]
+    oldest: int | None = None
+    most: int = 0
+
+    @property
+    def trouble(self) -> tuple[bool, int, int]:
+        """A key to sort by, worst last: poison, the oldest entry, what it holds."""
+        return (
+            self.most >= POISON_DELIVERIES,
+            -1 if self.oldest is None else self.oldest,
+            self.consumer.pending,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +172,9 @@ class GroupDetail:
     """All that the page of a group shows.
 
     Attributes:
-        lanes: of the consumers that are shown; ``hidden`` counts the others.
-        sample: the first pending entries of the whole group, by ID.
+        lanes: of the consumers that are shown, the worst first; ``hidden`` counts the others, ``hidden_pending`` what they hold.
+        active: consumers that were seen in the last ten seconds.
+        pel: the pending entries, by ID; ``whole``: whether it is all of them.
         unowned: how many entries have no consumer, after XNACK; exact.
     """
 
@@ -158,7 +185,10 @@ class GroupDetail:
     last_id: str = ""
     lanes: tuple[Lane, ...] = ()
     hidden: int = 0
-    sample: tuple[PendingEntry, ...] = ()
+    hidden_pending: int = 0
+    pel: tuple[PendingEntry, ...] = ()
+    whole: bool = True
+    active: int = 0
     unowned: int = 0
     missing: bool = False
 

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from . import clients, debugging, keys, timeline
 from .actions import Values
-from .details import GroupSubject, MessageSubject, StreamSubject, id_pair, page_of
-from .model import POISON_DELIVERIES
+from .details import CELLS, GroupSubject, MessageSubject, StreamSubject, id_pair, page_of
+from .history import rate
 from .render import HEAT_MS, chart
+from .selection import NAMES, PENDING_SORTS, Selection, ordered, selection, within
+from .style import POISON_DELIVERIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .model import Stream
+    from .history import Sample
+    from .model import GroupDetail, Stream
     from .poller import Poller, Subject
 
 ROWS: Final = 200  # streams on the overview
+PENDING_ROWS: Final = 50  # pending entries on a page of a group
 ENTRIES: Final = 25  # entries on a page of a stream
 SORTS: Final = ("trouble", "name", "length", "memory", "rate", "lag", "oldest")
 
@@ -84,6 +88,7 @@ class OverviewPage(Page):
         streams = overview.streams.values()
         return {
             "overview": overview,
+            "poison": POISON_DELIVERIES,
             "rows": fitting[:ROWS],
             "fitting": len(fitting),
             "find": find,
@@ -139,7 +144,9 @@ class StreamPage(Page):
                     group,
                     oldest_id=kept[name].oldest_id,
                     oldest_idle=kept[name].oldest_idle,
-                    oldest_deliveries=kept[name].oldest_deliveries,
+                    most_id=kept[name].most_id,
+                    most_deliveries=kept[name].most_deliveries,
+                    looked=kept[name].looked,
                 )
                 if name in kept and group.pending
                 else group
@@ -149,6 +156,7 @@ class StreamPage(Page):
         samples = poller.history.of((self.key,))
         return {
             "key": self.key,
+            "poison": POISON_DELIVERIES,
             "stream": stream,
             "detail": detail,
             "now": detail.now,
@@ -190,6 +198,16 @@ def _start(text: str) -> str:
     return text
 
 
+def kept_of(values: Values) -> dict[str, str]:
+    """Return what a group's address says of its table: the filter, the order, the page; for the way back to it."""
+    found = {name: values.text(name) for name in (*NAMES, "sort", "at") if values.text(name)}
+    if found.get("sort", PENDING_SORTS[0]) not in PENDING_SORTS:
+        del found["sort"]
+    if not re.fullmatch(r"[1-9]\d{0,8}", found.get("at", "1"), re.ASCII):
+        del found["at"]
+    return found
+
+
 class GroupPage(Page):
     """A group: who holds what, since when, and how often it was tried."""
 
@@ -199,19 +217,32 @@ class GroupPage(Page):
     def __init__(self, typed: Mapping[str, str]) -> None:
         super().__init__(typed)
         self.key, self.group = self.values.word("key"), self.values.word("group")
+        self._shown: tuple[GroupDetail, dict[str, Any]] | None = None
+        self._filter = kept_of(self.values)
+        self._sort = self._filter.get("sort", PENDING_SORTS[0])
+        self._number = int(self._filter.get("at", "1"))
+        self._problem = ""
+        self._selection = Selection(self.key, self.group)
+        try:
+            self._selection = selection(self.values)
+        except ValueError as error:
+            self._problem = str(error)
 
     def subjects(self) -> list[Subject[Any]]:
         """Return the one thing that it is about."""
         return [GroupSubject(self.key, self.group)]
 
     async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
-        """Show the group's detail and how its lag went."""
+        """Show the group's detail, a page of the pending entries that fit the filter, and how its lag went."""
         del whole
         detail = await poller.look(GroupSubject(self.key, self.group))
         if detail.missing:
             raise NotFoundError("There is no such group.")
+        if self._shown is None or self._shown[0] is not detail:
+            self._shown = (detail, self._chosen(detail))
         facts = poller.overview.facts
         samples = poller.history.of((self.key, self.group))
+        stream = poller.overview.streams.get(self.key)
         return {
             "key": self.key,
             "group": self.group,
@@ -220,10 +251,42 @@ class GroupPage(Page):
             "poison": POISON_DELIVERIES,
             "heat_ms": HEAT_MS,
             "knows_nack": facts is not None and "XNACK" in facts.commands,
-            "oldest": max((entry.idle for entry in detail.sample), default=None),
-            "most": max((entry.deliveries for entry in detail.sample), default=0),
+            **self._shown[1],
+            "rate_in": stream.rate_in if stream is not None else None,
+            "rate_out": _last_rate(samples),
             "chart": chart(samples, {"lag": (1, False), "pending": (2, False), "delivered/s": (3, True)}),
         }
+
+    def _chosen(self, detail: GroupDetail) -> dict[str, Any]:
+        """Return a page of the entries that fit, and the worst of all."""
+        fitting = within(detail.pel, self._selection)
+        pages = max(1, -(-len(fitting) // PENDING_ROWS))
+        number = min(self._number, pages)
+        first = (number - 1) * PENDING_ROWS
+        oldest = max(detail.pel, key=lambda entry: entry.idle, default=None)
+        most = max(detail.pel, key=lambda entry: entry.deliveries, default=None)
+        return {
+            "rows": ordered(fitting, self._sort)[first : first + PENDING_ROWS],
+            "first": first + 1,
+            "fitting": len(fitting),
+            "number": number,
+            "pages": pages,
+            "sort": self._sort,
+            "unowned_first": [entry for entry in detail.pel if not entry.consumer][:CELLS]
+            if detail.unowned
+            else [],
+            "filter": self._filter,
+            "is_filtered": any(name in self._filter for name in NAMES),
+            "problem": self._problem,
+            "oldest": oldest.idle if oldest is not None and oldest.idle >= 0 else None,
+            "oldest_id": oldest.id if oldest is not None else "",
+            "most": most.deliveries if most is not None else 0,
+            "most_id": most.id if most is not None else "",
+        }
+
+
+def _last_rate(samples: list[Sample]) -> float | None:
+    return rate(samples[-2], samples[-1], 3) if len(samples) > 1 else None
 
 
 class MessagePage(Page):
@@ -270,6 +333,8 @@ class MessagePage(Page):
         facts = poller.overview.facts
         return {
             "recorded": recorded,
+            "came_from": self.values.word("group") if self.values.text("group") else None,
+            "filter": kept_of(self.values),
             "events": from_file or events,
             "from_file": bool(from_file),
             "written": written,
@@ -417,6 +482,21 @@ class TimePage(Page):
         }
 
 
+class JobPage(Page):
+    """An action on many entries, under way or ended."""
+
+    template = "job.html"
+    parts = ("job",)
+
+    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+        """Show how far it is."""
+        del whole
+        job = poller.jobs.get(self.values.text("id"))
+        if job is None:
+            raise NotFoundError("What came of this action is not kept any more.")
+        return {"job": job, "plan": job.plan}
+
+
 PAGES: Final[dict[str, type[Page]]] = {
     "/": OverviewPage,
     "/stream": StreamPage,
@@ -427,4 +507,5 @@ PAGES: Final[dict[str, type[Page]]] = {
     "/clients": ClientsPage,
     "/prompt": PromptPage,
     "/time": TimePage,
+    "/job": JobPage,
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from redis.exceptions import RedisError
 
 from . import replies, timeline
+from .backlog import Backlogs
 from .history import SERIES, History, Sample, rate
 from .link import GoneError, command
 from .model import ServerFacts, Stream
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from .history import Key
+    from .jobs import Job
     from .link import Command, Link
-    from .model import Group
 
 TICK: Final = 1.0  # seconds between two looks at what is watched
 UNWATCHED: Final = 10.0  # seconds between two rounds while no page is open
@@ -32,8 +33,6 @@ BATCH: Final = 200  # streams in one pipeline, so that other clients of the serv
 MOST_STREAMS: Final = 2_000
 SCANS: Final = 10  # SCAN calls a round
 SCAN_COUNT: Final = 1_000
-OLDEST: Final = 1_000  # groups a round whose first pending entries are read
-FIRST: Final = 10  # of those, for the longest idle time and the most deliveries
 WEIGHED: Final = 50  # streams a round whose memory is measured
 HEAVY: Final = 65_536  # bytes of the entries in XINFO STREAM from which on it is asked less often
 HEAVY_ROUNDS: Final = 30
@@ -123,6 +122,8 @@ class Poller:
         self._heavy: dict[bytes, int] = {}
         self._last: dict[bytes, Sample] = {}
         self._drawn: set[Key] = set()
+        self._backlogs = Backlogs()
+        self.jobs: dict[str, Job] = {}  # actions on many entries, for their pages
         self._turn = 0
         self._last_round = -1000.0
         self._stopped = False
@@ -285,7 +286,7 @@ class Poller:
         for at in range(0, len(wanted), BATCH):
             for stream in await self._streams(wanted[at : at + BATCH]):
                 streams[stream.key] = stream
-        streams = await self._oldest(streams)
+        streams = await self._backlogs.read(self.link, streams, now)
         streams = await self._weigh(streams)
         self._turn += 1
         self._last_round = time.monotonic()
@@ -310,6 +311,7 @@ class Poller:
         if known is None or run_id != self._run_id:
             # Another server answers here, or the same one was started again: nothing of before holds.
             self.history.clear()
+            self._backlogs.forget()
             self._keys.clear()
             self._found.clear()
             self._last.clear()
@@ -395,27 +397,6 @@ class Poller:
             replies.groups(groups, kept.groups),
         )
 
-    async def _oldest(self, streams: dict[bytes, Stream]) -> dict[bytes, Stream]:
-        busy = [
-            (stream.key, group.name)
-            for stream in streams.values()
-            for group in stream.groups
-            if group.pending
-        ]
-        chosen = _turns(busy, self._turn, OLDEST)
-        got = await self._batched([command("XPENDING", key, name, "-", "+", FIRST) for key, name in chosen])
-        first = {at: replies.pending(reply) for at, reply in zip(chosen, got, strict=True)}
-        changed = {key for key, _ in chosen}
-        return {
-            key: replace(
-                stream,
-                groups=tuple(_with_oldest(group, first.get((key, group.name))) for group in stream.groups),
-            )
-            if key in changed
-            else stream
-            for key, stream in streams.items()
-        }
-
     async def _weigh(self, streams: dict[bytes, Stream]) -> dict[bytes, Stream]:
         fresh = [key for key, stream in streams.items() if stream.memory is None]
         chosen = fresh[:WEIGHED] or _turns(list(streams), self._turn, WEIGHED)
@@ -424,12 +405,6 @@ class Poller:
             if isinstance(reply, int):
                 streams[key] = replace(streams[key], memory=reply)
         return streams
-
-    async def _batched(self, commands: list[Command]) -> list[Any]:
-        got: list[Any] = []
-        for at in range(0, len(commands), 2 * BATCH):
-            got += await self.link.send(commands[at : at + 2 * BATCH])
-        return got
 
     def _remember(self, streams: dict[bytes, Stream]) -> dict[bytes, Stream]:
         """Add a sample of each series, or where there are too many of those that were looked at."""
@@ -456,16 +431,3 @@ def _turns(items: list[Item], turn: int, most: int) -> list[Item]:
         return items
     start = turn * most % len(items)
     return (items + items)[start : start + most]
-
-
-def _with_oldest(group: Group, first: Any) -> Group:
-    if not group.pending or first == ():
-        return replace(group, oldest_id="", oldest_idle=None, oldest_deliveries=0)
-    if first is None:
-        return group
-    return replace(
-        group,
-        oldest_id=first[0].id,
-        oldest_idle=max(entry.idle for entry in first),
-        oldest_deliveries=max(entry.deliveries for entry in first),
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parent
 LINKED_BYTES: Final = 4_000  # a longer name makes no address that servers and browsers take
 UNKNOWN: Final = "\u2013"
+GAP_SECONDS: Final = 45.0  # rounds without a viewer are ten seconds apart, with many streams more
 HEAT_MS: Final = (1_000, 10_000, 60_000, 600_000, 3_600_000)
 
 
@@ -160,8 +162,24 @@ def heat(idle: int | None) -> int:
     return sum((idle or 0) >= step for step in HEAT_MS)
 
 
+def _with_gaps(samples: list[Sample]) -> list[Sample]:
+    """Put nothing where the console was asleep, or the clock jumped, so that no line goes across as a cliff."""
+    steps = sorted(after[0] - before[0] for before, after in pairwise(samples))
+    most = max(GAP_SECONDS, 5 * steps[len(steps) // 2]) if steps else 0.0
+    found: list[Sample] = []
+    for sample in samples:
+        if found and not 0 < sample[0] - found[-1][0] <= most:
+            if sample[0] <= found[-1][0]:
+                found.clear()  # a clock that went back: what was before is not before any more
+            else:
+                found.append((found[-1][0] + most / 2, None, None, None))
+        found.append(sample)
+    return found
+
+
 def chart(samples: list[Sample], columns: Mapping[str, tuple[int, bool]]) -> str:
     """Return the data of a chart as JSON: seconds before now, then each column, as a rate where it counts."""
+    samples = _with_gaps(samples)
     newest = samples[-1][0] if samples else 0.0
     rows: list[Any] = [[round(sample[0] - newest, 1) for sample in samples]]
     for column, as_rate in columns.values():

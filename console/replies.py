@@ -57,7 +57,9 @@ def groups(reply: Reply, before: Iterable[Group] = ()) -> tuple[Group, ...]:
         )
         kept = known.get(name) if pending else None
         found.append(
-            Group(*group, kept.oldest_id, kept.oldest_idle, kept.oldest_deliveries) if kept else Group(*group)
+            Group(*group, kept.oldest_id, kept.oldest_idle, kept.most_id, kept.most_deliveries, kept.looked)
+            if kept
+            else Group(*group)
         )
     return tuple(found)
 

@@ -170,6 +170,7 @@ class Event:
         consumer: who has it from then on, or had it.
         certain: False where another command may have done it.
         note: more about it.
+        origin: whose it was before, of an entry that was claimed.
     """
 
     what: str
@@ -179,6 +180,7 @@ class Event:
     client: str = ""
     certain: bool = True
     note: str = ""
+    origin: bytes = b""
 
 
 def events(
@@ -280,13 +282,21 @@ class _Life:
             LOG.exception("A timeline leaves out command %d of the recording: %a", row[0], words[0][:20])
 
     def _event(
-        self, what: str, group: bytes = b"", consumer: bytes = b"", *, certain: bool = True, note: str = ""
+        self,
+        what: str,
+        group: bytes = b"",
+        consumer: bytes = b"",
+        *,
+        certain: bool = True,
+        note: str = "",
+        origin: bytes = b"",
     ) -> Event:
         row = self._row
         client = plain(row[5].decode("utf-8", "replace")) or f"id {row[4]}"
         lost = "a fault hit the command: its reply may be lost" if row[9] else ""
         moment = row[1] if row[2] is None else row[2]
-        return Event(what, moment, group, consumer, client, certain, "; ".join(filter(None, (note, lost))))
+        said = "; ".join(filter(None, (note, lost)))
+        return Event(what, moment, group, consumer, client, certain, said, origin)
 
     def _note(self, what: str, group: bytes = b"", consumer: bytes = b"", **more: Any) -> None:
         if more.get("certain", True):
@@ -317,7 +327,9 @@ class _Life:
                     # With CLAIM an entry has its idle time and the deliveries before this one.
                     again = len(entry) > 3 and int(entry[3]) > 0
                     what = "read again" if start != b">" else "claimed" if again else "delivered"
-                    self._note(what, words[2], words[3], note="NOACK: never pending" if unowned else "")
+                    note = "NOACK: never pending" if unowned else ""
+                    before = _other(self._holders.get(words[2]), words[3]) if again else b""
+                    self._note(what, words[2], words[3], note=note, origin=before)
                     if not unowned:
                         self._holders[words[2]] = words[3]
 
@@ -326,13 +338,8 @@ class _Life:
         for entry in reply:
             if entry is not None and (entry if just_ids else entry[0]) == self._id:
                 note = "JUSTID: not counted as a delivery" if just_ids else ""
-                before = self._holders.get(words[2], b"")
-                taken = (
-                    f"from {plain(before.decode('utf-8', 'replace'))}"
-                    if before not in {b"", words[3]}
-                    else ""
-                )
-                self._note("claimed", words[2], words[3], note="; ".join(filter(None, (taken, note))))
+                before = _other(self._holders.get(words[2]), words[3])
+                self._note("claimed", words[2], words[3], note=note, origin=before)
                 self._holders[words[2]] = words[3]
 
     def _xautoclaim(self, words: list[bytes], reply: Any) -> None:
@@ -508,10 +515,9 @@ class _WrittenLife:
         if stamp is not None:
             self._at(stamp)
         what = "delivered" if holder is None and count <= 1 else "claimed"
-        taken = f"from {plain(holder.decode('utf-8', 'replace'))}" if holder and holder != consumer else ""
         times = f"delivered {count} times by then" if count > 1 else ""
         self._holders[group] = consumer
-        self._note(what, group, consumer, note="; ".join(filter(None, (taken, times))))
+        self._note(what, group, consumer, note=times, origin=_other(holder, consumer))
 
     def _leave(self, group: bytes, ids: Sequence[bytes], what: str) -> None:
         holder = self._holders.pop(group, b"")
@@ -542,6 +548,11 @@ class _WrittenLife:
             self._holders.clear()
             note = name.decode("ascii", "replace")
             self._note("removed with its stream", certain=name != b"SWAPDB", note=note)
+
+
+def _other(holder: bytes | None, consumer: bytes) -> bytes:
+    """Return who had an entry before a consumer that claims it; empty if that is not known, or the same."""
+    return b"" if holder is None or holder == consumer else holder
 
 
 def _pair(entry_id: bytes) -> tuple[int, ...]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from . import names
 from .command import with_password
 from .link import Link
-from .model import POISON_DELIVERIES
 from .poller import Poller
 from .render import count, duration, rate, size
+from .style import POISON_DELIVERIES
 
 if TYPE_CHECKING:
     from rich.console import Group as Lines
@@ -115,8 +115,8 @@ def _lines(stream: Stream) -> list[tuple[tuple[str, ...], str]]:
         ((*own, count(stream.worst_lag), count(stream.pending), duration(stream.oldest_idle), ""), "bold")
     ]
     for group in stream.groups:
-        poison = group.oldest_deliveries >= POISON_DELIVERIES
-        tries = f"{'▲ ' if poison else ''}{group.oldest_deliveries}x" if group.pending else ""
+        poison = group.most_deliveries >= POISON_DELIVERIES
+        tries = f"{'▲ ' if poison else ''}{group.most_deliveries}x" if group.pending else ""
         cells = (f"  {names.name(group.name)}", "", "", "", "", count(group.lag), count(group.pending))
         found.append(((*cells, duration(group.oldest_idle), tries), "red" if poison else ""))
     return found

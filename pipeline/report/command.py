@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...console.style import POISON_DELIVERIES
 from ..cli.progress import Progress
 from ..folders import JobError, local_folder
 from ..ledger.errors import LedgerError
@@ -47,9 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--poison-from",
         type=int,
-        default=3,
+        default=POISON_DELIVERIES,
         metavar="N",
-        help="poison is what was delivered N times (default 3)",
+        help=f"poison is what was delivered N times (default {POISON_DELIVERIES})",
     )
     parser.add_argument(
         "--abandoned-after",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ...console.style import POISON_DELIVERIES
 from ..ledger.spans import views
 from ..times import format_time
 
@@ -101,7 +102,7 @@ class Settings:
     """
 
     at_ms: int | None = None
-    poison_from: int = 3
+    poison_from: int = POISON_DELIVERIES
     abandoned_ms: int = 60_000
     points: int = 160
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from rillet.console.actions import ACTIONS, plan, run
+from rillet.console.actions import ACTIONS, Progress, plan, run
 from rillet.console.link import Link, ReadOnlyError, command, shown
 
 
@@ -34,6 +34,13 @@ def holders(client):
     }
 
 
+def holders_of_all(client):
+    return {
+        row["message_id"]: row["consumer"]
+        for row in client.xpending_range("orders", "billing", "-", "+", 100_000)
+    }
+
+
 def knows_xnack(client):
     try:
         client.execute_command("XNACK", "no-such-key", "g", "FAIL", "IDS", 1, "1-0")
@@ -50,6 +57,86 @@ async def test_claimed_entries_are_with_the_other_consumer(client, link):
     assert [holders(client)[one] for one in (b"1-0", b"2-0", b"3-0")] == [b"Alice", b"Alice", b"Bob"]
 
 
+async def test_all_that_fit_a_filter_are_claimed_in_slices_and_nothing_else(client, link):
+    scene(client, entries=2_500)
+    client.xclaim(
+        "orders", "billing", "Carol", 0, [f"{number}-0" for number in range(1, 2_501, 3)], idle=60_000
+    )
+    client.xclaim(
+        "orders", "billing", "Bob", 0, [f"{number}-0" for number in range(2, 2_501, 3)], idle=60_000
+    )
+    chosen = made("claim", to="Dave", all="1", by="Bob", idle_over="1min", fit="833")
+    assert chosen.text == "XPENDING orders billing - + 1000 Bob\nXCLAIM orders billing Dave 60000 <IDs>"
+    progress = Progress()
+    assert (await run(link, chosen, progress)).good
+    assert (progress.done, progress.total) == (833, 833)
+    found = holders_of_all(client)
+    assert [one for one, who in found.items() if who == b"Dave"] == [
+        f"{number}-0".encode() for number in range(2, 2_501, 3)
+    ]
+    assert sum(who == b"Carol" for who in found.values()) == 834
+
+
+async def test_an_action_on_all_stops_behind_its_slice(client, link):
+    scene(client, entries=1_500)
+    progress = Progress()
+    send = link.send
+
+    async def send_and_stop(commands):
+        progress.stopped = progress.stopped or commands[0][0] == b"XACK"
+        return await send(commands)
+
+    link.send = send_and_stop
+    outcome = await run(link, made("ack", all="1", fit="1500"), progress)
+    assert (outcome.good, progress.done) == (False, 100)
+    assert "stopped: 100 entries done" in outcome.lines[0][1]
+    assert client.xpending("orders", "billing")["pending"] == 1_400
+
+
+async def test_what_another_consumer_claims_meanwhile_stays_with_it(client, link):
+    scene(client, entries=10)
+    client.xclaim("orders", "billing", "Bob", 0, [f"{number}-0" for number in range(1, 11)], idle=60_000)
+    send = link.send
+
+    async def send_after_carol(commands):
+        if commands[0][0] == b"XCLAIM":
+            client.xclaim("orders", "billing", "Carol", 0, ["3-0"])
+        return await send(commands)
+
+    link.send = send_after_carol
+    assert (await run(link, made("claim", to="Dave", all="1", by="Bob"))).good
+    found = holders(client)
+    assert found.pop(b"3-0") == b"Carol"
+    assert set(found.values()) == {b"Dave"}
+
+
+async def test_a_dead_letter_is_in_one_stream_and_says_where_it_came_from(client, link):
+    scene(client)
+    client.xdel("orders", "2-0")
+    outcome = await run(link, made("deadletter", id="1-0 2-0"))
+    assert outcome.lines[0][1] == "(integer) 1"
+    ((_, fields),) = client.xrange("orders:dead")
+    assert fields == {
+        b"item": b"cup", b"origin-stream": b"orders", b"origin-group": b"billing", b"origin-id": b"1-0",
+    }  # fmt: skip
+    assert sorted(holders(client)) == [b"2-0", b"3-0", b"4-0", b"5-0", b"6-0"]
+
+
+async def test_a_replayed_message_comes_again_as_a_new_one(client, link):
+    scene(client)
+    assert (await run(link, made("replay", all="1", tries="1", last="2-0"))).good
+    assert sorted(holders(client)) == [b"3-0", b"4-0", b"5-0", b"6-0"]
+    ((_, entries),) = client.xreadgroup("billing", "Alice", {"orders": ">"})
+    assert [fields for _, fields in entries] == [{b"item": b"cup"}] * 2
+
+
+@pytest.mark.parametrize(
+    "typed", [{"idle_over": "soon"}, {"tries": "many"}, {"first": "a"}, {"last": "1-2-3"}, {"by": '"open'}]
+)
+def test_a_filter_that_cannot_be_read_makes_no_command(typed):
+    assert made("ack", all="1", **typed).problem
+
+
 async def test_acknowledged_entries_leave_the_pel(client, link):
     scene(client)
     outcome = await run(link, made("ack", id="1-0,6-0"))
@@ -59,8 +146,8 @@ async def test_acknowledged_entries_leave_the_pel(client, link):
 
 async def test_a_retired_consumer_loses_nothing(client, link):
     scene(client, entries=250)
-    chosen = made("retire", consumer="Bob", to="Alice", idle="0")
-    assert [line.split()[0] for line in chosen.text.splitlines()] == ["XAUTOCLAIM", "XPENDING", "EVAL"]
+    chosen = made("retire", consumer="Bob", to="Alice")
+    assert [line.split()[0] for line in chosen.text.splitlines()] == ["EVAL", "EVAL"]
     outcome = await run(link, chosen)
     assert outcome.good
     assert set(holders(client).values()) == {b"Alice"}
@@ -68,22 +155,30 @@ async def test_a_retired_consumer_loses_nothing(client, link):
     assert [one["name"] for one in client.xinfo_consumers("orders", "billing")] == [b"Alice"]
 
 
-async def test_retiring_takes_what_looks_too_young_for_xautoclaim(client, link):
-    scene(client)
-    assert (await run(link, made("retire", consumer="Bob", to="Alice", idle="3600000"))).good
-    assert set(holders(client).values()) == {b"Alice"}
+async def test_retiring_moves_the_entries_of_that_consumer_and_no_others(client, link):
+    """Others may have been idle as long, or longer."""
+    scene(client, entries=250)
+    client.xclaim(
+        "orders", "billing", "Carol", 0, [f"{number}-0" for number in range(1, 251, 2)], idle=10_000_000
+    )
+    client.xclaim("orders", "billing", "Bob", 0, ["2-0"], idle=3_600_000, retrycount=9)
+    assert (await run(link, made("retire", consumer="Bob", to="Alice"))).good
+    found = holders(client)
+    assert {found[f"{number}-0".encode()] for number in range(1, 251, 2)} == {b"Carol"}
+    assert {found[f"{number}-0".encode()] for number in range(2, 251, 2)} == {b"Alice"}
+    assert client.xpending_range("orders", "billing", "2-0", "2-0", 1)[0]["times_delivered"] == 9
 
 
 async def test_retiring_drops_what_was_deleted_from_the_stream(client, link):
     scene(client)
     client.xdel("orders", "1-0")
-    assert (await run(link, made("retire", consumer="Bob", to="Alice", idle="3600000"))).good
+    assert (await run(link, made("retire", consumer="Bob", to="Alice"))).good
     assert [one["name"] for one in client.xinfo_consumers("orders", "billing")] == [b"Alice"]
 
 
 async def test_a_consumer_that_is_not_dead_is_not_deleted(client, link):
     scene(client)
-    chosen = made("retire", consumer="Bob", to="Alice", idle="0")
+    chosen = made("retire", consumer="Bob", to="Alice")
     send = link.send
 
     async def send_after_bob(commands):

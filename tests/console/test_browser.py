@@ -21,6 +21,8 @@ def pages_of(console):
     yield "/stream?key=orders", "12-0"
     yield "/stream?key=orders&field=item&contains=tea", "12-0"
     yield "/group?key=orders&group=billing", "Bob"
+    yield "/group?key=orders&group=billing&by=Bob&idle_over=0s&sort=deliveries", "that fit"
+    yield "/act/deadletter?key=orders&group=billing&all=1&fit=3&by=Bob", "can be stopped"
     yield "/message?key=orders&id=1-0", "Bob has it"
     yield "/act/claim?key=orders&group=billing&id=1-0&to=Alice", "XCLAIM orders billing Alice 0 1-0"
     yield "/act/retire?key=orders&group=billing&consumer=Bob", "still to be filled in"
@@ -39,7 +41,7 @@ def pages_of(console):
 def test_every_page_is_accessible_and_fits(console, opened, width, schemes):
     scene(console.client)
     console.client.hset("user:1", mapping={"name": "Sara", "bin": b"\xff"})
-    assert {path.partition("?")[0] for path, _ in pages_of(console)} >= set(PAGES) - {"/time"}
+    assert {path.partition("?")[0] for path, _ in pages_of(console)} >= set(PAGES) - {"/time", "/job"}
     page = opened(console, "/", width=width)
     for path, text in pages_of(console):
         page.goto(path)
@@ -127,7 +129,7 @@ def test_every_action_shows_its_command_and_runs_it(console, opened):
 
     page.get_by_role("link", name="Retire Carol").click()
     page.get_by_label("To consumer").fill("Dave")
-    run_shown(page, "XAUTOCLAIM orders billing Dave")
+    run_shown(page, "1 orders billing Carol Dave 100")
     assert {one["name"] for one in client.xinfo_consumers("orders", "billing")} == {b"Alice", b"Bob", b"Dave"}
 
     page.goto("/group?key=orders&group=billing")

@@ -77,9 +77,7 @@ async def test_keys_are_gone_through_by_one_cursor(client, link):
 
 async def test_an_action_runs_where_its_key_is(client, link):
     for key in STREAMS[:6]:
-        chosen = plan(
-            ACTIONS["retire"], {"key": key.decode(), "group": "g", "consumer": "Bob", "to": "Al", "idle": "0"}
-        )
+        chosen = plan(ACTIONS["retire"], {"key": key.decode(), "group": "g", "consumer": "Bob", "to": "Al"})
         with pytest.raises(ReadOnlyError):
             await run(link, chosen)
         outcome = await run(link.actor, chosen)

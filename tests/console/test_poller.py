@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 
 import pytest
 import redis
@@ -15,7 +16,9 @@ from rillet.console import replies
 from rillet.console.details import GroupSubject, MessageSubject, StreamSubject, before, page_of
 from rillet.console.history import History, rate
 from rillet.console.link import GoneError, Link
+from rillet.console.pages import GroupPage
 from rillet.console.poller import Poller, UnreadableError
+from rillet.console.render import chart
 
 
 class WatchedLink(Link):
@@ -71,7 +74,8 @@ async def test_a_round_finds_streams_and_their_groups(client, poller):
     assert overview.keys == 4
     stream = overview.streams[b"s1"]
     assert (stream.length, stream.last_id, stream.pending, stream.worst_lag) == (4, "4-0", 2, 2)
-    assert (stream.groups[0].oldest_id, stream.groups[0].oldest_deliveries) == ("1-0", 1)
+    assert stream.groups[0].most_deliveries == 1
+    assert stream.groups[0].looked is None
     assert stream.memory
     assert stream.memory > 0
 
@@ -86,7 +90,7 @@ async def test_a_stream_that_is_deleted_or_becomes_something_else_leaves(client,
     assert list(poller.overview.streams) == [b"s2"]
 
 
-async def test_no_pel_and_no_stream_is_ever_read_whole(client, poller):
+async def test_no_command_reads_a_whole_stream_or_more_than_a_page_of_a_pel(client, poller):
     fill(client, streams=1, entries=400)
     client.xreadgroup("g", "Bob", {"s0": ">"})
     await poller.round()
@@ -96,10 +100,123 @@ async def test_no_pel_and_no_stream_is_ever_read_whole(client, poller):
     await page_of(poller.link, b"s0", "+", 25, b"", b"")
     for words in poller.link.sent:
         if words[0] == b"XPENDING" and len(words) > 3:
-            assert int(words[5]) <= 40
+            assert int(words[5]) <= 1_000
         if words[0] in {b"XRANGE", b"XREVRANGE"}:
             assert words[2] == words[3] or int(words[5]) <= 200
         assert words[:2] != (b"XINFO", b"STREAM") or b"FULL" not in words
+
+
+def stuck(client, entries, at, deliveries=9, idle=36_000_000):
+    """A backlog of Bob's, in whose midst one entry was delivered again and again and another waits for long."""
+    for start in range(0, entries, 5_000):
+        pipeline = client.pipeline(transaction=False)
+        for number in range(start + 1, min(start + 5_000, entries) + 1):
+            pipeline.xadd("orders", {"item": "cup"}, f"{number}-0")
+        pipeline.execute()
+    client.xgroup_create("orders", "billing", "0")
+    client.xreadgroup("billing", "Bob", {"orders": ">"}, count=entries)
+    client.xclaim("orders", "billing", "Bob", 0, [f"{at}-0"], retrycount=deliveries)
+    client.xclaim("orders", "billing", "Bob", 0, [f"{at + 1}-0"], idle=idle, justid=True)
+
+
+async def test_the_stuck_message_of_a_small_backlog_is_found_at_once(client, poller):
+    stuck(client, 100, 61)
+    await poller.round()
+    (group,) = poller.overview.streams[b"orders"].groups
+    assert (group.most_id, group.most_deliveries, group.oldest_id) == ("61-0", 9, "62-0")
+    assert group.oldest_idle >= 36_000_000
+    assert group.looked is None
+
+
+async def test_the_stuck_message_of_any_backlog_is_found_and_until_then_it_is_a_sample(client, poller):
+    stuck(client, 30_000, 25_001)
+    rounds = []
+    for _ in range(4):
+        poller.link.sent.clear()
+        await poller.round()
+        (group,) = poller.overview.streams[b"orders"].groups
+        rounds.append(group.looked)
+        asked = [int(words[5]) for words in poller.link.sent if words[0] == b"XPENDING"]
+        assert sum(asked) <= 11_000
+        assert max(asked) <= 1_000
+    assert rounds == [10_000, 20_000, 30_000, None]
+    assert (group.most_id, group.most_deliveries, group.oldest_id) == ("25001-0", 9, "25002-0")
+    # It stays found while the next lap goes on, and is forgotten when it is acknowledged.
+    await poller.round()
+    assert poller.overview.streams[b"orders"].groups[0].most_id == "25001-0"
+    client.xack("orders", "billing", "25001-0", "25002-0")
+    await poller.round()
+    (group,) = poller.overview.streams[b"orders"].groups
+    assert group.most_deliveries == 1
+    assert group.oldest_idle < 36_000_000
+
+
+async def test_many_groups_share_the_budget_and_all_have_their_turn(client, poller):
+    for number in range(40):
+        client.xadd(f"s{number}", {"a": 1}, "1-0")
+        pipeline = client.pipeline(transaction=False)
+        for entry in range(2, 601):
+            pipeline.xadd(f"s{number}", {"a": 1}, f"{entry}-0")
+        pipeline.execute()
+        client.xgroup_create(f"s{number}", "g", "0")
+        client.xreadgroup("g", "Bob", {f"s{number}": ">"}, count=600)
+    for _ in range(3):
+        await poller.round()
+    groups = [stream.groups[0] for stream in poller.overview.streams.values()]
+    assert len(groups) == 40
+    assert all(group.looked is None and group.oldest_id for group in groups)
+
+
+async def test_a_page_of_a_group_filters_sorts_and_pages_through_the_whole_backlog(client, poller):
+    stuck(client, 3_000, 2_500)
+    client.xclaim("orders", "billing", "Carol", 0, [f"{number}-0" for number in range(1, 2_001)], justid=True)
+    await poller.round()
+
+    async def table(**typed):
+        page = GroupPage({"key": "orders", "group": "billing", **typed})
+        return await page.context(poller, whole=True)
+
+    shown = await table()
+    assert (shown["rows"][0].id, shown["most_id"], shown["most"], shown["fitting"]) == (
+        "2501-0",
+        "2500-0",
+        9,
+        3_000,
+    )
+    assert (await table(sort="deliveries"))["rows"][0].id == "2500-0"
+    assert [entry.id for entry in (await table(idle_over="1h"))["rows"]] == ["2501-0"]
+    assert [entry.id for entry in (await table(tries="5"))["rows"]] == ["2500-0"]
+    carols = await table(by="Carol", sort="id", at="40")
+    assert (carols["fitting"], carols["pages"], carols["rows"][-1].id) == (2_000, 40, "2000-0")
+    assert (await table(first="10", last="12-0"))["fitting"] == 3
+    assert (await table(by="Carol", at="999"))["number"] == 40
+    assert "no time" in (await table(idle_over="soon"))["problem"]
+
+
+async def test_consumers_in_trouble_come_first_and_say_what_they_do_not_show(client, poller):
+    stuck(client, 300, 100)
+    client.xadd("orders", {"item": "cup"})
+    client.xreadgroup("billing", "Alice", {"orders": ">"})
+    for number in range(40):
+        client.xgroup_createconsumer("orders", "billing", f"idle{number}")
+    detail = await poller.look(GroupSubject(b"orders", b"billing"))
+    first = detail.lanes[0]
+    assert (first.consumer.name, first.most, len(first.entries)) == (b"Bob", 9, 40)
+    assert first.oldest >= 36_000_000
+    assert first.entries[0].id == "100-0"
+    assert detail.lanes[1].consumer.name == b"Alice"
+    assert (detail.hidden, detail.hidden_pending) == (12, 0)
+
+
+def test_a_chart_has_no_cliff_where_the_clock_jumped():
+    rows = json.loads(
+        chart([(0.0, 1, 1, 1), (1.0, 2, 1, 2), (2.0, 3, 1, 3), (9000.0, 4, 1, 9)], {"lag": (1, False)})
+    )["rows"]
+    assert rows[1] == [1, 2, 3, None, 4]
+    back = json.loads(
+        chart([(100.0, 1, 1, 1), (101.0, 2, 1, 2), (5.0, 3, 1, 3), (6.0, 4, 1, 4)], {"lag": (1, False)})
+    )["rows"]
+    assert back[1] == [3, 4]
 
 
 async def test_entries_that_are_big_are_read_in_small_numbers(client, poller):

@@ -66,7 +66,7 @@ async def test_it_shows_who_added_delivered_claimed_and_acknowledged_and_when(cl
     ]
     assert found[2].time - found[1].time >= 60_000
     assert {one.client for one in found} == {"shop"}
-    assert found[2].note == "from Bob"
+    assert (found[2].origin, found[2].note) == (b"Bob", "")
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ async def test_the_file_shows_what_was_before_the_console(writer, reader):
         ("claimed", "g", "Alice", True),
         ("acknowledged", "g", "Alice", True),
     ]
-    assert found[2].note == "from Bob; delivered 2 times by then"
+    assert (found[2].origin, found[2].note) == (b"Bob", "delivered 2 times by then")
     assert [one.time is None for one in found] == [True, False, False, True]
 
 

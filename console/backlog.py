@@ -1,0 +1,212 @@
+"""The longest idle time and the most deliveries of each group, over its whole PEL, a few pages a round."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from . import replies
+from .link import command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .link import Command, Link
+    from .model import Group, PendingEntry, Stream
+
+PAGE: Final = 1_000  # pending entries of one XPENDING: about a millisecond of a server
+ROUND: Final = 10_000  # pending entries a round, of all groups together
+TOGETHER: Final = 5_000  # of one batch, so that other clients come between
+KEPT: Final = 16  # entries of each kind that are remembered, for when the worst is acknowledged
+
+Place = tuple[bytes, bytes]  # a stream's key and a group
+
+
+def after(entry_id: str) -> str:
+    """Return the next ID, for servers before 6.2, which have no exclusive ranges."""
+    milliseconds, _, sequence = entry_id.partition("-")
+    if int(sequence or 0) + 1 < 1 << 64:
+        return f"{milliseconds}-{int(sequence or 0) + 1}"
+    return f"{int(milliseconds) + 1}-0"
+
+
+@dataclass(slots=True)
+class _Lap:
+    """One walk over a PEL.
+
+    Attributes:
+        start: the ID at which the next page begins.
+        looked: entries so far.
+        oldest: (time of delivery, ID) of those that are idle longest; ``most``: (-deliveries, ID).
+    """
+
+    start: str = "-"
+    looked: int = 0
+    oldest: list[tuple[int, str]] = field(default_factory=list)
+    most: list[tuple[int, str]] = field(default_factory=list)
+
+    def take(self, page: Iterable[PendingEntry], now: int) -> None:
+        """Keep the worst of a page."""
+        owned = [entry for entry in page if entry.idle >= 0]
+        self.oldest = heapq.nsmallest(
+            KEPT, [*self.oldest, *((now - entry.idle, entry.id) for entry in owned)]
+        )
+        self.most = heapq.nsmallest(KEPT, [*self.most, *((-entry.deliveries, entry.id) for entry in page)])
+
+    def ids(self) -> dict[str, None]:
+        """Return the entries that are kept."""
+        return dict.fromkeys(entry_id for _, entry_id in (*self.oldest, *self.most))
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What is known of a PEL: the last whole lap, and the one that is under way.
+
+    No entry becomes the oldest but by growing old, so between two laps the oldest is among those that were; only a claim
+    with an IDLE of its own, and deliveries that go on, wait for the next lap.
+    """
+
+    lap: _Lap = field(default_factory=_Lap)
+    last: _Lap | None = None
+
+
+class Backlogs:
+    """Walks over the PELs of all groups."""
+
+    def __init__(self) -> None:
+        self._walks: dict[Place, _Walk] = {}
+        self._turn = 0
+
+    def forget(self) -> None:
+        """Begin again: another server answers."""
+        self._walks.clear()
+
+    async def read(self, link: Link, streams: dict[bytes, Stream], now: int) -> dict[bytes, Stream]:
+        """Go on with each PEL as far as the budget of a round lets, and return the streams with what is known.
+
+        A PEL of a page is read whole each time. Of a larger one each round asks again for the worst entries, and reads on.
+        """
+        groups = {
+            (stream.key, group.name): group
+            for stream in streams.values()
+            for group in stream.groups
+            if group.pending
+        }
+        self._walks = {place: self._walks.get(place) or _Walk() for place in groups}
+        order = list(groups)
+        start = self._turn % len(order) if order else 0
+        order = order[start:] + order[:start]
+        known: dict[Place, dict[str, PendingEntry]] = {}
+        left, visited = ROUND, 0
+        again: list[Place] = order
+        while again and left > 0:
+            chosen: list[Place] = []
+            for place in again:
+                if left <= 0:
+                    break
+                left -= min(groups[place].pending, PAGE)
+                chosen.append(place)
+            visited = max(visited, len(chosen))
+            await self._go_on(link, chosen, groups, known, now)
+            again = [place for place in chosen if self._walks[place].lap.looked]
+        self._turn += visited
+        await self._ask_again(link, [place for place in order if place in known], groups, known)
+        return {
+            key: replace(
+                stream,
+                groups=tuple(
+                    self._told(group, known.get((key, group.name)), (key, group.name), now)
+                    for group in stream.groups
+                ),
+            )
+            for key, stream in streams.items()
+        }
+
+    async def _go_on(
+        self,
+        link: Link,
+        places: list[Place],
+        groups: dict[Place, Group],
+        known: dict[Place, dict[str, PendingEntry]],
+        now: int,
+    ) -> None:
+        for batch in _batches(places, groups):
+            got = await link.send(
+                [
+                    command("XPENDING", key, name, self._walks[key, name].lap.start, "+", PAGE)
+                    for key, name in batch
+                ]
+            )
+            for place, reply in zip(batch, got, strict=True):
+                walk, page = self._walks[place], replies.pending(reply)
+                walk.lap.take(page, now)
+                walk.lap.looked += len(page)
+                known.setdefault(place, {}).update((entry.id, entry) for entry in page)
+                if len(page) < PAGE:
+                    walk.last, walk.lap = walk.lap, _Lap()
+                else:
+                    walk.lap.start = after(page[-1].id)
+
+    async def _ask_again(
+        self,
+        link: Link,
+        places: list[Place],
+        groups: dict[Place, Group],
+        known: dict[Place, dict[str, PendingEntry]],
+    ) -> None:
+        """Ask for the worst entries that this round has not read."""
+        asked: list[tuple[Place, str]] = []
+        for place in places:
+            if groups[place].pending > PAGE:
+                walk = self._walks[place]
+                ids = walk.lap.ids() | (walk.last.ids() if walk.last is not None else {})
+                asked += [(place, entry_id) for entry_id in ids if entry_id not in known[place]]
+        asked = asked[: ROUND // 10]
+        commands: list[Command] = [command("XPENDING", *place, one, one, 1) for place, one in asked]
+        for at in range(0, len(commands), 200):
+            got = await link.send(commands[at : at + 200])
+            for (place, _), reply in zip(asked[at:], got, strict=False):
+                known[place].update((entry.id, entry) for entry in replies.pending(reply))
+
+    def _told(self, group: Group, known: dict[str, PendingEntry] | None, place: Place, now: int) -> Group:
+        if not group.pending:
+            return replace(group, oldest_id="", oldest_idle=None, most_id="", most_deliveries=0, looked=None)
+        if known is None:
+            return group  # not its turn
+        walk = self._walks[place]
+        if walk.last is not None and group.pending > PAGE and not _holds(walk.last, known, now):
+            walk.last = None
+        owned = [entry for entry in known.values() if entry.idle >= 0]
+        oldest = max(owned, key=lambda entry: entry.idle, default=None)
+        most = max(known.values(), key=lambda entry: entry.deliveries, default=None)
+        return replace(
+            group,
+            oldest_id=oldest.id if oldest else "",
+            oldest_idle=oldest.idle if oldest else None,
+            most_id=most.id if most else "",
+            most_deliveries=most.deliveries if most else 0,
+            looked=None if walk.last is not None else walk.lap.looked,
+        )
+
+
+def _holds(lap: _Lap, known: dict[str, PendingEntry], now: int) -> bool:
+    """Whether the worst of a lap are still the worst: one of each kind is where it was, and the others were no worse."""
+    still = any(
+        entry_id in known and now - known[entry_id].idle <= since + 1_000 for since, entry_id in lap.oldest
+    )
+    return (still or not lap.oldest) and any(entry_id in known for _, entry_id in lap.most)
+
+
+def _batches(places: list[Place], groups: dict[Place, Any]) -> Iterator[list[Place]]:
+    batch: list[Place] = []
+    size = 0
+    for place in places:
+        cost = min(groups[place].pending, PAGE)
+        if batch and (size + cost > TOGETHER or len(batch) >= 400):
+            yield batch
+            batch, size = [], 0
+        batch.append(place)
+        size += cost
+    if batch:
+        yield batch

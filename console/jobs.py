@@ -1,0 +1,88 @@
+"""Actions that take longer than a page waits: their progress, and a way to stop them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from .actions import Outcome, Progress, run
+from .link import GoneError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .actions import Plan
+    from .link import Link
+
+KEPT: Final = 20  # jobs that have ended
+PATIENCE: Final = 1.0  # seconds that a page waits before it shows the progress
+
+
+@dataclass(slots=True)
+class Job:
+    """An action under way, or what came of it (``outcome``)."""
+
+    plan: Plan
+    progress: Progress = field(default_factory=Progress)
+    outcome: Outcome | None = None
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
+
+    @property
+    def share(self) -> float:
+        """How much is done, 0 to 1."""
+        return min(1.0, self.progress.done / self.progress.total) if self.progress.total else 0.0
+
+
+class Jobs:
+    """The running actions of a console.
+
+    Args:
+        kept: where their pages find them.
+        on_end: called when one has ended.
+    """
+
+    def __init__(self, kept: dict[str, Job], on_end: Callable[[], None]) -> None:
+        self._kept = kept
+        self._on_end = on_end
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, link: Link, plan: Plan) -> Job:
+        """Run a plan, and return once it has ended or a page should show how far it is.
+
+        Raises:
+            GoneError: the server went away within that time.
+        """
+        job = Job(plan)
+        task = asyncio.ensure_future(self._run(link, job))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        done, _ = await asyncio.wait([task], timeout=PATIENCE)
+        if done:
+            task.result()
+        else:
+            for old in [one.id for one in self._kept.values() if one.outcome is not None][:-KEPT]:
+                del self._kept[old]
+            self._kept[job.id] = job
+        return job
+
+    async def _run(self, link: Link, job: Job) -> None:
+        try:
+            job.outcome = await run(link, job.plan, job.progress)
+        except GoneError as error:
+            said = f"{job.progress.done:,} entries were done when the server went away: {error}"
+            job.outcome = Outcome(((job.plan.text, said),), good=False)
+            if job.id not in self._kept:
+                raise
+        finally:
+            self._on_end()
+
+    async def stop(self) -> None:
+        """End all, each behind its slice."""
+        for job in self._kept.values():
+            job.progress.stopped = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=PATIENCE)
+        for task in self._tasks:
+            task.cancel()

@@ -1,0 +1,122 @@
+"""Which pending entries of a group are meant: a filter, for the table of a page and for actions on all that fit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from .backlog import PAGE
+from .link import Command, command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .actions import Values
+    from .model import PendingEntry
+
+PENDING_SORTS: Final = ("idle", "deliveries", "id", "consumer")
+UNOWNED: Final = "-"  # as a consumer: entries without one, after XNACK
+NAMES: Final = ("by", "idle_over", "tries", "first", "last")  # of the filter's fields in addresses and forms
+_UNITS: Final = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_TIME: Final = re.compile(r"(\d{1,15})\s*([a-z]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A filter over a PEL.
+
+    Attributes:
+        consumer: None: of any; empty: of none.
+        idle: milliseconds at least; ``deliveries``: at least.
+        start: the smallest ID; ``end``: the greatest.
+    """
+
+    key: bytes
+    group: bytes
+    consumer: bytes | None = None
+    idle: int = 0
+    deliveries: int = 0
+    start: str = "-"
+    end: str = "+"
+
+    def fits(self, entry: PendingEntry) -> bool:
+        """Whether an entry is meant."""
+        return (
+            (not self.idle or entry.idle >= self.idle)
+            and entry.deliveries >= self.deliveries
+            and (self.consumer is None or entry.consumer == self.consumer)
+        )
+
+    def page(self, start: str) -> Command:
+        """Return the command that reads a page of those that may fit, from an ID on."""
+        words = command("XPENDING", self.key, self.group, start, self.end, PAGE)
+        return (*words, self.consumer) if self.consumer else words
+
+
+def selection(values: Values) -> Selection:
+    """Return the filter that was typed.
+
+    Raises:
+        ValueError: a field of it cannot be read.
+    """
+    by = values.text("by")
+    return Selection(
+        values.word("key"),
+        values.word("group"),
+        None if not by else b"" if by == UNOWNED else values.word("by"),
+        milliseconds(values.text("idle_over")),
+        values.number("tries", 0),
+        _id(values.text("first"), "-"),
+        _id(values.text("last"), "+"),
+    )
+
+
+def milliseconds(text: str) -> int:
+    """Return a time span: milliseconds, or with a unit: 90s, 5min, 2h.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _TIME.fullmatch(text.lower())
+    if not text:
+        return 0
+    if found is None or found[2] not in _UNITS:
+        raise ValueError(f"{text} is no time: write 1500, 90s, 5min or 2h")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _id(text: str, default: str) -> str:
+    if text and not re.fullmatch(r"\d{1,20}(-\d{1,20})?", text, re.ASCII):
+        raise ValueError(f"{text} is no ID: an ID is milliseconds-sequence")
+    return text or default
+
+
+def pair(entry_id: str) -> tuple[int, int]:
+    """Return an ID as numbers that compare."""
+    time, _, sequence = entry_id.partition("-")
+    return int(time), int(sequence or 0)
+
+
+def within(entries: Iterable[PendingEntry], chosen: Selection) -> list[PendingEntry]:
+    """Return those that fit, also by ID."""
+    low = (0, 0) if chosen.start == "-" else pair(chosen.start)
+    high = None if chosen.end == "+" else pair(chosen.end)
+    if high is not None and "-" not in chosen.end:
+        high = (high[0], (1 << 64) - 1)
+    by_id = chosen.start != "-" or high is not None
+    return [
+        entry
+        for entry in entries
+        if chosen.fits(entry)
+        and (not by_id or (low <= pair(entry.id) and (high is None or pair(entry.id) <= high)))
+    ]
+
+
+def ordered(entries: list[PendingEntry], sort: str) -> list[PendingEntry]:
+    """Return them as a table shows them: the worst first, or by ID."""
+    if sort == "deliveries":
+        return sorted(entries, key=lambda entry: (-entry.deliveries, -entry.idle))
+    if sort == "consumer":
+        return sorted(entries, key=lambda entry: (entry.consumer, -entry.idle))
+    return entries if sort == "id" else sorted(entries, key=lambda entry: -entry.idle)
