@@ -12,6 +12,7 @@ from .backlog import PAGE, after
 from .link import Command, Link, command
 from .names import command_line, quote, unquote
 from .selection import selection
+from .values import MissingError, Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -43,57 +44,6 @@ DELETE_IF_EMPTY: Final = (
     b"if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) > 0 then return -1 end "
     b"return redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])"
 )
-
-
-class MissingError(ValueError):
-    """Nothing was typed into a field; the text is its name."""
-
-
-class Values:
-    """What was typed into a form, as words in the way redis-cli takes them."""
-
-    def __init__(self, typed: Mapping[str, str]) -> None:
-        self._typed = typed
-
-    def text(self, name: str, default: str = "") -> str:
-        """Return what was typed, without spaces around it."""
-        return self._typed.get(name, "").strip() or default
-
-    def word(self, name: str) -> bytes:
-        """Return the bytes of a name.
-
-        Raises:
-            ValueError: it is missing, or its quotes are not closed.
-        """
-        text = self.text(name)
-        if not text:
-            raise MissingError(name)
-        return unquote(text)
-
-    def number(self, name: str, default: int, least: int = 0) -> int:
-        """Return a whole number.
-
-        Raises:
-            ValueError: it is none, or too small.
-        """
-        text = self.text(name, str(default))
-        if not text.removeprefix("-").isdecimal() or int(text) < least:
-            raise ValueError(f"{name} is a whole number from {least} on, not {text}")
-        return int(text)
-
-    def ids(self, name: str = "id") -> list[bytes]:
-        """Return IDs that were separated by spaces or commas.
-
-        Raises:
-            ValueError: there is none, or one is of another form.
-        """
-        found = self.text(name).replace(",", " ").split()
-        if not found:
-            raise MissingError(name)
-        for entry_id in found:
-            if not all(part.isdecimal() for part in entry_id.split("-", 1)):
-                raise ValueError(f"{entry_id} is no ID: an ID is milliseconds-sequence")
-        return [entry_id.encode() for entry_id in found]
 
 
 @dataclass(frozen=True, slots=True)

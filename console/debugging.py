@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from redis.exceptions import RedisError
 
 from . import timeline
-from .actions import Field, Outcome, Progress, Step, Values, action
+from .actions import Field, Outcome, Progress, Step, action
 from .link import command
 from .names import command_line, plain, split_line
 
 if TYPE_CHECKING:
+    from .values import Values
     from .history import Key
     from .link import Link
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from . import clients, debugging, keys, timeline
-from .actions import Values
 from .details import CELLS, GroupSubject, MessageSubject, StreamSubject, id_pair, page_of
 from .history import rate
 from .render import HEAT_MS, chart
 from .selection import NAMES, PENDING_SORTS, Selection, ordered, selection, within
 from .style import POISON_DELIVERIES
+from .values import Values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

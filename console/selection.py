@@ -12,8 +12,8 @@ from .link import Command, command
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .actions import Values
     from .model import PendingEntry
+    from .values import Values
 
 PENDING_SORTS: Final = ("idle", "deliveries", "id", "consumer")
 UNOWNED: Final = "-"  # as a consumer: entries without one, after XNACK
