@@ -14,9 +14,9 @@ from .link import command
 from .names import command_line, plain, split_line
 
 if TYPE_CHECKING:
-    from .values import Values
     from .history import Key
     from .link import Link
+    from .values import Values
 
 HITS: Final = 5
 _LOOK_SECONDS: Final = 0.02  # between two readings of a clock that may stand still

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from .history import Key
-    from .jobs import Job
     from .link import Command, Link
 
 TICK: Final = 1.0  # seconds between two looks at what is watched
@@ -123,7 +122,7 @@ class Poller:
         self._last: dict[bytes, Sample] = {}
         self._drawn: set[Key] = set()
         self._backlogs = Backlogs()
-        self.jobs: dict[str, Job] = {}  # actions on many entries, for their pages
+        self.jobs: dict[str, Any] = {}  # those of console/jobs.py, where their pages find them
         self._turn = 0
         self._last_round = -1000.0
         self._stopped = False
