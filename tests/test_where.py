@@ -28,14 +28,14 @@ HOLDS = {
         "commands/streams/group_propagation.py: propagate_claims",
     ],
     "where XAUTOCLAIM drops deleted entries": [
-        "storage/groups/claiming.py: autoclaim",
+        "storage/groups/claiming.py: claim",
         "commands/streams/xautoclaim.py: XAUTOCLAIM",
     ],
     "the delivery of new entries": ["commands/streams/xreadgroup.py: XREADGROUP, _deliver"],
     "the words of stream commands: IDs, intervals, a group and its errors": [
         "commands/streams/lookup.py: parse_id, parse_interval, find_group, no_such_group"
     ],
-    "sizes of chunks and pages, thresholds": ["storage/streams/tuning.py: Tuning"],
+    "sizes of chunks, thresholds": ["storage/streams/tuning.py: Tuning"],
     "XNACK": ["commands/streams/xack.py: XACK, XNACK"],
     "XDEL, XINFO …": ["commands/streams/xdel.py: XDEL", "commands/streams/xinfo.py: XINFO|STREAM, XINFO|GROUPS"],
     "XTRIM": [
@@ -45,11 +45,9 @@ HOLDS = {
         "storage/groups/references.py: trim_acked_to_length, trim_acked_before",
     ],
     "lag of a group": ["commands/streams/xinfo.py: lag_of", "storage/groups/lag.py: lag"],
-    "the order of idle times": ["storage/groups/deliveries.py: IdleOrder"],
+    "the order of idle times": ["storage/groups/pending.py: IdleOrder"],
     "which consumer has which pending entry, since when": [
-        "storage/groups/books.py: Books",
-        "storage/groups/dense.py: Dense",
-        "storage/groups/plain.py: Plain",
+        "storage/groups/pending.py: Pending, Pel",
     ],
     "what 7.0 did": [
         "commands/streams/v7_0.py: XREADGROUP 7.0, XCLAIM 7.0",

@@ -11,16 +11,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import bulk, command
-from ...storage.groups.deliveries import UNOWNED_MS
+from ...storage.groups.pending import UNOWNED_MS
 from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from ...storage.groups.claims import Change
-    from ...storage.groups.deliveries import Consumer
+    from ...storage.groups.claiming import Change
     from ...storage.groups.group import Group
+    from ...storage.groups.pending import Consumer
     from ..runtime.client import Client
 
 # The pieces of a record: before the ID, before the delivery count, before the LASTID. The records of one command have
@@ -83,7 +83,7 @@ def _count(count: int) -> bytes:
 
 
 def propagate_claims(
-    client: Client, key: bytes, name: bytes, group: Group, changes: Iterable[Change]
+    client: Client, key: bytes, name: bytes, group: Group, changes: list[Change]
 ) -> None:
     """Propagate entries that got another owner or were dropped, one XCLAIM each, in this order.
 
@@ -92,23 +92,18 @@ def propagate_claims(
     """
     last_id = _id(group.last_id)
     parts: list[bytes] = []
-    number = 0
     head, owner = b"", None
     time, its_ms = b"", UNOWNED_MS
-    for words, consumer, ms, count in changes:
+    for word, consumer, ms, count in changes:
         if ms == UNOWNED_MS:
-            parts.append(command((b"XACK", key, name, *words)))
-            number += 1
+            parts.append(command((b"XACK", key, name, word)))
             continue
         if consumer != owner:
             head, owner = _head(key, name, consumer), consumer
         if ms != its_ms:
             time, its_ms = _time(ms), ms
-        facts = _count(count)
-        number += len(words)
-        for word in words:
-            parts += (head, b"$%d\r\n%b\r\n" % (len(word), word), time, facts, last_id)
-    client.server.propagation.add_joined(client.db.index, b"".join(parts), number)
+        parts += (head, b"$%d\r\n%b\r\n" % (len(word), word), time, _count(count), last_id)
+    client.server.propagation.add_joined(client.db.index, b"".join(parts), len(changes))
 
 
 def propagate_read(
@@ -117,15 +112,13 @@ def propagate_read(
     name: bytes,
     group: Group,
     consumer: bytes,
-    words: list[bytes],
+    texts: list[bytes],
     before: int,
 ) -> None:
-    """Entries were delivered now, for the first time, by a group that stood at ``before``.
-
-    ``words`` are their IDs as bulk strings.
-    """
+    """Entries with these IDs were delivered now, for the first time, by a group that stood at ``before``."""
     head = _head(key, name, consumer)
     tail = _time(client.server.keyspace.now) + _count(1)
+    words = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
     compat = client.server.compat
     if compat.reads_propagate_own_lastid:
         records = head + head.join([b"%b%b%b" % (word, tail, word) for word in words])

@@ -78,24 +78,6 @@ def _parse(word: bytes) -> int:
     return stream_id.parse(word)
 
 
-def leading_ids(words: list[bytes], start: int) -> list[int]:
-    """Return the IDs among words from a position on, up to the first word that is no ID."""
-    numbers: list[int] = []
-    for word in words[start:]:
-        ms, _, seq = word.partition(b"-")
-        # As in ``_parse``, without the call.
-        if ms.isdigit() and seq.isdigit() and len(ms) < 20 and len(seq) < 20:
-            numbers.append(int(ms) << 64 | int(seq))
-            continue
-        if word[:1].isalpha():
-            break
-        try:
-            numbers.append(_parse(word))
-        except InvalidID:
-            break
-    return numbers
-
-
 def parse_id(word: bytes, missing_seq: int = 0) -> int:
     """An explicit ID: no ``-``, ``+``, ``*`` or ``$``."""
     try:

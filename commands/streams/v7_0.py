@@ -8,7 +8,7 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.groups.lag import entries_read_estimate, has_tombstone_from
 from ...storage.keyspace import notifications as events
-from ...storage.streams.chunk import bulks_in, ids_in, length_of
+from ...storage.streams.chunk import ids_in, texts_in
 from ...storage.streams.ids import MAX_COUNT, MAX_ID
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
@@ -26,8 +26,8 @@ from .xclaim import xclaim
 from .xreadgroup import MEANINGLESS, NO_GROUP_TO_READ, history
 
 if TYPE_CHECKING:
-    from ...storage.groups.deliveries import Consumer
     from ...storage.groups.group import Group
+    from ...storage.groups.pending import Consumer
     from ...storage.streams.chunk import ChunkRun
     from ..runtime.client import Client
     from .read_options import ReadOptions
@@ -61,7 +61,8 @@ def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
         if after is None:
             number, entries = _deliver(client, key, stream, group, consumer, options)
         else:
-            number, entries = history(client, stream, group, consumer, after, options)
+            items = history(client, stream, group, consumer, after, options)
+            number, entries = len(items), b"".join(items)
         keyspace.dirty += 1
         parts += (head % (len(key), key, number), entries)
     if parts:
@@ -101,20 +102,19 @@ def _deliver(
     pieces, parts, last = stream.entries_after(before, options.count)
     if not pieces:
         return 0, b""
-    number = length_of(pieces)
+    texts = texts_in(pieces, parts)
     advance_7_0(group, stream, pieces, last)
     if not options.no_ack:
         now = client.server.keyspace.now
-        group.deliver(consumer, pieces, number, before, last, now)
+        group.pel.deliver(consumer, pieces, texts, now)
         consumer.active_ms = now
     if client.server.propagation.active:
         assert options.group is not None
         if options.no_ack:
             propagate_position(client, key, options.group, group)
         else:
-            words = bulks_in(pieces, parts)
-            propagate_read(client, key, options.group, group, consumer.name, words, before)
-    return number, b"".join(parts)
+            propagate_read(client, key, options.group, group, consumer.name, texts, before)
+    return len(texts), b"".join(parts)
 
 
 def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
 from ...storage.groups.claiming import release
-from ...storage.streams.ids import MAX_COUNT
+from ...storage.streams.ids import MAX_COUNT, encode
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_downgrade, where_known_of_many
@@ -42,9 +42,12 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     if group.pending_cleanup is not None:
         require_group(client, group)
     ids = args[3:]
-    acknowledged = group.acknowledge_all(ids)
-    if acknowledged is None:
-        acknowledged = group.acknowledge(parse_ids(ids))
+    pel = group.pel
+    for word in ids:
+        if word not in pel.by_text:  # perhaps it is no canonical ID, or none at all
+            ids = list(map(encode, parse_ids(ids)))
+            break
+    acknowledged = pel.acknowledge(ids)
     if acknowledged:
         server = client.server
         client.db.changed(args[1], acknowledged)

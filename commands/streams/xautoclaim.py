@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ...storage.groups.claiming import autoclaim
-from ...storage.groups.claims import ClaimTerms
+from ...storage.groups.claiming import ClaimTerms, claim
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.command import handles
 from . import specs
@@ -39,17 +38,16 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
     consumer.seen_ms = now
     terms = ClaimTerms(latest, now)
     terms.just_id = just_id
-    must_propagate = server.propagation.active
-    claimed = autoclaim(group, stream, consumer, start, count, terms, with_changes=must_propagate)
-    if claimed.count:
+    claimed = claim(group, stream, consumer, group.pel.order.walk(start), terms, count)
+    if claimed.items:
         consumer.active_ms = now
-    client.db.changed(args[1], claimed.count + len(claimed.deleted))
-    if must_propagate and claimed.changes:
+    client.db.changed(args[1], len(claimed.changes))
+    if server.propagation.active and claimed.changes:
         propagate_claims(client, args[1], args[2], group, claimed.changes)
-    if terms.just_id:
-        entries = replies.bulk_array(claimed.ids)
+    if just_id:
+        entries = replies.bulk_array(claimed.items)
     else:
-        entries = b"*%d\r\n%b" % (claimed.count, b"".join(claimed.items))
+        entries = b"*%d\r\n%b" % (len(claimed.items), b"".join(claimed.items))
     deleted = replies.bulk_array(claimed.deleted) if claimed.deleted else replies.EMPTY_ARRAY
     return b"*3\r\n$%d\r\n%b\r\n%b%b" % (len(claimed.cursor), claimed.cursor, entries, deleted)
 

@@ -154,7 +154,7 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
     deleted: list[bytes] = []
     changed = 0
     for number in numbers:
-        if not group.acknowledge((number,)):
+        if not group.pel.acknowledge((stream_id.encode(number),)):
             results.append(_NOT_FOUND)
             continue
         changed += 1

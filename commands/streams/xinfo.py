@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
-from ...storage.groups.deliveries import NEVER
 from ...storage.groups.lag import entries_read_estimate, has_tombstone_from
-from ...storage.groups.pel_pages import batches_of, texts_of
-from ...storage.groups.pel_search import find_pending
+from ...storage.groups.pending import NEVER
 from ...storage.streams import ids as stream_id
 from ...storage.streams.idempotency import Idempotency
 from ...storage.streams.ids import MAX_ID
@@ -23,10 +21,8 @@ from .v7_0 import estimate_7_0, has_tombstone_7_0
 from .xgroup import no_consumer_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...storage.groups.deliveries import Consumer, Facts
     from ...storage.groups.group import Group
+    from ...storage.groups.pending import Consumer
     from ..runtime.client import Client
     from ..spec.versions import Compat
 
@@ -143,12 +139,11 @@ def _idempotency(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
 
 def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count: int | None) -> bytes:
     resp = client.resp
-    pending = []
-    for text, batch in _pending(group, count):
-        pending.append(
-            b"*4\r\n%b%b:%d\r\n:%d\r\n"
-            % (replies.bulk(text), replies.bulk(batch.consumer.name), max(batch.ms, 0), batch.count)
-        )
+    pending = [
+        b"*4\r\n%b%b:%d\r\n:%d\r\n"
+        % (replies.bulk(entry.text), replies.bulk(entry.consumer.name), max(entry.ms, 0), entry.count)
+        for entry in group.pel.order.find(count=count)
+    ]
     nacked = ((b"nacked-count", replies.integer(group.unowned.pending)),)
     consumers = [
         _full_consumer(client, group, consumer, count) for _, consumer in sorted(group.consumers.items())
@@ -168,17 +163,11 @@ def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count
     )
 
 
-def _pending(
-    group: Group, count: int | None, consumer: Consumer | None = None
-) -> Iterator[tuple[bytes, Facts]]:
-    places = find_pending(group, count=count, consumer=consumer)
-    return zip(texts_of(places), batches_of(places), strict=True)
-
-
 def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int | None) -> bytes:
-    pending = []
-    for text, batch in _pending(group, count, consumer):
-        pending.append(b"*3\r\n%b:%d\r\n:%d\r\n" % (replies.bulk(text), batch.ms, batch.count))
+    pending = [
+        b"*3\r\n%b:%d\r\n:%d\r\n" % (replies.bulk(entry.text), entry.ms, entry.count)
+        for entry in group.pel.order_of(consumer).find(count=count)
+    ]
     active = [(b"active-time", b":%d\r\n" % consumer.active_ms)]
     return replies.map_of(
         [

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ...storage.groups.deliveries import UNOWNED_MS
-from ...storage.groups.pel_search import oldest_ms
-from ...storage.groups.redelivery import claim_oldest, read_again
-from ...storage.streams import ids as stream_id
-from ...storage.streams.chunk import bulks_in, ids_in, length_of
-from ...storage.streams.ids import MAX_ID
+from ...storage.groups.claiming import claim_oldest, read_again
+from ...storage.groups.pending import UNOWNED_MS
+from ...storage.streams.chunk import ids_in, length_of, texts_in
+from ...storage.streams.ids import MAX_ID, encode
 from ..spec.command import handles
 from . import specs
 from .group_propagation import (
@@ -27,8 +25,8 @@ from .read_options import REPLY_HEADS, STREAM_HEADS, ReadOptions, parse_options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...storage.groups.deliveries import Consumer
     from ...storage.groups.group import Group
+    from ...storage.groups.pending import Consumer
     from ...storage.streams.stream import Stream
     from ..runtime.client import Client
     from .read_options import ReadBudget
@@ -88,8 +86,8 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
                 _propagate_new(client, key, consumer, options)
             if budget is not None:
                 budget.claim = None  # a history ends CLAIM for the streams after it, too
-            number, items = history(client, stream, group, consumer, after, options)
-            entries = [items]
+            items = history(client, stream, group, consumer, after, options)
+            number, entries = len(items), [b"".join(items)]
         streams += 1
         begin = head % (len(key), key, number)
         parts.append(begin)
@@ -229,7 +227,9 @@ def _deliver(
     no_ack = options.no_ack
     if not no_ack:
         now = client.server.keyspace.now
-        group.deliver(consumer, pieces, number, before, last, now)
+        # With CLAIM the items are longer than the entries.
+        texts = texts_in(pieces, entries) if budget is None else list(map(encode, ids_in(pieces)))
+        group.pel.deliver(consumer, pieces, texts, now)
         consumer.active_ms = now
     if client.server.propagation.active:
         name = options.group
@@ -243,13 +243,7 @@ def _deliver(
             if unsaid and not first:
                 propagate_consumer(client, key, name, consumer.name)
         else:
-            # With CLAIM the items are longer than the entries.
-            words = (
-                bulks_in(pieces, entries)
-                if budget is None
-                else [replies.bulk(stream_id.encode(each)) for each in ids_in(pieces)]
-            )
-            propagate_read(client, key, name, group, consumer.name, words, before)
+            propagate_read(client, key, name, group, consumer.name, texts, before)
     if claimed:
         return claimed + number, [items, *entries]
     return number, entries
@@ -265,7 +259,7 @@ def _claim_idle(
     budget: ReadBudget,
     count: int | None,
 ) -> tuple[int, bytes]:
-    """Let the consumer have the entries that are idle for long enough (see ``storage.groups.redelivery``).
+    """Let the consumer have the entries that are idle for long enough (see ``storage.groups.claiming``).
 
     Returns:
         How many, and the items one after the other.
@@ -273,12 +267,9 @@ def _claim_idle(
     now = client.server.keyspace.now
     assert budget.claim is not None
     most = budget.within(count)
-    must_propagate = client.server.propagation.active
-    items, changes = claim_oldest(
-        group, stream, consumer, budget.claim, most, now, budget, with_changes=must_propagate
-    )
+    items, changes = claim_oldest(group, stream, consumer, budget.claim, most, now, budget)
     if items:
-        if must_propagate:
+        if client.server.propagation.active:
             propagate_claims(client, key, group_name, group, changes)
         consumer.active_ms = now
     return len(items), b"".join(items)
@@ -286,10 +277,10 @@ def _claim_idle(
 
 def _claimable_after(group: Group, claim: int, now: int) -> int:
     """The millisecond after which some entry of the group may be claimed, or at which it is worth another look."""
-    oldest = oldest_ms(group)
+    oldest = next(group.pel.oldest(), None)
     if oldest is None:
         return now + max(claim, _PATIENCE)
-    due = now if oldest == UNOWNED_MS else oldest + claim
+    due = now if oldest.ms == UNOWNED_MS else oldest.ms + claim
     return due if due > now else now + _PATIENCE
 
 
@@ -302,7 +293,7 @@ def _propagate_new(client: Client, key: bytes, consumer: Consumer, options: Read
 
 def history(
     client: Client, stream: Stream, group: Group, consumer: Consumer, after: int, options: ReadOptions
-) -> tuple[int, bytes]:
+) -> list[bytes]:
     """Deliver the consumer's own pending entries after an ID once more; nothing of it is propagated."""
     budget = options.budget
     count = options.count if budget is None else budget.within(options.count)

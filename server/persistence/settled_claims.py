@@ -20,6 +20,7 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from ...storage.streams.ids import encode
 from ...storage.streams.stream import Stream
 
 if TYPE_CHECKING:
@@ -303,8 +304,7 @@ class _Deliveries:
             if True in list(map(stream.contains, own)):
                 consumer.active_ms = now
             numbers += own
-        if min(numbers) <= group.pel.highest:
-            group.acknowledge(numbers)
+        group.pel.acknowledge(map(encode, numbers))
         group.last_id = max(group.last_id, self._last_id)
 
     def rest(self) -> list[list[bytes]]:

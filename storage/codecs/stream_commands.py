@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from itertools import groupby, islice
-from operator import itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import command
-from ..groups.pel_pages import batches_of, texts_of
-from ..groups.pel_search import find_pending, given_back
 from ..streams.ids import encode
 from ..streams.iteration import iter_entries
 
@@ -76,24 +74,22 @@ def _group(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
             yield _command(b"XGROUP", b"CREATECONSUMER", key, name, consumer_name)
             continue
         head = b"*12\r\n$6\r\nXCLAIM\r\n%b%b%b$1\r\n0\r\n" % (_word(key), _word(name), _word(consumer_name))
-        last, tail = None, b""
-        places = find_pending(group, consumer=consumer)
-        for text, batch in zip(texts_of(places), batches_of(places), strict=True):
-            if batch is not last:  # entries delivered together share time and count
-                last = batch
+        last, tail = (-1, -1), b""
+        for entry in group.pel.order_of(consumer).walk():
+            if (entry.ms, entry.count) != last:  # entries delivered together have both in common
+                last = entry.ms, entry.count
                 tail = b"$4\r\nTIME\r\n%b$10\r\nRETRYCOUNT\r\n%b$6\r\nJUSTID\r\n$5\r\nFORCE\r\n" % (
-                    _word(b"%d" % batch.ms),
-                    _word(b"%d" % batch.count),
+                    _word(b"%d" % entry.ms),
+                    _word(b"%d" % entry.count),
                 )
-            yield b"%b$%d\r\n%b\r\n%b" % (head, len(text), text, tail)
+            yield b"%b$%d\r\n%b\r\n%b" % (head, len(entry.text), entry.text, tail)
     yield from _given_back(key, name, group)
 
 
 def _given_back(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
     """Yield XNACK for the entries without owner, in order; neighbours with equal counts share one."""
-    entries = ((batch.count, page.text(at)) for page, at in given_back(group) if (batch := page.batches[at]))
-    for count, of_count in groupby(entries, itemgetter(0)):
-        while ids := [text for _, text in islice(of_count, _IDS_GIVEN_BACK)]:
+    for count, of_count in groupby(group.pel.given_back(group.unowned), attrgetter("count")):
+        while ids := [entry.text for entry in islice(of_count, _IDS_GIVEN_BACK)]:
             yield _command(
                 *(b"XNACK", key, name, b"FAIL", b"IDS", b"%d" % len(ids), *ids),
                 *(b"RETRYCOUNT", b"%d" % count, b"FORCE"),

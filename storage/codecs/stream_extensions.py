@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..groups.deliveries import UNOWNED_MS
-from ..groups.pel_search import given_back
+from ..groups.pending import UNOWNED_MS
 from ..streams.idempotency import Idempotency
 from ..streams.ids import are_distinct
 from .byte_source import ByteSource, RdbError
@@ -73,7 +72,7 @@ def payload_version(stream: Stream, version: int) -> int:
 
 def unowned_ids(group: Group) -> list[bytes]:
     """Return the raw IDs of the entries without an owner, in the order in which they wait."""
-    return [page.number(at).to_bytes(16, "big") for page, at in given_back(group)]
+    return [entry.number.to_bytes(16, "big") for entry in group.pel.given_back(group.unowned)]
 
 
 def _adds(group: Group, stream_type: int) -> bool:
@@ -128,7 +127,7 @@ def _apply_to_group(group: Group, source: ByteSource) -> None:
             raise RdbError("A field of Rillet names a consumer that is not there")
         group.consumers[name].active_ms = int.from_bytes(source.take(8), "little", signed=True)
     numbers = [int.from_bytes(source.take(16), "big") for _ in range(read_length(source))]
-    counts = [batch.count for batch in map(group.pel.at, numbers) if batch is not None]
+    counts = [entry.count for entry in map(group.pel.at, numbers) if entry is not None]
     if not (len(numbers) == len(counts) and are_distinct(numbers)):
         raise RdbError("A field of Rillet names a pending entry that is not there")
     group.give_back(numbers, counts)

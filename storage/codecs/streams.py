@@ -8,8 +8,6 @@ compat-version or rdb-version.
 from __future__ import annotations
 
 import struct
-import sys
-from array import array
 from itertools import chain
 from operator import lt
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -19,7 +17,6 @@ from ..groups.lag import entries_read_estimate
 from ..streams.idempotency import Idempotency
 from ..streams.ids import MAX_U64
 from ..streams.stream import Stream
-from ..streams.tuning import DEFAULT
 from .byte_source import RdbError
 from .codec import PLAIN, Codec, Extension, Writing
 from .encoding import encode_length, encode_string, read_length, read_string
@@ -40,7 +37,7 @@ from .stream_nodes import check_kept, encode_nodes, read_nodes
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from ..groups.deliveries import Consumer, Filling
+    from ..groups.pending import Consumer
     from .byte_source import ByteSource
 
     _Rows: TypeAlias = tuple[tuple[bytes, ...], tuple[int, ...], tuple[int, ...]]
@@ -54,6 +51,7 @@ _ROW_FORMAT: Final = "16sqB"
 _ROW: Final = struct.Struct("<" + _ROW_FORMAT)
 _SHORT_LENGTH: Final = 63
 _IDS_AT_ONCE: Final = 4096
+_ROWS_AT_ONCE: Final = 128
 
 
 # Writing
@@ -93,11 +91,11 @@ def _encode_group(group: Group, stream_type: int) -> Iterator[bytes]:
     owned: dict[bytes, list[bytes]] = {name: [] for name in sorted(group.consumers)}
     if group.unowned.pending and stream_type < 27:
         owned.setdefault(NO_OWNER, [])
-    for stream_id, consumer, ms, count in group:
-        raw = stream_id.to_bytes(16, "big")
-        if consumer is not group.unowned or stream_type < 27:
-            owned[consumer.name].append(raw)
-        yield raw + _encode_time(delivery_ms(ms)) + encode_length(count)
+    for entry in group:
+        raw = entry.number.to_bytes(16, "big")
+        if entry.consumer is not group.unowned or stream_type < 27:
+            owned[entry.consumer.name].append(raw)
+        yield raw + _encode_time(delivery_ms(entry.ms)) + encode_length(entry.count)
     yield encode_length(len(owned))
     for name, ids in owned.items():
         consumer = group.consumers.get(name, group.unowned)
@@ -182,7 +180,7 @@ def _read_group(source: ByteSource, stream: Stream, stream_type: int) -> Generat
             yield None
     unowned = list(chain.from_iterable(_read_ids(source))) if stream_type >= 27 else []
     counts: dict[bytes, int] = {}  # of what has no owner
-    yield from group.fill(_with_owners(pending, owners, counts))
+    yield from group.pel.fill(_with_owners(pending, owners, counts))
     if number - len(counts) != len(owners):
         raise RdbError("Consumer entry not found in group global PEL")
     if any(raw not in counts and raw not in owners for raw in unowned):
@@ -194,10 +192,10 @@ def _read_group(source: ByteSource, stream: Stream, stream_type: int) -> Generat
 
 
 def _read_pending(source: ByteSource, number: int) -> Iterator[_Rows]:
-    """Read all that is pending in a group, a page at a time: IDs, delivery times, delivery counters."""
+    """Read all that is pending in a group, some at a time: IDs, delivery times, delivery counters."""
     before = b""
     while number:
-        size = min(number, DEFAULT.page)
+        size = min(number, _ROWS_AT_ONCE)
         number -= size
         raw = source.peek(size * _ROW.size)
         if len(raw) == size * _ROW.size and max(raw[_ROW.size - 1 :: _ROW.size]) <= _SHORT_LENGTH:
@@ -229,22 +227,14 @@ def _read_ids(source: ByteSource) -> Iterator[tuple[bytes, ...]]:
 
 def _with_owners(
     pending: list[_Rows], owners: dict[bytes, Consumer], counts: dict[bytes, int]
-) -> Iterator[Filling]:
-    """Yield the rows that have an owner, for ``Group.fill``, and note the counters of the others."""
-    for rows in pending:
-        raw, times, delivered = rows
-        consumers = list(map(owners.get, raw))
-        if None in consumers:
-            counts.update((each, count) for each, _, count in zip(*rows, strict=True) if each not in owners)
-            owned = [row for row in zip(*rows, strict=True) if row[0] in owners]
-            if not owned:
-                continue
-            raw, times, delivered = zip(*owned, strict=True)
-            consumers = [owners[each] for each in raw]
-        halves = array("Q", b"".join(raw))
-        if sys.byteorder == "little":
-            halves.byteswap()
-        yield halves[::2], halves[1::2], list(zip(consumers, times, delivered, strict=True))  # type: ignore[arg-type]  # no None
+) -> Iterator[tuple[int, Consumer, int, int]]:
+    """Yield the rows that have an owner, for ``Pel.fill``, and note the counters of the others."""
+    for raw, ms, count in chain.from_iterable(zip(*rows, strict=True) for rows in pending):
+        owner = owners.get(raw)
+        if owner is None:
+            counts[raw] = count
+        else:
+            yield _id(raw), owner, ms, count
 
 
 def _read_producers(source: ByteSource) -> Idempotency:

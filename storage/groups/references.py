@@ -6,7 +6,6 @@ pending. An ID is judged alone: whether there is such an entry makes no differen
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 from ..streams.chunk import ids_in
@@ -30,20 +29,20 @@ def is_referenced(stream: Stream, stream_id: int) -> bool:
 
 def forget(stream: Stream, numbers: list[int]) -> int:
     """Take entries off the PELs of all groups; answers how many references that were."""
-    return sum([group.acknowledge(numbers) for group in stream.groups.values() if group.pel])
+    texts = list(map(encode, numbers))
+    return sum([group.pel.acknowledge(texts) for group in stream.groups.values()])
 
 
 def forget_later(stream: Stream, gone: Removed) -> list[Callable[[], bool]]:
     """As ``forget``, in steps: each function does a little for one group and returns whether something is left."""
-    return [group.acknowledge_later(gone.pieces()) for group in stream.groups.values() if group.pel]
+    return [group.acknowledge_later(gone.texts()) for group in stream.groups.values() if len(group.pel)]
 
 
 def holders(stream: Stream, numbers: list[int]) -> list[tuple[bytes, list[bytes]]]:
     """The names of the groups that have some of these pending, and the ids of those, each once."""
-    distinct = {encode(number): number for number in numbers}
+    texts = dict.fromkeys(map(encode, numbers))
     held = [
-        (name, [text for text, number in distinct.items() if group.pel.at(number) is not None])
-        for name, group in stream.groups.items()
+        (name, [text for text in texts if text in group.pel.by_text]) for name, group in stream.groups.items()
     ]
     return [(name, found) for name, found in held if found]
 
@@ -100,7 +99,7 @@ def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None) 
 def _first_needed(group: Group) -> int:
     """The smallest ID that a group needs."""
     first = group.pel.first()
-    return group.last_id + 1 if first is None else min(first[0].number(first[1]), group.last_id + 1)
+    return group.last_id + 1 if first is None else min(first.number, group.last_id + 1)
 
 
 def _trim_nodes(
@@ -122,17 +121,17 @@ def _unreferenced(stream: Stream, end: int, most: int, start: int = 0) -> list[i
     if most <= 0:
         return []
     groups = stream.groups.values()
-    pels = [group.pel for group in groups if group.pel]
+    pels = [group.pel.by_text for group in groups if len(group.pel)]
     found: list[int] = []
     for piece in pieces_between(stream, start, min([end, *[group.last_id for group in groups]])):
         if len(found) >= most:
             break
-        held = [pel.batches_at(piece) for pel in pels]
-        if all(None in batches for batches in held):
-            holders_of_each = zip(*held, strict=True) if held else repeat(())
-            found += [
-                number for number, by in zip(ids_in([piece]), holders_of_each, strict=False) if not any(by)
-            ]
+        chunk, first, stop = piece
+        found += [
+            number
+            for number, text in zip(ids_in([piece]), chunk.texts(first, stop), strict=True)
+            if not any(text in pel for pel in pels)
+        ]
     return found[:most]
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ..streams.chunk import Chunk, DamagedError, opened
 from ..streams.iteration import iter_entries
 from ..streams.macro_nodes import MacroNodes
-from .deliveries import in_columns
 from .group import Group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..streams.stream import Stream
-    from .deliveries import Consumer
 
+_number: Final = attrgetter("number")
 _STREAM_BYTES: Final = 1000
 _GROUP_BYTES: Final = 2300
 _CONSUMER_BYTES: Final = 700
@@ -38,9 +38,9 @@ def digest_parts(stream: Stream) -> Iterator[bytes]:
 def _group_parts(group: Group) -> Iterator[bytes]:
     yield b"%d %d" % (group.last_id, -1 if group.entries_read is None else group.entries_read)
     yield from sorted(group.consumers)
-    for stream_id, consumer, ms, count in group:
-        yield b"%d %d %d" % (stream_id, ms, count)
-        yield consumer.name
+    for entry in group:
+        yield b"%d %d %d" % (entry.number, entry.ms, entry.count)
+        yield entry.consumer.name
 
 
 def memory(stream: Stream, samples: int) -> int:
@@ -67,7 +67,7 @@ def rewritten_bytes(stream: Stream, key: bytes) -> int:
 
 
 def make_whole(stream: Stream) -> bool:
-    """Repair a stream after an interrupted change, from the columns of its chunks and the pages of its PELs."""
+    """Repair a stream after an interrupted change, from the columns of its chunks and the entries of its PELs."""
     chunks, firsts, nodes = stream.chunks, stream.firsts, stream.macro_nodes
     last = chunks[-1] if chunks else None
     if type(last) is Chunk:  # what is packed does not grow
@@ -102,14 +102,10 @@ def _whole_chunks(stream: Stream) -> Iterator[Chunk]:
 
 def _whole_group(group: Group) -> Group:
     twin = Group(group.last_id, group.entries_read, group.tuning)
+    owners = {group.unowned: twin.unowned}
     for consumer in group.consumers.values():
-        twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
-    pending: dict[int, tuple[Consumer, int, int]] = {}
-    for number, batch in group.pel.listed():
-        owner = batch.consumer
-        if owner is group.unowned:
-            pending[number] = twin.unowned, batch.ms, batch.count
-        elif group.consumers.get(owner.name) is owner:
-            pending[number] = twin.consumers[owner.name], batch.ms, batch.count
-    deque(twin.fill(in_columns(sorted(pending.items()))), 0)
+        owners[consumer] = twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
+    whole = [entry for entry in group.pel.by_text.values() if entry.consumer in owners]
+    rows = ((entry.number, owners[entry.consumer], entry.ms, entry.count) for entry in sorted(whole, key=_number))
+    deque(twin.pel.fill(rows), 0)
     return twin

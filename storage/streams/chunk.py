@@ -3,8 +3,8 @@ r"""A run of about 128 stream entries, kept as the bytes in which they will be s
 One entry is ``*2\r\n$<n>\r\n<id>\r\n*<2k>\r\n$…``: the same in RESP2 and RESP3, and its field part is the same as
 in an XADD record of the AOF. Beside the bytes stand columns for searching and cutting.
 
-A stream holds an old chunk packed (``chunk_codec.Packed``), and ``Stream.open`` puts the ``Chunk`` in its place. PELs and
-claims keep columns or IDs, never a chunk. A command may hold a chunk that is packed before the command is done: it still
+A stream holds an old chunk packed (``chunk_codec.Packed``), and ``Stream.open`` puts the ``Chunk`` in its place. Pending
+entries keep a column as a hint, never a chunk. A command may hold a chunk that is packed before the command is done: it still
 reads from its own.
 """
 
@@ -63,8 +63,8 @@ class Chunk:
     Attributes:
         data: the encoded entries, one after the other. A ``bytearray`` while the chunk grows; ``bytes``, of which
             slices are copied only once, as soon as another chunk follows.
-        ms, seq: the two halves of each ID. Entries are added in place; who loses some takes new columns, for the
-            PELs of groups share them (see ``pel``). A number of ``seq`` may have fewer than eight bytes once the chunk
+        ms, seq: the two halves of each ID. Entries are added in place; who loses some takes new columns, for
+            pending entries know their place by the column (see ``groups.pending``). A number of ``seq`` may have fewer than eight bytes once the chunk
             has had its turn to be packed.
         offsets: where each entry begins in ``data``, and at the end the length of ``data`` (one item more). Before
             the first entry there may be bytes of entries that were trimmed away.
@@ -133,10 +133,12 @@ class Chunk:
         offsets = self.offsets
         return bytes(self.data[offsets[position] : offsets[position + 1]])
 
-    def texts(self, start: int, stop: int, raw: bytes) -> list[bytes]:
-        """The ID texts of the entries from start to stop, cut out of ``raw``, which is exactly their bytes."""
+    def texts(self, start: int, stop: int, raw: bytes | None = None) -> list[bytes]:
+        """The ID texts of the entries from start to stop, cut out of their bytes, which a caller may have: ``raw``."""
         heads = self.heads
         base = self.offsets[start]
+        if raw is None:
+            raw = bytes(self.data[base : self.offsets[stop]])
         # Before the ID stand "*2\r\n$15\r\n", one byte less if it is shorter than ten.
         base9, base8, base2 = base - 9, base - 8, base + 2
         head = heads[start]
@@ -148,20 +150,6 @@ class Chunk:
             raw[offset - base9 : offset - base2 + head]
             if head > 20
             else raw[offset - base8 : offset - base2 + head]
-            for offset, head in zip(self.offsets[start:stop], heads[start:stop], strict=True)
-        ]
-
-    def bulks(self, start: int, stop: int, raw: bytes) -> list[bytes]:
-        """As ``texts``, but the IDs as bulk strings."""
-        heads = self.heads
-        base = self.offsets[start]
-        base4 = base - 4  # "*2\r\n" stands before the ID, and the head ends with it
-        head = heads[start]
-        if heads.count(head, start, stop) == stop - start:
-            base -= head
-            return [raw[offset - base4 : offset - base] for offset in self.offsets[start:stop]]
-        return [
-            raw[offset - base4 : offset - base + head]
             for offset, head in zip(self.offsets[start:stop], heads[start:stop], strict=True)
         ]
 
@@ -277,20 +265,7 @@ def ids_in(pieces: list[ChunkRun]) -> Iterator[int]:
 
 def texts_in(pieces: list[ChunkRun], parts: list[bytes | bytearray]) -> list[bytes]:
     """The ID texts of some entries, cut out of the bytes of each piece."""
-    return _cut_out(Chunk.texts, pieces, parts)
-
-
-def bulks_in(pieces: list[ChunkRun], parts: list[bytes | bytearray]) -> list[bytes]:
-    """As ``texts_in``, but the IDs as bulk strings."""
-    return _cut_out(Chunk.bulks, pieces, parts)
-
-
-def _cut_out(
-    of_chunk: Callable[[Chunk, int, int, bytes], list[bytes]],
-    pieces: list[ChunkRun],
-    parts: list[bytes | bytearray],
-) -> list[bytes]:
     words: list[bytes] = []
     for (chunk, start, stop), part in zip(pieces, parts, strict=True):
-        words += of_chunk(chunk, start, stop, bytes(part))
+        words += chunk.texts(start, stop, bytes(part))
     return words

@@ -148,11 +148,7 @@ class ChunkCache:
             return True  # otherwise it would have to be unpacked for that later
         chunk = chunks[index]
         if type(chunk) is Chunk:
-            ms = chunk.ms
-            chunk.ms, chunk.seq = others = ms[:], narrowed(chunk.seq)
-            # Groups have no pending cleanup here: background jobs finish before anything is packed.
-            for group in stream.groups.values():
-                group.pel.share(ms, others)
+            chunk.ms, chunk.seq = chunk.ms[:], narrowed(chunk.seq)
             self.pack(stream, index)
         stream.packed_to = firsts[index + 1]
         return True

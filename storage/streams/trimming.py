@@ -47,6 +47,11 @@ class Removed:
                 chunk = opened(each)
                 yield [(chunk, 0, len(chunk))]
 
+    def texts(self) -> Iterator[list[bytes]]:
+        """Their IDs as texts, some at a time."""
+        for ((chunk, start, stop),) in self.pieces():
+            yield chunk.texts(start, stop)
+
     def ids(self) -> list[int]:
         """Their IDs."""
         return [number for pieces in self.pieces() for number in ids_in(pieces)]

@@ -277,7 +277,7 @@ def _facts(value: Value, now: int) -> object:
                 group.last_id,
                 group.entries_read,
                 sorted(group.consumers),
-                [(number, consumer.name, ms, count) for number, consumer, ms, count in group],
+                [(each.number, each.consumer.name, each.ms, each.count) for each in group],
             )
             for name, group in value.groups.items()
         },

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, reply, run
 
-from rillet.storage.groups import pel_pages as pages
 from rillet.storage.streams import ids as stream_id
 
 NUMBER = 1200
@@ -44,9 +43,11 @@ def client(request, monkeypatch):
     if request.param == "claimed":
         run(client, "XCLAIM", "s", "g", "d", "0", *SHUFFLED)
     client.server.advance(1000)
-    parse, number = stream_id.parse, pages.Page.number
+    parse = stream_id.parse
     monkeypatch.setattr(stream_id, "parse", lambda *words: Number(parse(*words)))
-    monkeypatch.setattr(pages.Page, "number", lambda *words: Number(number(*words)))
+    for group in client.db.entries[b"s"].groups.values():
+        for entry in group:
+            entry.number = Number(entry.number)
     Number.comparisons = 0
     return client
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from support.fake_server import ready_keys, reply, run, wait_for
 from support.groups import effects, forget, group_client, stated
-from support.streams.pending import texts
+from support.streams.pending import acknowledge, given_back
 
 from rillet.commands.streams import xack  # noqa: F401 - it declares the command
-from rillet.storage.groups.pel_search import given_back
 from rillet.storage.streams.ids import MAX_COUNT
 
 NOW = 1_700_000_000_000
@@ -36,7 +35,7 @@ def group_of(client):
 
 
 def waiting(client) -> list[bytes]:
-    return texts(given_back(group_of(client)))
+    return given_back(group_of(client))
 
 
 def nack(client, *words: str):
@@ -244,8 +243,8 @@ def test_a_group_set_back_delivers_it_again(client):
 def test_copy_keeps_it_and_its_turn(client):
     nack(client, "FAIL", "IDS", "2", "3-0", "1-0")
     twin = group_of(client).copy()
-    counts = [(page.text(at), page.batches[at].count) for page, at in given_back(twin)]
+    counts = [(each.text, each.count) for each in twin.pel.given_back(twin.unowned)]
     assert counts == [(b"3-0", 1), (b"1-0", 5)]
     assert twin.unowned.pending == 2
-    assert group_of(client).acknowledge([3 << 64]) == 1
+    assert acknowledge(group_of(client), [3 << 64]) == 1
     assert twin.unowned.pending == 2

@@ -122,12 +122,6 @@ def test_the_last_record_of_a_batch_stands_alone():
     assert join_claims(batch_of(record("1-0")), 0) is None
 
 
-def test_many_records_of_a_read_do_not_run_one_by_one():
-    batch = batch_of(*[record(f"{ms}-0") for ms in range(1, N + 1)])
-    with mock.patch("rillet.storage.groups.claiming._claim_each", side_effect=AssertionError):
-        loaded(batch)
-
-
 @pytest.mark.parametrize("odd", [{"group": "missing"}, {"last": "x"}])
 def test_a_run_of_records_that_cannot_be_joined_is_tried_once(odd):
     ids = [f"{ms}-0" for ms in range(1, 201)]

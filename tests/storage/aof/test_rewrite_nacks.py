@@ -8,7 +8,6 @@ from support.groups import FAMILIES, group_client
 
 from rillet.commands.streams import xack  # noqa: F401 - it declares the command
 from rillet.storage.aof.rewrite import rewrite_commands
-from rillet.storage.groups.pel_search import given_back
 
 assert FAMILIES
 
@@ -47,4 +46,4 @@ def test_at_most_64_share_a_command_and_a_replay_has_them_all():
         client, "XPENDING", "s", "g", "-", "+", "200"
     )
     group = other.db.entries[b"s"].groups[b"g"]
-    assert [page.text(at).decode() for page, at in given_back(group)] == ids
+    assert [each.text.decode() for each in group.pel.given_back(group.unowned)] == ids

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.streams.pending import texts
+from support.streams.pending import given_back
 
 from rillet.storage.codecs import stream_nodes
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.codecs.stream_extensions import FIELD
-from rillet.storage.groups.deliveries import UNOWNED_MS
+from rillet.storage.groups.pending import UNOWNED_MS
 from rillet.storage.groups.group import Group
-from rillet.storage.groups.pel_search import given_back
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
 from rillet.storage.streams.idempotency import Idempotency
@@ -75,12 +74,12 @@ def state(stream, *, counters=True, active_times=True):
     if counters:
         found += [stream.max_deleted_id, stream.entries_added]
     for name, group in sorted(stream.groups.items()):
-        pending = [(each[0], each[1].name, each[2], each[3]) for each in group]
+        pending = [(each.number, each.consumer.name, each.ms, each.count) for each in group]
         consumers = sorted(
             (name, each.seen_ms, each.active_ms if active_times else None, each.pending)
             for name, each in group.consumers.items()
         )
-        unowned = texts(given_back(group))
+        unowned = given_back(group)
         found += [
             name,
             group.last_id,
@@ -247,7 +246,7 @@ def test_a_payload_of_any_version_makes_no_consumer_of_what_was_given_back(versi
     group.add_pending(1, group.create_consumer(b"c", 7), 1000, 3)
     group.give_back([1], [3])
     read = restore_value(dump_value(stream, version=version)).groups[b"g"]
-    assert texts(given_back(read)) == [b"0-1"]
+    assert given_back(read) == [b"0-1"]
     assert sorted(read.consumers) == [b"c"]
 
 
@@ -355,14 +354,14 @@ def test_what_the_newest_types_hold_needs_no_field_of_ours(version):
     assert read.idempotency.producers == stream.idempotency.producers
     assert (read.idempotency.duration, read.idempotency.maxsize) == (60, 10)
     assert (read.idempotency.added, read.idempotency.duplicates) == (1, 4)
-    assert texts(given_back(read.groups[b"g"])) == [b"3-0", b"1-0"]
+    assert given_back(read.groups[b"g"]) == [b"3-0", b"1-0"]
     assert sorted(read.groups[b"g"].consumers) == [b"c1", b"c2", b"c3"]
     if version >= 14:
         assert b"rillet" not in b"".join(rdb_chunks(keyspace_of(stream), version=version))
     twin = loaded(keyspace_of(stream), version=version).databases[3].entries[b"s"]
-    assert texts(given_back(twin.groups[b"g"])) == [b"3-0", b"1-0"]
-    assert [(each.name, ms, count) for _, each, ms, count in twin.groups[b"g"]] == [
-        (each.name, ms, count) for _, each, ms, count in stream.groups[b"g"]
+    assert given_back(twin.groups[b"g"]) == [b"3-0", b"1-0"]
+    assert [(each.consumer.name, each.ms, each.count) for each in twin.groups[b"g"]] == [
+        (each.consumer.name, each.ms, each.count) for each in stream.groups[b"g"]
     ]
 
 
@@ -384,8 +383,8 @@ def group_of_type_27(unowned):
 def test_type_27_keeps_the_order_of_nacked_entries():
     body = empty_stream(group_of_type_27(b"\x02" + raw(3) + raw(1))) + b"\x40\x64\x0a\x00\x00\x00"
     group = restore_value(payload(27, body)).groups[b"g"]
-    assert texts(given_back(group)) == [b"3-0", b"1-0"]
-    assert [(each.name, ms, count) for _, each, ms, count in group] == [
+    assert given_back(group) == [b"3-0", b"1-0"]
+    assert [(each.consumer.name, each.ms, each.count) for each in group] == [
         (b"", UNOWNED_MS, 4),
         (b"c", 0, 5),
         (b"", UNOWNED_MS, 6),

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.streams.pending import idle_ids, pending_ids, pieces_of, places_of
+from support.streams.pending import acknowledge, deliver, idle_ids, move, pending_ids
 
-from rillet.storage.groups.deliveries import NEVER, DeliveryBatch
 from rillet.storage.groups.group import Group
-from rillet.storage.groups.pel_search import any_idle
+from rillet.storage.groups.pending import NEVER
 from rillet.storage.streams.chunk import length_of, texts_in
-from rillet.storage.streams.ids import MAX_ID, parse
+from rillet.storage.streams.ids import MAX_ID
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim_to_length
-from rillet.storage.streams.tuning import DEFAULT, Tuning
 
-DENSE = Tuning(plain=0)  # no group is small enough for plain books
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
 
@@ -35,10 +30,6 @@ def stream_of(count: int) -> Stream:
     return stream
 
 
-def batches(group: Group) -> set[DeliveryBatch]:
-    return {batch for page in group.pel._pages for batch in page.batches if batch is not None}
-
-
 def read(group: Group, stream: Stream, count: int | None = None) -> list[bytes]:
     """What XREADGROUP > does to a group's place."""
     pieces, raw, last = stream.entries_after(group.last_id, count)
@@ -48,8 +39,11 @@ def read(group: Group, stream: Stream, count: int | None = None) -> list[bytes]:
 
 def delivered(group: Group, name: bytes, first: int, last: int, now: int = 100) -> None:
     consumer = group.consumers.get(name) or group.create_consumer(name, now)
-    ids = list(map(number, range(first, last + 1)))
-    group.deliver(consumer, pieces_of(ids), len(ids), number(first) - 1, number(last), now)
+    deliver(group, consumer, list(map(number, range(first, last + 1))), now)
+
+
+def facts(group: Group) -> list[tuple[int, bytes, int, int]]:
+    return [(each.number, each.consumer.name, each.ms, each.count) for each in group]
 
 
 def test_a_group_at_zero_has_unknown_reads_and_lags_by_all_entries():
@@ -126,30 +120,12 @@ def test_pending_entries_come_in_id_order_with_their_facts():
     group = Group()
     delivered(group, b"a", 1, 2, now=10)
     delivered(group, b"b", 3, 3, now=11)
-    group.reassign(group.consumers[b"b"], places_of(group, [number(1)]), 20, 5)
-    assert [(n, c.name, ms, count) for n, c, ms, count in group] == [
+    move(group, group.consumers[b"b"], [number(1)], 20, 5)
+    assert facts(group) == [
         (number(1), b"b", 20, 5),
         (number(2), b"a", 10, 1),
         (number(3), b"b", 11, 1),
     ]
-
-
-def test_deliveries_to_one_consumer_in_one_millisecond_share_a_batch():
-    group = Group(tuning=DENSE)
-    delivered(group, b"a", 1, 1)
-    delivered(group, b"a", 2, 3)
-    assert len(batches(group)) == 1
-    delivered(group, b"a", 4, 4, now=101)
-    assert len(batches(group)) == 2
-
-
-def test_entries_loaded_one_by_one_share_batches():
-    group = Group()
-    consumer = group.create_consumer(b"a", 1)
-    for ms in range(1, 101):
-        group.add_pending(number(ms), consumer, 5, 1)
-    assert len(batches(group)) <= 2
-    assert consumer.pending == 100
 
 
 def test_loading_in_any_order_still_lists_in_id_order():
@@ -168,8 +144,9 @@ def test_an_id_claimed_away_and_back_in_one_millisecond_is_listed_once():
     delivered(group, b"c", 3, 3)
     other = group.create_consumer(b"b", 100)
     owner = group.consumers[b"a"]
-    group.assign(other, [number(1)], 100, 1)
-    group.assign(owner, [number(1)], 100, 1)
+    assert pending_ids(group, consumer=owner) == [text(1), text(2)]
+    move(group, other, [number(1)], 100, 1)
+    move(group, owner, [number(1)], 100, 1)
     assert pending_ids(group, consumer=owner) == [text(1), text(2)]
     assert pending_ids(group) == [text(1), text(2), text(3)]
     assert (owner.pending, other.pending) == (2, 0)
@@ -178,10 +155,9 @@ def test_an_id_claimed_away_and_back_in_one_millisecond_is_listed_once():
 def test_delivering_again_after_setting_back_moves_the_entry_and_resets_its_counter():
     group = Group()
     delivered(group, b"a", 1, 3)
-    group.reassign(group.consumers[b"a"], places_of(group, [number(2)]), 50, 9)
+    move(group, group.consumers[b"a"], [number(2)], 50, 9)
     delivered(group, b"b", 2, 2, now=200)
-    batch = group.pel.at(number(2))
-    assert (batch.consumer.name, batch.ms, batch.count) == (b"b", 200, 1)
+    assert facts(group)[1] == (number(2), b"b", 200, 1)
     assert (group.consumers[b"a"].pending, group.consumers[b"b"].pending) == (2, 1)
     assert pending_ids(group) == [text(1), text(2), text(3)]
 
@@ -189,9 +165,9 @@ def test_delivering_again_after_setting_back_moves_the_entry_and_resets_its_coun
 def test_acknowledging_counts_each_id_once():
     group = Group()
     delivered(group, b"a", 1, 3)
-    assert group.acknowledge([number(1), number(9), number(1)]) == 1
-    assert group.acknowledge([]) == 0
-    assert group.acknowledge([number(2), number(3)]) == 2
+    assert acknowledge(group, [number(1), number(9), number(1)]) == 1
+    assert acknowledge(group, []) == 0
+    assert acknowledge(group, [number(2), number(3)]) == 2
     assert group.consumers[b"a"].pending == 0
     assert group.pel.first() is group.pel.last() is None
 
@@ -210,8 +186,8 @@ def test_idle_entries_are_found_in_id_order_whether_few_or_many(old):
     group = Group()
     consumer = group.create_consumer(b"a", 1)
     for ms in range(1, 501):
-        group.deliver(consumer, pieces_of([number(ms)]), 1, number(ms) - 1, number(ms), ms)
-    group.reassign(consumer, places_of(group, [number(2)]), 1000, 2)  # no longer idle
+        deliver(group, consumer, [number(ms)], ms)
+    move(group, consumer, [number(2)], 1000, 2)  # no longer idle
     expected = [text(ms) for ms in range(1, old + 1) if ms != 2]
     assert idle_ids(group, old) == expected
     assert idle_ids(group, old, count=2) == expected[:2]
@@ -223,28 +199,20 @@ def test_idle_entries_are_found_in_id_order_whether_few_or_many(old):
     assert idle_ids(group, 0) == []
 
 
-def test_whether_anything_is_idle_is_known_without_looking_at_entries():
+def test_acknowledged_entries_leave_nothing_behind():
     group = Group()
-    delivered(group, b"a", 1, 3, now=50)
-    assert not any_idle(group, 49)
-    assert any_idle(group, 50)
-    group.acknowledge([number(1), number(2), number(3)])
-    assert not any_idle(group, 50)
-
-
-@pytest.mark.parametrize("tuning", [DENSE, DEFAULT])
-def test_acknowledged_entries_leave_nothing_behind(tuning):
-    group = Group(tuning=tuning)
     consumer = group.create_consumer(b"a", 1)
     for ms in range(1, 20_001):
-        group.deliver(consumer, pieces_of([number(ms)]), 1, number(ms) - 1, number(ms), ms)
+        deliver(group, consumer, [number(ms)], ms)
         if ms > 10:
-            group.acknowledge([number(ms - 10)])
+            acknowledge(group, [number(ms - 10)])
+        if ms == 100:
+            assert next(group.pel.oldest()).number == number(91)
+            assert pending_ids(group, consumer=group.create_consumer(b"b", 1)) == []
     assert len(group.pel) == 10
-    assert sum(len(page.batches) for page in group.pel._pages) < 300
-    if tuning is DENSE:
-        assert len(group.books.times._batches) < 300
-    assert len(consumer.batches) < 300
+    assert len(group.pel.order.entries) < 300
+    assert [len(order.entries) < 300 for order in group.pel._owned.values()] == [True]
+    assert group.pel._idle is None
 
 
 def test_a_copy_shares_nothing():
@@ -253,41 +221,20 @@ def test_a_copy_shares_nothing():
     group.consumers[b"a"].active_ms = 77
     group.create_consumer(b"b", 5)
     twin = group.copy()
-    assert [(n, c.name, ms, k) for n, c, ms, k in twin] == [(n, c.name, ms, k) for n, c, ms, k in group]
+    assert facts(twin) == facts(group)
     assert (twin.last_id, twin.entries_read) == (number(9), 4)
     assert (twin.consumers[b"a"].active_ms, twin.consumers[b"b"].active_ms) == (77, NEVER)
-    twin.acknowledge([number(1)])
+    acknowledge(twin, [number(1)])
     twin.delete_consumer(twin.consumers[b"b"])
     assert pending_ids(group) == [text(1), text(2), text(3)]
     assert (group.consumers[b"a"].pending, twin.consumers[b"a"].pending) == (3, 2)
     assert b"b" in group.consumers
-    assert any_idle(twin, 10)
+    assert next(twin.pel.oldest()).ms == 10
 
 
 def test_a_removed_range_does_not_slow_later_walks():
     group = Group()
     delivered(group, b"a", 1, 5000)
-    group.acknowledge([number(ms) for ms in range(1, 4990)])
-    assert [page.text(at) for page, at in [group.pel.first()]] == [text(4990)]
-    assert sum(len(page.batches) for page in group.pel._pages) < 300
-
-
-@given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=12) | st.integers(1, 30), max_size=8))
-def test_acknowledging_all_or_nothing_is_acknowledging_where_all_is_pending(turns):
-    sure, strict = Group(), Group()
-    for group in (sure, strict):
-        delivered(group, b"alice", 1, 10)
-        delivered(group, b"bob", 11, 20)
-        delivered(group, b"alice", 21, 30, now=200)
-    for turn in turns:
-        ids = [text(ms) for ms in (turn if isinstance(turn, list) else range(turn, 31))]
-        is_pending = len(set(ids)) == len(ids) and all(sure.pel.at(parse(word)) for word in ids)
-        found = strict.acknowledge_all(ids)
-        assert found == len(ids) if is_pending else not found
-        if is_pending:
-            assert sure.acknowledge(map(parse, ids)) == len(ids)
-        assert [(*entry[:1], entry[1].name, *entry[2:]) for entry in strict] == [
-            (*entry[:1], entry[1].name, *entry[2:]) for entry in sure
-        ]
-        for name in (b"alice", b"bob"):
-            assert strict.consumers[name].pending == sure.consumers[name].pending
+    acknowledge(group, [number(ms) for ms in range(1, 4990)])
+    assert group.pel.first().text == text(4990)
+    assert len(group.pel.order.entries) == 11

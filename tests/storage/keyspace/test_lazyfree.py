@@ -9,20 +9,15 @@ from collections import deque
 
 import pytest
 from sortedcontainers import SortedList
-from support.streams.pending import pieces_of
+from support.streams.pending import deliver
 
 from rillet.storage.collections.hash import Hash
 from rillet.storage.collections.list import List
 from rillet.storage.collections.set import Set
 from rillet.storage.collections.sorted_set import SortedSet
 from rillet.storage.freeing import Freeable
-from rillet.storage.groups import pel_pages
-from rillet.storage.groups.consumer_index import IdOrder
-from rillet.storage.groups.deliveries import Consumer, IdleOrder
-from rillet.storage.groups.dense import Dense
 from rillet.storage.groups.group import Group
-from rillet.storage.groups.pel import Pel
-from rillet.storage.groups.plain import Plain
+from rillet.storage.groups.pending import IdleOrder, Order, Pel
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.lazyfree import PIECE, LazyFree
 from rillet.storage.streams import chunk
@@ -59,8 +54,10 @@ def a_group(witness: bytes, by: int) -> Group:
     consumers = [group.create_consumer(name, 0) for name in (b"c", witness)]
     for start in range(0, N, by):
         ids = [number << 64 for number in range(start + 1, start + by + 1)]
-        group.deliver(consumers[start // by % 2], pieces_of(ids), by, start << 64, ids[-1], start)
+        deliver(group, consumers[start // by % 2], ids, start)
     group.give_back([1 << 64, 2 << 64], [1, 1])
+    group.pel.order_of(group.unowned)  # it has all orders
+    group.pel.oldest()
     return group
 
 
@@ -71,12 +68,6 @@ def with_group(by):
         return stream
 
     return make
-
-
-def with_plain_books(witness: bytes) -> Stream:
-    stream = with_group(1)(witness)
-    assert type(stream.groups[b"g"].become_plain()) is Plain
-    return stream
 
 
 def a_hash(witness: bytes) -> Hash:
@@ -92,7 +83,6 @@ MAKERS = {
     "sorted set": lambda witness: SortedSet({witness: 0.0} | {b"%d" % number: 1.0 for number in range(N)}),
     "stream with deliveries of many": with_group(1000),
     "stream with deliveries of one": with_group(1),
-    "stream with plain books": with_plain_books,
     "keys": lambda witness: {b"%d" % number: a_hash(witness) if number == 5 else b"v" for number in range(N)},
 }
 
@@ -153,7 +143,6 @@ def test_the_parts_of_an_object_are_all_that_may_be_large_in_it(kind):
         value.encoding = b""
         value.page(0, 1)
     if isinstance(value, Stream):
-        value.groups[b"g"].consumers[b"c"].order = IdOrder(chunk=512)
         value.idempotency = Idempotency(100, 100)
     left, seen = [value], set()
     while left:
@@ -172,8 +161,7 @@ def test_the_parts_of_an_object_are_all_that_may_be_large_in_it(kind):
         left += [part for part in parts.values() if isinstance(part, (list, dict, set, deque, Freeable))]
     assert seen or kind == "keys"
     if isinstance(value, Stream):
-        books = {Plain} if "plain" in kind else {Dense, IdleOrder}
-        assert {Stream, Group, Pel, Consumer, IdOrder, Idempotency, MacroNodes, *books} <= seen
+        assert {Stream, Group, Pel, Order, IdleOrder, Idempotency, MacroNodes} <= seen
 
 
 def test_what_is_used_elsewhere_stays_whole():
@@ -325,7 +313,7 @@ def test_the_weight_of_a_group_counts_its_pending_cleanup_and_does_not_finish_it
 
 
 # Freed whole: each has at most some hundred objects.
-LEAVES = {"DeliveryBatch", "Chunk", "Delivery", "Facts", "Node", "Page", "Single"}
+LEAVES = {"Chunk", "Consumer", "Node", "Pending"}
 
 
 def freeable_classes(base: type = Freeable) -> list[type]:
@@ -338,11 +326,11 @@ def test_every_class_beside_a_freeable_one_is_freeable_or_small():
     }
     made = [
         kind
-        for module in {*modules, chunk, pel_pages}
+        for module in {*modules, chunk}
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if kind.__module__ == module.__name__
         and not issubclass(kind, Exception)
         and not getattr(kind, "_is_protocol", False)
     ]
     others = {kind.__name__ for kind in made if not issubclass(kind, Freeable)}
-    assert others == LEAVES | {"_Sizes", "_NewBatches"}  # which all streams share, and which a load has
+    assert others == LEAVES | {"_Sizes"}  # which all streams share

@@ -10,7 +10,7 @@ from support.streams.pending import taken
 from rillet.storage.groups.lag import entries_read_estimate, has_tombstone_from, lag
 from rillet.storage.listpack_sizes import element_size
 from rillet.storage.streams.appending import append_many
-from rillet.storage.streams.chunk import LARGE, MAX_BYTES, MAX_ENTRIES, bulks_in, ids_in, texts_in
+from rillet.storage.streams.chunk import LARGE, MAX_BYTES, MAX_ENTRIES, ids_in, texts_in
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.macro_nodes import MacroNodes, Node
@@ -54,7 +54,6 @@ def test_the_ids_cut_out_of_entries_are_those_of_the_columns(milliseconds, numbe
         if pieces:
             texts = list(map(encode, ids_in(pieces)))
             assert texts_in(pieces, raw) == texts
-            assert bulks_in(pieces, raw) == [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
 
 
 class StreamAgainstAList(RuleBasedStateMachine):

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rillet.storage.groups.pel_pages import texts_of
-from rillet.storage.groups.pel_search import find_idle, find_pending
 from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ids_in, length_of, texts_in
 from rillet.storage.streams.ids import MAX_U64, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from rillet.storage.groups.group import Group
-    from rillet.storage.groups.pel_pages import PelRuns, Place
+    from rillet.storage.groups.pending import Consumer
     from rillet.storage.streams.chunk import ChunkRun
     from rillet.storage.streams.stream import Stream
 
@@ -30,6 +26,23 @@ def pieces_of(numbers: list[int]) -> list[ChunkRun]:
     return pieces
 
 
+def deliver(group: Group, consumer: Consumer, numbers: list[int], now: int) -> None:
+    """New entries with these IDs, ascending, are delivered."""
+    group.pel.deliver(consumer, pieces_of(numbers), list(map(encode, numbers)), now)
+
+
+def acknowledge(group: Group, numbers: list[int]) -> int:
+    return group.pel.acknowledge(map(encode, numbers))
+
+
+def move(group: Group, consumer: Consumer, numbers: list[int], ms: int, count: int) -> None:
+    """Pending entries with these IDs get other facts."""
+    for number in numbers:
+        entry = group.pel.at(number)
+        assert entry is not None
+        group.pel.move(entry, consumer, ms, count)
+
+
 def taken(stream: Stream, after: int, count: int | None = None) -> tuple[list[bytes], bytes, int]:
     """What ``Stream.entries_after`` returns, the IDs as texts."""
     pieces, raw, last = stream.entries_after(after, count)
@@ -39,39 +52,15 @@ def taken(stream: Stream, after: int, count: int | None = None) -> tuple[list[by
     return found, b"".join(raw), last
 
 
-def places_of(group: Group, numbers: list[int]) -> PelRuns:
-    """Where these entries stand, which are all pending."""
-    found = [group.pel.place(number) for number in numbers]
-    return [(place[0], (place[1],)) for place in found if place is not None]
+def pending_ids(group: Group, *bounds, consumer: Consumer | None = None, **options) -> list[bytes]:
+    """The IDs that ``Order.find`` finds, of everybody or of one consumer."""
+    return [entry.text for entry in group.pel.order_of(consumer).find(*bounds, **options)]
 
 
-def pending_ids(group: Group, *bounds, **options) -> list[bytes]:
-    return texts_of(find_pending(group, *bounds, **options))
+def idle_ids(group: Group, latest: int, *bounds, **options) -> list[bytes]:
+    return pending_ids(group, *bounds, latest=latest, **options)
 
 
-def idle_ids(group: Group, *bounds, **options) -> list[bytes]:
-    return texts_of(find_idle(group, *bounds, **options))
-
-
-def texts(places: Iterator[Place]) -> list[bytes]:
-    return [page.text(at) for page, at in places]
-
-
-class Watched(list):
-    """The batches of a page, which count how many of them were looked at."""
-
-    asked = 0
-
-    def __getitem__(self, at):
-        found = super().__getitem__(at)
-        Watched.asked += len(found) if isinstance(at, slice) else 1
-        return found
-
-
-def looks(group: Group, search: Callable[[], object]) -> int:
-    """How many places in the PEL a search looks at."""
-    Watched.asked = 0
-    for page in group.pel._pages:
-        page.batches = Watched(page.batches)
-    search()
-    return Watched.asked
+def given_back(group: Group) -> list[bytes]:
+    """The IDs of the entries without owner, in turn."""
+    return [entry.text for entry in group.pel.given_back(group.unowned)]

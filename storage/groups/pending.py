@@ -1,0 +1,488 @@
+"""The PEL of a consumer group: which entries are pending, with whom, since when, and how often they were delivered.
+
+An entry is pending from its delivery (XREADGROUP, XCLAIM with FORCE) until it is acknowledged. All that time it is one
+``Pending``, which claims change in place. ``Pel.by_text`` finds it by the text of its ID. Before and afterwards its
+consumer is ``GONE``: so the lists below show what has left the PEL, and an acknowledgement need not look for it there.
+
+Everything else is an order of these objects:
+
+* by ID, for XPENDING, XAUTOCLAIM and files: ``Pel.order``.
+* by ID, for each consumer: made when a history or an XPENDING first asks for one consumer's entries.
+* by delivery time, the longest idle first: made when XREADGROUP CLAIM first asks.
+
+Measured with 100,000 pending: 240 bytes each, those of the texts included (Redis 8.10.2: 255 to 258).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ..freeing import Freeable
+from ..streams.ids import MAX_ID, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..streams.chunk import ChunkRun
+
+    # Delivery time, turn, ID, and the entry, as it was when the line was written.
+    Line: TypeAlias = "tuple[int, int, int, Pending]"
+
+NEVER: Final = -1
+MAX_MS: Final = (1 << 63) - 1  # no delivery time is greater
+# The delivery time of entries without an owner (XNACK): they count as idle for longer than anybody can ask for.
+UNOWNED_MS: Final = -(1 << 63)
+
+_FEW: Final = 32  # so many late ones are put in their places one by one; of more the whole order is sorted
+_SLACK: Final = 64  # waste up to here is not worth sweeping
+_STEP: Final = 16  # entries that a walk looks at first, then twice as many, and so on
+_PIECE: Final = 512  # entries between two pauses of long work
+_NOWHERE: Final = array("Q")  # the column of an entry of which no place is known
+
+_number: Final = attrgetter("number")
+
+
+class Consumer:
+    """A member of a group.
+
+    Attributes:
+        seen_ms: last time a command named it.
+        active_ms: last time it was given entries, NEVER (-1) if it never was.
+        pending: number of entries it owns.
+    """
+
+    __slots__ = ("active_ms", "name", "pending", "seen_ms")
+
+    def __init__(self, name: bytes, seen_ms: int, active_ms: int = NEVER) -> None:
+        self.name = name
+        self.seen_ms = seen_ms
+        self.active_ms = active_ms
+        self.pending = 0
+
+
+# The consumer of an entry that is not pending yet, or no longer.
+GONE: Final = Consumer(b"", NEVER)
+
+
+class Pending:
+    """One pending entry.
+
+    Attributes:
+        text, number: its ID.
+        consumer: the owner; GONE: the entry is not pending.
+        ms: delivery time, milliseconds since the epoch; UNOWNED_MS if it was given back by XNACK.
+        count: how often it was delivered.
+        column, at: the ``ms`` column of its chunk, and its position there. This is a hint: it holds if the chunk still has
+            that column.
+        turn: greater than that of entries that changed before. Those delivered by one command share it: they are in the
+            order of their IDs.
+    """
+
+    __slots__ = ("at", "column", "consumer", "count", "ms", "number", "text", "turn")
+
+    def __init__(
+        self,
+        text: bytes,
+        number: int,
+        consumer: Consumer = GONE,
+        ms: int = 0,
+        count: int = 0,
+        turn: int = 0,
+        column: array[int] = _NOWHERE,
+        at: int = 0,
+    ) -> None:
+        self.text = text
+        self.number = number
+        self.consumer = consumer
+        self.ms = ms
+        self.count = count
+        self.turn = turn
+        self.column = column
+        self.at = at
+
+
+class Order(Freeable):
+    """Pending entries by ID: all of a group, or those of one owner.
+
+    Attributes:
+        owner: whose they are; None: anybody's.
+        entries: in order. What has left the PEL or the owner lingers.
+        late: entries that came out of order; they get their places when somebody walks.
+    """
+
+    __slots__ = ("entries", "late", "owner")
+
+    def __init__(self, owner: Consumer | None = None) -> None:
+        self.owner = owner
+        self.entries: list[Pending] = []
+        self.late: list[Pending] = []
+
+    def parts(self) -> Iterable[object]:
+        """Return both lists."""
+        return self.entries, self.late
+
+    def extend(self, new: list[Pending]) -> None:
+        """List entries in ascending order."""
+        entries = self.entries
+        if not entries or entries[-1].number < new[0].number:
+            entries += new
+        else:
+            self.late += new
+
+    def living(self, entries: list[Pending]) -> list[Pending]:
+        """Those of some entries that belong here still."""
+        owner = self.owner
+        if owner is None:
+            return [entry for entry in entries if entry.consumer is not GONE]
+        return [entry for entry in entries if entry.consumer is owner]
+
+    def sweep(self, living: int) -> None:
+        """Drop what lingers if it is more than half; ``living`` entries belong here."""
+        if len(self.entries) + len(self.late) > 2 * living + _SLACK:
+            self.entries = self.living(self.settled())
+
+    def settled(self) -> list[Pending]:
+        """All of them in order; what lingers is neither the first nor the last."""
+        entries = self.entries
+        if self.late:
+            late, self.late = self.late, []
+            if len(late) > _FEW:
+                # An entry that went to another consumer and came back may be listed already.
+                self.entries = entries = list(dict.fromkeys(sorted(chain(entries, late), key=_number)))
+            else:
+                for entry in late:
+                    at = bisect_left(entries, entry.number, key=_number)
+                    if entry not in entries[at : bisect_right(entries, entry.number, at, key=_number)]:
+                        entries.insert(at, entry)
+        while entries and not self.living(entries[-1:]):
+            entries.pop()
+        if entries and not self.living(entries[:1]):
+            first = next(at for at in range(len(entries)) if self.living(entries[at : at + 1]))
+            del entries[:first]  # queues are eaten from here
+        return entries
+
+    def walk(self, start: int = 0) -> Iterator[Pending]:
+        """The entries from an ID on. They may change and go during the walk; others may not come."""
+        entries = self.settled()
+        at = bisect_left(entries, start, key=_number) if start else 0
+        step = _STEP
+        while at < len(entries):
+            yield from self.living(entries[at : at + step])
+            at += step
+            step *= 2
+
+    def find(
+        self, start: int = 0, end: int = MAX_ID, count: int | None = None, latest: int = MAX_MS
+    ) -> list[Pending]:
+        """The first entries from start to end, both included, delivered at ``latest`` (milliseconds) or before.
+
+        ``count``: at most so many, None for all.
+        """
+        entries = self.settled()
+        at = bisect_left(entries, start, key=_number) if start else 0
+        stop = bisect_right(entries, end, at, key=_number) if end < MAX_ID else len(entries)
+        step = _STEP if count is None else max(count, _STEP)
+        found: list[Pending] = []
+        while at < stop:
+            some = self.living(entries[at : min(at + step, stop)])
+            found += some if latest == MAX_MS else [entry for entry in some if entry.ms <= latest]
+            if count is not None and len(found) >= count:
+                return found[:count]
+            at += step
+            step *= 2
+        return found
+
+
+class IdleOrder(Freeable):
+    """The entries of a group by delivery time; those of one time by turns.
+
+    A change of an entry adds a line. The one before is passed over, for the entry has another turn now.
+    """
+
+    __slots__ = ("_late", "_lines", "_start")
+
+    def __init__(self, entries: Iterable[Pending]) -> None:
+        self._lines: list[Line] = sorted([(entry.ms, entry.turn, entry.number, entry) for entry in entries])
+        self._start = 0  # nothing before it holds
+        self._late: list[Line] = []  # out of order: an explicit TIME or IDLE, an XNACK, a clock set back
+
+    def __len__(self) -> int:
+        return len(self._lines) - self._start + len(self._late)
+
+    def parts(self) -> Iterable[object]:
+        """Return the lines."""
+        return self._lines, self._late
+
+    def add(self, entry: Pending) -> None:
+        """An entry has come or changed."""
+        line = entry.ms, entry.turn, entry.number, entry
+        lines = self._lines
+        (self._late if lines and line < lines[-1] else lines).append(line)
+
+    def oldest(self, latest: int) -> Iterator[Pending]:
+        """The entries delivered at ``latest`` (milliseconds) or before, the longest idle first.
+
+        Nothing may come or change before the walk is over.
+        """
+        lines = self._settled()
+        at, step = self._start, _STEP
+        while at < len(lines):
+            for ms, turn, _, entry in lines[at : at + step]:
+                if ms > latest:
+                    return
+                if entry.turn == turn and entry.consumer is not GONE:
+                    yield entry
+            at += step
+            step *= 2
+
+    def _settled(self) -> list[Line]:
+        """All lines in order, from ``_start`` on, which holds."""
+        lines, start = self._lines, self._start
+        if self._late:
+            if len(self._late) > _FEW:
+                lines = self._lines = sorted(chain(lines[start:], self._late))
+                start = 0
+            else:
+                for line in self._late:
+                    insort(lines, line, start)
+            self._late = []
+        while start < len(lines):
+            _, turn, _, entry = lines[start]
+            if entry.turn == turn and entry.consumer is not GONE:
+                break
+            start += 1
+        if 2 * start > len(lines):
+            del lines[:start]
+            start = 0
+        self._start = start
+        return lines
+
+
+class Pel(Freeable):
+    """All that is pending in one group.
+
+    Attributes:
+        by_text: the entries by the canonical text of their IDs; to be read only.
+        order: the same by ID.
+    """
+
+    __slots__ = ("_idle", "_owned", "_turn", "by_text", "order")
+
+    def __init__(self) -> None:
+        self.by_text: dict[bytes, Pending] = {}
+        self.order = Order()
+        self._owned: dict[Consumer, Order] | None = None  # None: not asked for yet
+        self._idle: IdleOrder | None = None  # likewise
+        self._turn = 0
+
+    def __len__(self) -> int:
+        return len(self.by_text)
+
+    def parts(self) -> Iterable[object]:
+        """Return the entries and their orders."""
+        return self.by_text, self.order, self._owned, self._idle
+
+    # Entries come
+
+    def deliver(
+        self, consumer: Consumer, pieces: list[ChunkRun], texts: list[bytes], ms: int, count: int = 1
+    ) -> None:
+        """Entries are delivered to a consumer; those that are pending already become its own.
+
+        Args:
+            consumer: the owner from now on.
+            pieces: the entries as they stand in the stream, ascending.
+            texts: their IDs.
+            ms: delivery time.
+            count: delivery counter.
+        """
+        self._turn = turn = self._turn + 1
+        rest = iter(texts)
+        new: list[Pending] = []
+        for chunk, start, stop in pieces:
+            column = chunk.ms
+            new += [
+                Pending(text, half << 64 | seq, consumer, ms, count, turn, column, at)
+                # The texts come last: zip() takes one of each before it sees that the first has no more.
+                for half, seq, at, text in zip(  # noqa: B905
+                    column[start:stop], chunk.seq[start:stop], range(start, stop), rest
+                )
+            ]
+        entries = self.order.entries
+        if entries and new[0].number <= entries[-1].number:
+            # The group was set back, or entries were claimed by FORCE.
+            for entry in new:
+                self.put(entry, consumer, ms, count)
+            return
+        self.by_text.update(zip(texts, new, strict=True))
+        self.order.entries += new
+        consumer.pending += len(new)
+        if self._owned is not None:
+            self._list_with(self._owned, consumer, new)
+        if self._idle is not None:
+            self._queue(self._idle, new)
+
+    def put(self, entry: Pending, consumer: Consumer, ms: int, count: int) -> None:
+        """Let an entry be pending with a consumer, whether or not one of that ID is already."""
+        there = self.by_text.get(entry.text)
+        if there is not None:
+            self.move(there, consumer, ms, count)
+            return
+        self.by_text[entry.text] = entry
+        entry.consumer = GONE
+        self.order.extend([entry])
+        self.move(entry, consumer, ms, count)
+
+    def fill(self, rows: Iterable[tuple[int, Consumer, int, int]]) -> Iterator[None]:
+        """Let entries be pending in a PEL that has none, as a loader knows them; yields now and then.
+
+        ``rows``: ID, owner, delivery time and counter, in the order of the IDs.
+        """
+        by_text, entries = self.by_text, self.order.entries
+        for at, (number, consumer, ms, count) in enumerate(rows, 1):
+            text = encode(number)
+            by_text[text] = entry = Pending(text, number, consumer, ms, count)
+            entries.append(entry)
+            consumer.pending += 1
+            if not at % _PIECE:
+                yield
+
+    def copy_from(self, other: Pel, owners: dict[Consumer, Consumer]) -> None:
+        """Let the same be pending as in another PEL, with other consumers, who have nothing yet."""
+        self._turn = other._turn
+        for entry in other.order.walk():
+            consumer = owners[entry.consumer]
+            consumer.pending += 1
+            self.by_text[entry.text] = twin = Pending(
+                entry.text, entry.number, consumer, entry.ms, entry.count, entry.turn, entry.column, entry.at
+            )
+            self.order.entries.append(twin)
+
+    # Entries move and go
+
+    def move(self, entry: Pending, consumer: Consumer, ms: int, count: int) -> None:
+        """Change the facts of a pending entry."""
+        owner = entry.consumer
+        if owner is not consumer:
+            owner.pending -= 1
+            consumer.pending += 1
+            entry.consumer = consumer
+            if self._owned is not None:
+                self._list_with(self._owned, consumer, [entry])
+        entry.ms = ms
+        entry.count = count
+        self._turn = entry.turn = self._turn + 1
+        if self._idle is not None:
+            self._queue(self._idle, [entry])
+
+    def acknowledge(self, texts: Iterable[bytes]) -> int:
+        """Take entries off the PEL; answers how many were there."""
+        pop = self.by_text.pop
+        gone = 0
+        for text in texts:
+            entry = pop(text, None)
+            if entry is not None:
+                entry.consumer.pending -= 1
+                entry.consumer = GONE
+                gone += 1
+        self.sweep()
+        return gone
+
+    def drop(self, entry: Pending) -> None:
+        """Take one entry off the PEL, while somebody walks perhaps; who does calls ``sweep`` behind the walk."""
+        del self.by_text[entry.text]
+        entry.consumer.pending -= 1
+        entry.consumer = GONE
+
+    def sweep(self) -> None:
+        """Drop what lingers in the order by ID if it is more than half."""
+        if len(self.order.entries) > 2 * len(self.by_text) + _SLACK:
+            self.order.sweep(len(self.by_text))
+            if not self.by_text:
+                self._owned = self._idle = None
+
+    def let_go(self, consumer: Consumer) -> Iterator[None]:
+        """Take what a consumer has off the PEL; yields now and then."""
+        entries = self.order.settled()
+        at = 0
+        while consumer.pending:
+            for entry in entries[at : at + _PIECE]:
+                if entry.consumer is consumer:
+                    self.drop(entry)
+            at += _PIECE
+            yield
+        self.sweep()
+        if self._owned is not None:
+            self._owned.pop(consumer, None)
+
+    # Looking up
+
+    def at(self, number: int) -> Pending | None:
+        """The entry of an ID, None if it is not pending."""
+        return self.by_text.get(encode(number))
+
+    def first(self) -> Pending | None:
+        """The entry of the smallest ID."""
+        return next(self.order.walk(), None)
+
+    def last(self) -> Pending | None:
+        """The entry of the greatest ID."""
+        entries = self.order.settled()
+        return entries[-1] if entries else None
+
+    def order_of(self, consumer: Consumer | None) -> Order:
+        """What a consumer has (None: anybody) by ID."""
+        if consumer is None or consumer.pending == len(self.by_text):
+            return self.order
+        if self._owned is None:
+            owned: dict[Consumer, Order] = {}
+            for entry in self.order.walk():
+                owner = entry.consumer
+                (owned.get(owner) or owned.setdefault(owner, Order(owner))).entries.append(entry)
+            self._owned = owned
+        return self._owned.get(consumer) or Order(consumer)
+
+    def oldest(self, latest: int = MAX_MS) -> Iterator[Pending]:
+        """As ``IdleOrder.oldest``."""
+        if self._idle is None:
+            self._idle = IdleOrder(self.by_text.values())
+        return self._idle.oldest(latest)
+
+    def given_back(self, unowned: Consumer) -> list[Pending]:
+        """The entries without owner, in the order in which they will be claimed."""
+        found = self.order_of(unowned).find() if unowned.pending else []
+        return sorted(found, key=attrgetter("turn"))
+
+    def _list_with(self, owned: dict[Consumer, Order], consumer: Consumer, new: list[Pending]) -> None:
+        """List entries, ascending, in the order of their new owner."""
+        order = owned.get(consumer)
+        if order is None:
+            order = owned[consumer] = Order(consumer)
+        order.extend(new)
+        order.sweep(consumer.pending)
+
+    def _queue(self, idle: IdleOrder, changed: list[Pending]) -> None:
+        """Note changes in the order by time; it is dropped, to be made again, when half of it is waste."""
+        for entry in changed:
+            idle.add(entry)
+        if len(idle) > 2 * len(self.by_text) + _SLACK:
+            self._idle = None
+
+    def check_invariants(self, owners: set[Consumer]) -> None:
+        """Assert that all orders agree and consumers count what they own; for tests."""
+        alive = sorted(self.by_text.values(), key=_number)
+        assert all(encode(entry.number) == text == entry.text for text, entry in self.by_text.items())
+        assert list(self.order.walk()) == alive
+        assert len(self.order.entries) <= 2 * len(alive) + _SLACK + _FEW
+        assert {entry.consumer for entry in alive} <= owners
+        for consumer in owners:
+            own = [entry for entry in alive if entry.consumer is consumer]
+            assert consumer.pending == len(own)
+            assert self._owned is None or list(self._owned.get(consumer, Order()).walk()) == own
+        if self._idle is not None:
+            in_turn = sorted(alive, key=attrgetter("ms", "turn", "number"))
+            assert list(self._idle.oldest(MAX_MS)) == in_turn
