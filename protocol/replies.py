@@ -74,7 +74,7 @@ def array(items: Sequence[bytes]) -> bytes:
     return array_header(len(items)) + b"".join(items)
 
 
-def bulk_array(items: Iterable[bytes | bytearray]) -> bytes:
+def bulk_array(items: Iterable[bytes]) -> bytes:
     """An array of bulk strings."""
     return array([b"$%d\r\n%b\r\n" % (len(item), item) for item in items])  # `bulk` without the call
 

@@ -82,9 +82,7 @@ def _count(count: int) -> bytes:
     return _COUNT % (len(text), text)
 
 
-def propagate_claims(
-    client: Client, key: bytes, name: bytes, group: Group, changes: list[Change]
-) -> None:
+def propagate_claims(client: Client, key: bytes, name: bytes, group: Group, changes: list[Change]) -> None:
     """Propagate entries that got another owner or were dropped, one XCLAIM each, in this order.
 
     A dropped entry is stated with the facts that it had: the receiver lacks its message and drops it, too. One without

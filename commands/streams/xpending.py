@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ...storage.groups.pending import MAX_MS, UNOWNED_MS
+from ...storage.groups.pending import UNOWNED_MS
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
@@ -48,8 +48,9 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
         if consumer is None:
             return replies.EMPTY_ARRAY
     now = client.server.keyspace.now
-    latest = now - min_idle if min_idle else MAX_MS
-    return _facts(group.pel.order_of(consumer).find(start, end, count, latest), now)
+    if min_idle:
+        return _facts(group.pel.find_idle(now - min_idle, start, end, count, consumer), now)
+    return _facts(group.pel.order_of(consumer).find(start, end, count), now)
 
 
 def _facts(entries: list[Pending], now: int) -> bytes:

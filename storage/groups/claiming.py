@@ -61,7 +61,7 @@ class Claimed:
     __slots__ = ("changes", "cursor", "deleted", "items")
 
     def __init__(self) -> None:
-        self.items: list[bytes | bytearray] = []
+        self.items: list[bytes] = []
         self.deleted: list[bytes] = []
         self.changes: list[Change] = []
         self.cursor = b"0-0"
@@ -146,7 +146,7 @@ def claim(
             items.append(entry.text)
         else:
             offsets = chunk.offsets
-            items.append(chunk.data[offsets[at] : offsets[at + 1]])
+            items.append(chunk.data[offsets[at] : offsets[at + 1]])  # type: ignore[arg-type]  # joined, whatever it is
         changes.append((text, name, ms, count))
     if claimed.deleted:
         pel.sweep()

@@ -8,7 +8,7 @@ Everything else is an order of these objects:
 
 * by ID, for XPENDING, XAUTOCLAIM and files: ``Pel.order``.
 * by ID, for each consumer: made when a history or an XPENDING first asks for one consumer's entries.
-* by delivery time, the longest idle first: made when XREADGROUP CLAIM first asks.
+* by delivery time, the longest idle first: made when XREADGROUP CLAIM or XPENDING IDLE first asks.
 
 Measured with 100,000 pending: 240 bytes each, those of the texts included (Redis 8.10.2: 255 to 258).
 """
@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from itertools import chain
+from itertools import chain, islice
+from math import isqrt
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -451,6 +452,25 @@ class Pel(Freeable):
         if self._idle is None:
             self._idle = IdleOrder(self.by_text.values())
         return self._idle.oldest(latest)
+
+    def find_idle(
+        self, latest: int, start: int, end: int, count: int, consumer: Consumer | None
+    ) -> list[Pending]:
+        """As ``Order.find``, of a consumer (None: of anybody).
+
+        Few such entries are found by time; if there are many, a walk by ID meets enough of them soon.
+        """
+        # A walk by ID passes about wanted / old * all entries, a search by time the old ones.
+        few = max(_SLACK, isqrt(min(count, len(self)) * len(self)))
+        old = list(islice(self.oldest(latest), few + 1))
+        if len(old) > few:
+            return self.order_of(consumer).find(start, end, count, latest)
+        found = [
+            entry
+            for entry in old
+            if start <= entry.number <= end and (consumer is None or entry.consumer is consumer)
+        ]
+        return sorted(found, key=_number)[:count]
 
     def given_back(self, unowned: Consumer) -> list[Pending]:
         """The entries without owner, in the order in which they will be claimed."""

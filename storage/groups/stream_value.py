@@ -106,6 +106,8 @@ def _whole_group(group: Group) -> Group:
     for consumer in group.consumers.values():
         owners[consumer] = twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
     whole = [entry for entry in group.pel.by_text.values() if entry.consumer in owners]
-    rows = ((entry.number, owners[entry.consumer], entry.ms, entry.count) for entry in sorted(whole, key=_number))
+    rows = (
+        (entry.number, owners[entry.consumer], entry.ms, entry.count) for entry in sorted(whole, key=_number)
+    )
     deque(twin.pel.fill(rows), 0)
     return twin

@@ -73,12 +73,14 @@ def stream_rows(db: int, key: bytes, clock: int | None, stream: Stream) -> Itera
         yield db, key, name, None, None, on.GROUP_CREATED, None, read, encode(group.last_id), clock, None
         for consumer in group.consumers:
             yield db, key, name, None, consumer, on.CONSUMER_CREATED, None, None, None, clock, None
-        for number, owner, ms_, count_ in group:
-            detail = FOUND if stream.contains(number) else GONE
-            text, count = encode(number), b"%d" % count_
-            if owner is group.unowned:
+        for entry in group:
+            detail = FOUND if stream.contains(entry.number) else GONE
+            count = b"%d" % entry.count
+            if entry.consumer is group.unowned:
                 detail = b"FAIL FORCE " + detail
-                yield db, key, name, text, None, on.NACKED, None, count, None, clock, detail
+                yield db, key, name, entry.text, None, on.NACKED, None, count, None, clock, detail
             else:
-                event = on.DELIVERED if count_ == 1 else on.CLAIMED
-                yield db, key, name, text, owner.name, event, b"%d" % ms_, count, None, clock, detail
+                event, owner, ms = on.DELIVERED, entry.consumer.name, b"%d" % entry.ms
+                if entry.count != 1:
+                    event = on.CLAIMED
+                yield db, key, name, entry.text, owner, event, ms, count, None, clock, detail

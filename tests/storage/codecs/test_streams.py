@@ -10,8 +10,8 @@ from support.streams.pending import given_back
 from rillet.storage.codecs import stream_nodes
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.codecs.stream_extensions import FIELD
-from rillet.storage.groups.pending import UNOWNED_MS
 from rillet.storage.groups.group import Group
+from rillet.storage.groups.pending import UNOWNED_MS
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
 from rillet.storage.streams.idempotency import Idempotency

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ids_in, length_of, texts_in
-from rillet.storage.streams.ids import MAX_U64, encode
+from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
 
 if TYPE_CHECKING:
     from rillet.storage.groups.group import Group
@@ -57,8 +57,21 @@ def pending_ids(group: Group, *bounds, consumer: Consumer | None = None, **optio
     return [entry.text for entry in group.pel.order_of(consumer).find(*bounds, **options)]
 
 
-def idle_ids(group: Group, latest: int, *bounds, **options) -> list[bytes]:
-    return pending_ids(group, *bounds, latest=latest, **options)
+def idle_ids(
+    group: Group,
+    latest: int,
+    start: int = 0,
+    end: int = MAX_ID,
+    count: int | None = None,
+    consumer: Consumer | None = None,
+) -> list[bytes]:
+    """The IDs that ``Pel.find_idle`` finds; it finds what a walk by ID does."""
+    if count is None:
+        count = len(group.pel)
+    found = pending_ids(group, start, end, count, consumer=consumer, latest=latest)
+    idle = group.pel.find_idle(latest, start, end, count, consumer)
+    assert [entry.text for entry in idle] == found
+    return found
 
 
 def given_back(group: Group) -> list[bytes]:
