@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 
-class Tokened(Exception):  # noqa: N818 - a base that says what its errors have
+class LabelledError(Exception):
     """An error whose text begins with its token; alerts and retries can look for that.
 
     Attributes:

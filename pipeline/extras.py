@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final
 
-from .error_tokens import Tokened
+from .error_tokens import LabelledError
 
 EXTRAS: Final = {
     **dict.fromkeys(
@@ -18,7 +18,7 @@ EXTRAS: Final = {
 }  # fmt: skip
 
 
-class MissingPackageError(Tokened, ImportError):
+class MissingPackageError(LabelledError, ImportError):
     """A package of an extra is not installed; the text says how to install it."""
 
     label = "MISSING_PACKAGE"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
-from .error_tokens import Tokened
+from .error_tokens import LabelledError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SCHEME: Final = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-class JobError(Tokened):
+class JobError(LabelledError):
     """A job can not do what it was asked; the text is for its user."""
 
     label = "JOB_REFUSED"

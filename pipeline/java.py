@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ..storage.files import replace_file
-from .error_tokens import Tokened
+from .error_tokens import LabelledError
 
 SUPPORTED: Final = (17, 21, 25)
 _VECTOR: Final = "jdk.incubator.vector"
@@ -31,7 +31,7 @@ exec "{java}" "$@"
 """
 
 
-class NoJavaError(Tokened, RuntimeError):
+class NoJavaError(LabelledError, RuntimeError):
     """No Java 17, 21 or 25 was found; the text says where it was looked for and what helps."""
 
     label = "NO_JAVA"

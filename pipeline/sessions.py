@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+ZONE: Final = "spark.sql.session.timeZone"
 _ALWAYS: Final = {
-    "spark.sql.session.timeZone": "UTC",
+    ZONE: "UTC",
     "spark.ui.showConsoleProgress": "false",
     PUSHDOWN: "true",
     # A query that was killed while it wrote its first offset leaves half a file behind, and Spark would never start it again.
@@ -92,6 +93,8 @@ def register(spark: SparkSession) -> None:
     from .ledger.format import LedgerDataSource
 
     _add_to_python_path(spark)
+    # Spark tells tasks what was set, and not what is so by default: the zone in which it casts texts to times.
+    spark.conf.set(ZONE, spark.conf.get(ZONE) or "UTC")
     pushes = spark.conf.get(PUSHDOWN, "false") == "true"
     spark.dataSource.register(PushingRedisStreams if pushes else RedisStreams)
     spark.dataSource.register(LedgerDataSource)

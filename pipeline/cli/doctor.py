@@ -16,7 +16,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from .. import worker_python
-from ..error_tokens import Tokened
+from ..error_tokens import LabelledError
 from ..java import NoJavaError, find_java, java_home
 from ..redis.connection import ConnectionLost, RedisError
 from ..redis.options import Endpoint, OptionError
@@ -205,7 +205,7 @@ def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
 
 def _reason(error: Exception) -> str:
     """Return one line of an error: of a traceback of Python or Java, what was raised."""
-    text = error.words if isinstance(error, Tokened) else str(error)
+    text = error.words if isinstance(error, LabelledError) else str(error)
     lines = [line for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
     return (raised or lines[:1] or [type(error).__name__])[-1].removeprefix(": ")

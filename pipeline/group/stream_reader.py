@@ -32,7 +32,7 @@ from ..redis.no_cycles import no_cycles
 from ..redis.options import OptionError, Options
 from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
-from ..source.entry_batches import ColumnOptions, Columns
+from ..source.entry_batches import ColumnOptions, Columns, session_zone
 from ..source.losses import LOG, DataLossError
 from ..source.offsets import OffsetError
 from ..source.own_names import OwnNames
@@ -448,7 +448,9 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             DataLossError: some were deleted since they were delivered, and ``failOnDataLoss`` is on.
         """
         assert isinstance(partition, GroupPartition)
-        return read_pieces(partition, Columns(self._schema, self._columns, GROUP_COLUMNS), self._options)
+        return read_pieces(
+            partition, Columns(self._schema, self._columns, GROUP_COLUMNS, session_zone()), self._options
+        )
 
 
 def _gone_text(gone: Sequence[tuple[str, int]], group: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..error_tokens import Tokened
+from ..error_tokens import LabelledError
 
 
-class LedgerError(Tokened):
+class LedgerError(LabelledError):
     """The ledger can not be read, or would be wrong; the text says why and what to do."""
 
     label = "LEDGER_UNREADABLE"

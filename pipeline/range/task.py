@@ -14,7 +14,7 @@ from ..redis.key_names import key_of
 from ..redis.no_cycles import no_cycles
 from ..redis.replicas import Written, reading
 from ..redis.stream_state import StreamState, fetch_states, parse_state, state_request
-from ..source.entry_batches import Columns
+from ..source.entry_batches import Columns, session_zone
 from ..source.losses import report_loss
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def read_range(
         DataLossError: some entries are gone and ``failOnDataLoss`` is set.
         RedisError: the server cannot be reached or answers with an error.
     """
-    columns = Columns(schema, options.columns)
+    columns = Columns(schema, options.columns, zone=session_zone())
     key = key_of(partition.ranges[0].stream)
     with reading(options.endpoint, partition.shard, partition.written, key) as connection, no_cycles():
         gathered: list[Any] = []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import hiredis
 
-from ..error_tokens import Tokened
+from ..error_tokens import LabelledError
 from .addresses import place_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _CLOSES: Final = frozenset({"EXEC", "DISCARD", "UNWATCH"})
 _LATER: Final = ("LOADING", "BUSY ", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "ERR max number of clients")
 
 
-class RedisError(Tokened):
+class RedisError(LabelledError):
     """Any failure between us and the server."""
 
     label = "NO_SERVER"

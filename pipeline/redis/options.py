@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, overload
 
-from ..error_tokens import Tokened
+from ..error_tokens import LabelledError
 from . import credentials
 from .addresses import Address, Kind, Place, parse_address, place_text
 
@@ -30,7 +30,7 @@ ENDPOINT_NAMES: Final = (
 _RETRIES_THROUGH_A_FAILOVER: Final = 15
 
 
-class OptionError(Tokened, ValueError):
+class OptionError(LabelledError, ValueError):
     """An option is missing, malformed or contradicts another; the text names it as users write it."""
 
     label = "BAD_OPTION"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ..error_tokens import Tokened
+from ..error_tokens import LabelledError
 from ..redis import ids
 from ..redis.connection import ServerError
 
@@ -25,7 +25,7 @@ _OUT_OF_ORDER: Final = (
 _SHOWN: Final = 3
 
 
-class SinkError(Tokened, RuntimeError):
+class SinkError(LabelledError, RuntimeError):
     """Rows could not be written; the text says what the server answered to which of them."""
 
     label = "NOT_WRITTEN"

@@ -16,7 +16,7 @@ import hiredis
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..error_tokens import Tokened
+from ..error_tokens import LabelledError
 from ..redis.key_names import name_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _SIMPLE: Final = (
 )  # fmt: skip
 
 
-class RowError(Tokened, ValueError):
+class RowError(LabelledError, ValueError):
     """A row cannot be an entry; the text says which and why."""
 
     label = "BAD_ROW"

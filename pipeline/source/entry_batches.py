@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..error_tokens import Tokened
+from ..error_tokens import LabelledError
 from ..redis.key_names import printable_name
 from ..redis.options import OptionError, Options
 from .values import ISO, TIME_FORMATS, decode_json, needs_exact, parse_json, parse_texts, text_array
@@ -42,7 +42,7 @@ METADATA: Final[dict[str, pa.DataType]] = {
 LAST_MS: Final = 253_402_300_799_999  # of the year 9999, which Python's datetime ends with
 
 
-class MalformedEntryError(Tokened, ValueError):
+class MalformedEntryError(LabelledError, ValueError):
     """parseMode is FAILFAST and a value does not fit its column."""
 
     label = "MALFORMED_ENTRY"
@@ -100,6 +100,14 @@ def default_schema(prefix: str = "", extra: Mapping[str, DataType] | None = None
     return schema
 
 
+def session_zone() -> str:
+    """Return the zone of the session whose task this is; a session of ours always says it (see `sessions.register`)."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return (context.getLocalProperty("spark.sql.session.timeZone") if context else None) or "UTC"
+
+
 class Columns:
     """Turns entries of one schema into batches; made once per task, as Arrow types do not belong in a pickle.
 
@@ -107,17 +115,23 @@ class Columns:
         schema: Spark's schema of the rows.
         options: see there.
         extra: names and types of columns that the caller hands to ``batch``.
+        zone: of the session, for times that name none.
 
     Raises:
         OptionError: a column cannot be had in the type asked for.
     """
 
     def __init__(
-        self, schema: StructType, options: ColumnOptions, extra: Mapping[str, pa.DataType] | None = None
+        self,
+        schema: StructType,
+        options: ColumnOptions,
+        extra: Mapping[str, pa.DataType] | None = None,
+        zone: str = "UTC",
     ) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         self._options = options
+        self._zone = zone
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         known = METADATA | dict(extra or {})
         self._metadata: dict[str, str] = {}
@@ -202,9 +216,9 @@ class Columns:
             kind = self._schema.field(name).type
             if self._options.value_format == "json":
                 values = [document.get(name) for document in documents]
-                columns[name], wrong = parse_json(values, kind, self._options.times)
+                columns[name], wrong = parse_json(values, kind, self._options.times, self._zone)
             else:
-                columns[name], wrong = parse_texts(find(name.encode()), kind, self._options.times)
+                columns[name], wrong = parse_texts(find(name.encode()), kind, self._options.times, self._zone)
             self._fail(words, wrong, name)
             bad.update(wrong)
         return bad

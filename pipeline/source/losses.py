@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ..error_tokens import Tokened
+from ..error_tokens import LabelledError
 
 LOG: Final = logging.getLogger("rillet.pipeline")
 
 
-class DataLossError(Tokened, RuntimeError):
+class DataLossError(LabelledError, RuntimeError):
     """Entries were trimmed or deleted before they were read, or the stream is another one than before."""
 
     label = "DATA_LOSS"

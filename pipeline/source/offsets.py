@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ..error_tokens import Tokened
+from ..error_tokens import LabelledError
 from ..redis import ids
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ VERSION: Final = 2
 READABLE: Final = (1, 2)
 
 
-class OffsetError(Tokened, ValueError):
+class OffsetError(LabelledError, ValueError):
     """The checkpoint holds an offset that this version cannot read."""
 
     label = "BAD_OFFSET"

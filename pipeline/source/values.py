@@ -1,23 +1,27 @@
-"""Texts and JSON values of entries as typed Arrow arrays; what does not fit becomes null, and its index is returned."""
+"""Texts and JSON values of entries as typed Arrow arrays; what does not fit becomes null, and its index is returned.
+
+A text fits a column where Spark's own cast of that string gives a value (see `casts` and `moments`). A number or a boolean of JSON
+fits where its text does; only ``BINARY`` has a rule of its own, which is base64.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
-from datetime import date, datetime
-from decimal import Decimal, Inexact, InvalidOperation, localcontext
+from bisect import bisect_right
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..error_tokens import Tokened
-from ..times import parse_iso_time
+from ..error_tokens import LabelledError
+from . import casts, moments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-_Cells = Any  # an Arrow array, or a list of Python's values
+Parsed = tuple[pa.Array, list[int]]
 ISO: Final = "iso"
 TIME_FORMATS: Final = {
     ISO: 0,
@@ -28,10 +32,9 @@ TIME_FORMATS: Final = {
 # Of the years 1 and 9999, with which Python's datetime begins and ends.
 _FIRST_MICROSECOND: Final = -62_135_596_800_000_000
 _LAST_MICROSECOND: Final = 253_402_300_799_999_999
-_INTEGER_BITS: Final = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 
 
-class UnsupportedTypeError(Tokened, TypeError):
+class UnsupportedTypeError(LabelledError, TypeError):
     """A column has a type that no entry's value can become."""
 
     label = "UNSUPPORTED_TYPE"
@@ -48,17 +51,15 @@ def text_array(raw: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
 
 
 def parse_texts(
-    raw: Sequence[bytes | None], kind: pa.DataType, times: str = ISO
-) -> tuple[pa.Array, list[int]]:
-    """Read texts as one type: the array, and the indices that could not be read.
-
-    Numbers are plain decimals, booleans true/false/1/0, dates and times ISO 8601 (no zone means UTC); arrays, maps and
-    structs are JSON.
+    raw: Sequence[bytes | None], kind: pa.DataType, times: str = ISO, zone: str = "UTC"
+) -> Parsed:
+    """Read texts as one type: the array, and the indices that could not be read. Arrays, maps and structs are JSON.
 
     Args:
         raw: the texts.
         kind: the type.
         times: what a column of timestamps holds: one of ``TIME_FORMATS``; within JSON they are always ISO 8601.
+        zone: of the session: that of times which name none.
 
     Raises:
         UnsupportedTypeError: nothing is read as that type.
@@ -66,35 +67,43 @@ def parse_texts(
     if pa.types.is_binary(kind):
         return pa.array(raw, kind), []
     if pa.types.is_nested(kind):
-        return _parse_nested(raw, kind)
-    texts, bad = _cast(pa.array(raw, pa.binary()), _to(pa.string()))
+        return _parse_nested(raw, kind, zone)
+    given = pa.array(raw, pa.binary())
     if pa.types.is_string(kind):
-        return texts, bad
-    cells, worse = _cast(texts, _caster(kind, times))
-    return cells, [*bad, *worse]
+        try:
+            return given.cast(kind), []
+        except pa.ArrowInvalid:
+            words = [_decoded(word) for word in raw]
+            return pa.array(words, kind), [at for at, word in enumerate(words) if word is None is not raw[at]]
+    # Bytes that are no UTF-8 are no digits either.
+    return _noted(given, _cast(pc.cast(given, pa.string(), safe=False), kind, times, zone))
 
 
-def parse_json(values: Sequence[Any], kind: pa.DataType, times: str = ISO) -> tuple[pa.Array, list[int]]:
-    """Take decoded JSON values as one type: the array, and the indices that do not fit; ``times`` as in ``parse_texts``.
+def parse_json(values: Sequence[Any], kind: pa.DataType, times: str = ISO, zone: str = "UTC") -> Parsed:
+    """Take decoded JSON values as one type: the array, and the indices that do not fit; see ``parse_texts``.
 
     Raises:
         UnsupportedTypeError: nothing is read as that type.
     """
-    if times != ISO and pa.types.is_timestamp(kind):
-        texts = [None if value is None else _number_text(value) for value in values]
-        return _cast(pa.array(texts, pa.string()), _caster(kind, times))
-    convert = _json_converter(kind)
-    cells: list[Any] = []
-    bad: list[int] = []
-    for index, value in enumerate(values):
-        try:
-            cells.append(None if value is None else convert(value))
-        except (ValueError, OverflowError, RecursionError):
-            cells.append(None)
-            bad.append(index)
-    # What is a string to JSON may be none to Arrow: half of a surrogate pair.
-    found, worse = _cast(cells, lambda some: pa.array(some, kind))
-    return found, [*bad, *worse]
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        return _lists(values, kind, zone)
+    if pa.types.is_struct(kind):
+        return _structs(values, kind, zone)
+    if pa.types.is_binary(kind):
+        raw = [_base64(value) for value in values]
+        return pa.array(raw, kind), [at for at, one in enumerate(raw) if one is None is not values[at]]
+    words = [_text(value, any_kind=pa.types.is_string(kind)) for value in values]
+    try:
+        given = pa.array(words, pa.string())
+    except UnicodeEncodeError:  # half of a surrogate pair is a string to JSON, and none to Arrow
+        given = pa.array(
+            [None if word is None or not _is_encodable(word) else word for word in words], pa.string()
+        )
+    cells = given if pa.types.is_string(kind) else _cast(given, kind, times, zone)
+    if not cells.null_count:
+        return cells, []
+    filled = cells.is_valid().to_pylist()
+    return cells, [at for at, value in enumerate(values) if value is not None and not filled[at]]
 
 
 def decode_json(text: bytes, *, exact: bool = False) -> Any:
@@ -121,76 +130,55 @@ def needs_exact(kind: pa.DataType) -> bool:
 # Texts
 
 
-def _cast(cells: _Cells, cast: Callable[[_Cells], pa.Array]) -> tuple[pa.Array, list[int]]:
-    """Cast all cells at once; where that fails, halve them until the bad ones stand alone."""
-    try:
-        return cast(cells), []
-    except (pa.ArrowInvalid, UnicodeEncodeError):
-        if len(cells) == 1:
-            empty = cast(cells[:0])
-            return pa.nulls(1, empty.type), [0]
-    middle = len(cells) // 2
-    left, bad = _cast(cells[:middle], cast)
-    right, worse = _cast(cells[middle:], cast)
-    return pa.concat_arrays([left, right]), [*bad, *(middle + index for index in worse)]
+def _noted(given: pa.Array, cells: pa.Array) -> Parsed:
+    """Return cells, and the indices at which there was something that they have not."""
+    if cells.null_count == given.null_count:
+        return cells, []
+    return cells, pc.indices_nonzero(pc.and_(given.is_valid(), cells.is_null())).to_pylist()
 
 
-def _to(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
-    return lambda cells: cells.cast(kind)
-
-
-def _caster(kind: pa.DataType, times: str) -> Callable[[pa.Array], pa.Array]:
-    if pa.types.is_timestamp(kind) and times != ISO:
-        return lambda cells: _cast_epochs(cells, kind, TIME_FORMATS[times])
-    if pa.types.is_timestamp(kind) and kind.tz:
-        return lambda cells: _cast_instants(cells, kind)
+def _cast(texts: pa.Array, kind: pa.DataType, times: str, zone: str) -> pa.Array:
+    if pa.types.is_timestamp(kind):
+        return moments.times(texts, kind, zone) if times == ISO else _epochs(texts, kind, TIME_FORMATS[times])
     if pa.types.is_integer(kind):
-        return lambda cells: _cast_integers(cells, kind)
-    if (
-        pa.types.is_boolean(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_date32(kind)
-        or pa.types.is_timestamp(kind)
-    ):
-        return _to(kind)
+        return casts.integers(texts, kind)
+    if pa.types.is_floating(kind):
+        return casts.floats(texts, kind)
+    if pa.types.is_decimal(kind):
+        return casts.decimals(texts, kind)
+    if pa.types.is_boolean(kind):
+        return casts.booleans(texts, kind)
+    if pa.types.is_date32(kind):
+        return moments.dates(texts, kind)
     raise UnsupportedTypeError(f"entries cannot be read as {kind}")
 
 
-def _cast_integers(cells: pa.Array, kind: pa.DataType) -> pa.Array:
-    # Arrow would read 0x10 as 16.
-    if pc.any(pc.match_substring(cells, "x", ignore_case=True)).as_py():
-        raise pa.ArrowInvalid("hexadecimal")
-    return cells.cast(kind)
-
-
-def _cast_instants(cells: pa.Array, kind: pa.DataType) -> pa.Array:
-    try:
-        return cells.cast(kind)
-    except pa.ArrowInvalid:
-        return cells.cast(pa.timestamp(kind.unit)).cast(kind)  # no zone: UTC
-
-
-def _cast_epochs(cells: pa.Array, kind: pa.DataType, per_second: int) -> pa.Array:
+def _epochs(texts: pa.Array, kind: pa.DataType, per_second: int) -> pa.Array:
+    """Return times that are numbers since 1970, whole ones or with a fraction."""
     factor = 1_000_000 // per_second
+    whole = casts.integers(texts, pa.int64())
+    limit = _LAST_MICROSECOND // factor
+    micros = pc.multiply(
+        casts.kept(pc.and_(pc.greater_equal(whole, -limit), pc.less_equal(whole, limit)), whole), factor
+    )
+    if micros.null_count > texts.null_count:
+        parts = pc.round(pc.multiply(casts.floats(texts, pa.float64()), float(factor)))
+        parts = casts.kept(pc.and_(whole.is_null(), pc.less(pc.abs(parts), 1e18)), parts)
+        micros = pc.coalesce(micros, parts.cast(pa.int64()))
+    is_between = pc.and_(
+        pc.greater_equal(micros, _FIRST_MICROSECOND), pc.less_equal(micros, _LAST_MICROSECOND)
+    )
+    return casts.kept(is_between, micros).cast(kind)
+
+
+def _decoded(word: bytes | None) -> str | None:
     try:
-        micros = pc.multiply_checked(_cast_integers(cells, pa.int64()), factor)
-    except pa.ArrowInvalid:
-        # Arrow's NaN and infinities are no integers, which this cast notices.
-        micros = pc.round(pc.multiply(cells.cast(pa.float64()), float(factor))).cast(pa.int64())
-    ends = pc.min_max(micros).as_py()
-    if ends["min"] is not None and not _FIRST_MICROSECOND <= ends["min"] <= ends["max"] <= _LAST_MICROSECOND:
-        raise pa.ArrowInvalid("not between the years 1 and 9999")
-    return micros.cast(kind)
+        return None if word is None else word.decode()
+    except UnicodeDecodeError:
+        return None
 
 
-def _number_text(value: Any) -> str:
-    """Return the digits of a JSON number, or of a string with them; else a text that no time has."""
-    is_number = isinstance(value, (int, float, Decimal, str)) and not isinstance(value, bool)
-    return str(value) if is_number else "no number"
-
-
-def _parse_nested(raw: Sequence[bytes | None], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+def _parse_nested(raw: Sequence[bytes | None], kind: pa.DataType, zone: str) -> Parsed:
     exact = needs_exact(kind)
     values: list[Any] = []
     bad: list[int] = []
@@ -200,92 +188,82 @@ def _parse_nested(raw: Sequence[bytes | None], kind: pa.DataType) -> tuple[pa.Ar
         except ValueError:
             values.append(None)
             bad.append(index)
-    cells, worse = parse_json(values, kind)
+    cells, worse = parse_json(values, kind, zone=zone)
     return cells, [*bad, *worse]
 
 
 # JSON values
 
 
-def _json_converter(kind: pa.DataType) -> Callable[[Any], Any]:
-    if pa.types.is_string(kind):
-        return lambda value: (
-            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+def _text(value: Any, *, any_kind: bool) -> str | None:
+    """Return the text of a JSON value, which is to be cast; None: it is null, or an array or object and not asked for as a string."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, Decimal)):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, default=float) if any_kind else None
+
+
+def _base64(value: Any) -> bytes | None:
+    try:
+        return base64.b64decode(value, validate=True) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _is_encodable(word: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in word)
+
+
+def _lists(values: Sequence[Any], kind: pa.DataType, zone: str) -> Parsed:
+    """Read arrays, or maps, whose members are parsed as one column."""
+    is_map = pa.types.is_map(kind)
+    if is_map and not pa.types.is_string(kind.key_type):
+        raise UnsupportedTypeError("maps of JSON have string keys")
+    wanted = dict if is_map else list
+    rows: list[Any] = [value if isinstance(value, wanted) else None for value in values]
+    bad = {at for at, value in enumerate(values) if value is not None and rows[at] is None}
+    while True:
+        names: list[str] = []
+        members: list[Any] = []
+        starts: list[int] = []
+        for row in rows:
+            starts.append(len(members))
+            if is_map and row:
+                names += row
+                members += row.values()
+            elif row:
+                members += row
+        items, wrong = parse_json(members, kind.item_type if is_map else kind.value_type, zone=zone)
+        keys, wrong_keys = parse_json(names, pa.string())
+        if not wrong and not wrong_keys:
+            break
+        spoilt = {bisect_right(starts, at) - 1 for at in (*wrong, *wrong_keys)}
+        bad |= spoilt
+        rows = [None if at in spoilt else row for at, row in enumerate(rows)]
+    # A null among the starts is a row that is null.
+    offsets = pa.array(
+        [None if row is None else start for row, start in zip(rows, starts, strict=True)] + [len(members)],
+        pa.int32(),
+    )
+    if is_map:
+        found = pa.MapArray.from_arrays(offsets, keys, items)
+    else:
+        found = pa.ListArray.from_arrays(offsets, items)
+    return found.cast(kind), sorted(bad)
+
+
+def _structs(values: Sequence[Any], kind: pa.DataType, zone: str) -> Parsed:
+    rows = [value if isinstance(value, dict) else None for value in values]
+    bad = {at for at, value in enumerate(values) if value is not None and rows[at] is None}
+    members = []
+    for field in kind:
+        cells, wrong = parse_json(
+            [None if row is None else row.get(field.name) for row in rows], field.type, zone=zone
         )
-    if pa.types.is_binary(kind):
-        return lambda value: base64.b64decode(_expect(value, str), validate=True)
-    if pa.types.is_boolean(kind):
-        return lambda value: _expect(value, bool)
-    if kind in _INTEGER_BITS:
-        limit = 1 << (_INTEGER_BITS[kind] - 1)
-        return lambda value: _integer(value, limit)
-    if pa.types.is_floating(kind):
-        return _float
-    if pa.types.is_decimal(kind):
-        return lambda value: _decimal(value, kind.precision, kind.scale)
-    if pa.types.is_date32(kind):
-        return lambda value: date.fromisoformat(_expect(value, str))
-    if pa.types.is_timestamp(kind):
-        return _instant if kind.tz else _local_time
-    if pa.types.is_map(kind):
-        item = _json_converter(kind.item_type)
-        if not pa.types.is_string(kind.key_type):
-            raise UnsupportedTypeError("maps of JSON have string keys")
-        return lambda value: [(name, _or_null(item, each)) for name, each in _expect(value, dict).items()]
-    if pa.types.is_list(kind):
-        element = _json_converter(kind.value_type)
-        return lambda value: [_or_null(element, each) for each in _expect(value, list)]
-    if pa.types.is_struct(kind):
-        members = {field.name: _json_converter(field.type) for field in kind}
-        return lambda value: _struct(_expect(value, dict), members)
-    raise UnsupportedTypeError(f"entries cannot be read as {kind}")
-
-
-def _or_null(convert: Callable[[Any], Any], value: Any) -> Any:
-    return None if value is None else convert(value)
-
-
-def _struct(value: dict[str, Any], members: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
-    return {name: _or_null(convert, value.get(name)) for name, convert in members.items()}
-
-
-def _expect(value: Any, kind: type) -> Any:
-    if not isinstance(value, kind):
-        raise ValueError(f"not {kind.__name__}: {value!r}")  # noqa: TRY004 - it is the text's value that is wrong
-    return value
-
-
-def _integer(value: Any, limit: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not -limit <= value < limit:
-        raise ValueError(f"no integer of that size: {value!r}")
-    return value
-
-
-def _float(value: Any) -> float:
-    if isinstance(value, str) and value in {"NaN", "Infinity", "-Infinity"}:
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
-        raise ValueError(f"no number: {value!r}")  # noqa: TRY004 - as above
-    return float(value)
-
-
-def _decimal(value: Any, precision: int, scale: int) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
-        raise ValueError(f"no decimal: {value!r}")  # noqa: TRY004 - as above
-    with localcontext(prec=precision) as context:
-        context.traps[Inexact] = True
-        try:
-            return Decimal(value).quantize(Decimal(1).scaleb(-scale))
-        except (Inexact, InvalidOperation):
-            raise ValueError(f"does not fit decimal({precision},{scale}): {value!r}") from None
-
-
-def _instant(value: Any) -> datetime:
-    return parse_iso_time(_expect(value, str))
-
-
-def _local_time(value: Any) -> datetime:
-    moment = datetime.fromisoformat(_expect(value, str))
-    if moment.tzinfo:
-        raise ValueError(f"a time without a zone is needed: {value!r}")
-    return moment
+        members.append(cells)
+        bad.update(wrong)
+    is_null = pa.array([row is None or at in bad for at, row in enumerate(rows)], pa.bool_())
+    return pa.StructArray.from_arrays(members, fields=list(kind), mask=is_null), sorted(bad)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import rillet.pipeline
-from rillet.pipeline.error_tokens import Tokened
+from rillet.pipeline.error_tokens import LabelledError
 from rillet.pipeline.redis.connection import ServerError
 from rillet.pipeline.source.losses import DataLossError
 
@@ -19,7 +19,7 @@ PLACES = (
 )
 
 
-def errors(base=Tokened):
+def errors(base=LabelledError):
     for each in base.__subclasses__():
         yield each
         yield from errors(each)

@@ -1,0 +1,122 @@
+"""pipeline/source/casts.py and moments.py without a JVM; tests/pipeline/spark/test_casts.py compares them with Spark."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from rillet.pipeline.source.moments import zone_of
+from rillet.pipeline.source.values import parse_json, parse_texts
+
+INSTANT = pa.timestamp("us", "UTC")
+
+
+def instants(*texts, zone="UTC"):
+    cells, _ = parse_texts([text.encode() for text in texts], INSTANT, zone=zone)
+    return [None if one is None else one.astimezone(UTC).isoformat() for one in cells.to_pylist()]
+
+
+def test_times_of_dotnet_go_and_java_are_read_to_the_microsecond():
+    assert instants(
+        "2026-11-20T10:00:00.1234567Z",
+        "2026-11-20T10:00:00.123456789+02:00",
+        "2026-11-20T10:00:00.123456789",
+        "2026-11-20 10:00:00",
+    ) == [
+        "2026-11-20T10:00:00.123456+00:00",
+        "2026-11-20T08:00:00.123456+00:00",
+        "2026-11-20T10:00:00.123456+00:00",
+        "2026-11-20T10:00:00+00:00",
+    ]
+
+
+def test_a_time_without_a_zone_is_of_the_sessions():
+    assert instants("2026-01-20T10:00:00", "2026-07-20T10:00:00", zone="America/New_York") == [
+        "2026-01-20T15:00:00+00:00",
+        "2026-07-20T14:00:00+00:00",
+    ]
+    assert instants("2026-07-20T10:00:00", "2026-07-20T10:00:00Z", zone="America/New_York") == [
+        "2026-07-20T14:00:00+00:00",
+        "2026-07-20T10:00:00+00:00",
+    ]
+    # A clock that skips the hour, one that shows it twice, and years for which Arrow has no rules.
+    assert instants(
+        "2020-03-08T02:30:00", "2020-11-01T01:30:00", "2100-07-01T12:00:00", zone="America/New_York"
+    ) == ["2020-03-08T07:30:00+00:00", "2020-11-01T05:30:00+00:00", "2100-07-01T16:00:00+00:00"]
+
+
+def test_a_time_of_day_alone_is_no_time():
+    """Spark takes it for one of today, which is another tomorrow, when the batch is run again."""
+    assert instants("10:00", "T10:00:00Z") == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "zone"),
+    [
+        ("Z", 0), ("UTC+1", 3600), ("GMT-03:30", -12600), ("+1", 3600), ("+1:2", 3720), ("+010203", 3723), ("EST", -18000),
+        ("+18:00", 64800), ("+18:01", None), ("+19", None), ("+01:60", None), ("z", None), ("Nowhere/Land", None), ("Z2", None),
+    ],
+)  # fmt: skip
+def test_zones_are_those_of_java(name, zone):
+    assert zone_of(name) == zone
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.float64(), pa.decimal128(10, 2), pa.bool_(), pa.date32(), INSTANT, pa.string()]
+)
+def test_bytes_that_are_no_utf8_fit_nothing(kind):
+    for raw in (b"\xff", b"2026\xff", b"\xffinf", b"1.0\xff"):
+        cells, bad = parse_texts([raw, None, raw], kind)
+        assert (cells.to_pylist(), bad) == ([None] * 3, [0, 2])
+
+
+def test_json_follows_the_rule_of_texts():
+    cells, bad = parse_json(["1", 1, True, " 2 ", 1.5, [1], None, ""], pa.int64())
+    assert (cells.to_pylist(), bad) == ([1, 1, None, 2, None, None, None, None], [2, 4, 5, 7])
+    cells, bad = parse_json([["1", 2], None, ["x"], [], 7], pa.list_(pa.int32()))
+    assert (cells.to_pylist(), bad) == ([[1, 2], None, None, [], None], [2, 4])
+    cells, bad = parse_json([{"a": 1}, {"a": "no"}, {}], pa.struct([("a", pa.int8())]))
+    assert (cells.to_pylist(), bad) == ([{"a": 1}, None, {"a": None}], [1])
+    cells, bad = parse_json(["2026-11-20T10:00:00.123456789Z"], INSTANT)
+    assert cells.to_pylist() == [datetime(2026, 11, 20, 10, 0, 0, 123456, UTC)]
+    assert bad == []
+
+
+GOOD = {
+    pa.int64(): "{0}",
+    pa.float64(): "{0}.25",
+    pa.decimal128(12, 2): "{0}.25",
+    pa.date32(): "2026-11-{1:02}",
+    INSTANT: "2026-11-{1:02}T10:00:00.{0:06}Z",
+}
+
+
+@pytest.mark.parametrize("kind", GOOD, ids=str)
+@pytest.mark.parametrize(
+    "bad", ["", "1.5", "n/a", "2026-13-45T00:00:00", "2026-11-20T10:00Z", "12345678901234567890123"]
+)
+def test_no_value_is_looked_at_alone_for_being_wrong(monkeypatch, kind, bad):
+    """The time is measured in benchmarks/spark.py; here no function of one text may be called for more than a few."""
+    from rillet.pipeline.source import casts, moments
+
+    calls = []
+    for module, name in (
+        (casts, "_java_float"),
+        (casts, "_decimal"),
+        (moments, "_day"),
+        (moments, "_moment"),
+    ):
+        honest = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *given, honest=honest, **more: calls.append(given) or honest(*given, **more)
+        )
+    numbers = random.Random(1)
+    texts = [
+        (bad if at % 2 else GOOD[kind].format(numbers.randrange(10**6), 1 + at % 28)).encode()
+        for at in range(1000)
+    ]
+    parse_texts(texts, kind)
+    assert len(calls) == 0
