@@ -551,11 +551,6 @@ class Server:
         # Commands of scripts ask for a part that the server may not have made yet.
         return cast("Part", self._parts.get(kind) or self.scripting)
 
-    @property
-    def internals(self) -> Server:
-        """The server itself: see ``commands/runtime/context.py``."""
-        return self
-
     def rewrite_config(self) -> None:
         """Write the current directives to the file that the server was started with."""
         rewrite_config(self.config)

@@ -46,7 +46,7 @@ def acl_cat(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk_array(
         [
             name.encode()
-            for name, entry in client.server.internals.dispatcher.commands.items()
+            for name, entry in client.server.dispatcher.commands.items()
             if category in entry.categories
         ]
     )
@@ -59,7 +59,7 @@ def acl_deluser(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(b"ERR The 'default' user cannot be removed")
     users = client.server.users
     gone = [user for name in args[2:] if (user := users.by_name.pop(name, None)) is not None]
-    for other in list(client.server.internals.clients.values()):
+    for other in list(client.server.clients.values()):
         if other.user in gone:
             other.close(after_reply=other is client)
     _changed(client.server, ())
@@ -73,7 +73,7 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
     if user is None:
         raise ReplyError(b"ERR User '%b' not found" % shown(args[2]))
     words = args[3:]
-    table = client.server.internals.dispatcher
+    table = client.server.dispatcher
     unknown = ReplyError(b"ERR Command '%b' not found" % shown(words[0]))
     if table.own_name(words[0]) is None:
         raise unknown
@@ -176,7 +176,7 @@ def load_users(server: ServerContext) -> None:
     for name, user in found.items():
         kept = users.by_name[name] = before.get(name, user)
         kept.become(user)
-    for client in list(server.internals.clients.values()):
+    for client in list(server.clients.values()):
         if users.get(client.user.name) is not client.user:
             client.close()
     _changed(server, server.users)
@@ -284,7 +284,7 @@ def _changed(server: ServerContext, listeners: Iterable[User]) -> None:
     if not server.config.aclfile:
         declared = acl_file.declaration(server.users, server.config.requirepass)
         server.config.users = [line.split()[1:] for line in declared]
-    for client in list(server.internals.clients.values()):
+    for client in list(server.clients.values()):
         client.update_state()
         if client.is_subscriber and client.user in listening and not client.user.is_unlimited:
             channels = client.channels | client.shard_channels

@@ -10,7 +10,7 @@ from ..runtime.client_line import client_line
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
-    from ..runtime.context import ServerInternals
+    from ..runtime.context import ServerContext
     from ..runtime.denials import Denial
 
 _TOGETHER: Final = 60_000  # milliseconds
@@ -56,7 +56,7 @@ class Entry:
 class AclLog:
     """The latest denials of one server, newest first."""
 
-    def __init__(self, server: ServerInternals) -> None:
+    def __init__(self, server: ServerContext) -> None:
         self.server = server
         self.entries: list[Entry] = []
         self._next = 0

@@ -109,7 +109,7 @@ def client_pause(client: Client, args: list[bytes]) -> bytes:
     until = client.server.clock.now + timeout
     if until > INT64_MAX:
         raise ReplyError(b"ERR timeout is out of range")
-    client.server.internals.pause.begin(until, writes_only=mode == b"WRITE")
+    client.server.pause.begin(until, writes_only=mode == b"WRITE")
     return replies.OK
 
 
@@ -117,7 +117,7 @@ def client_pause(client: Client, args: list[bytes]) -> bytes:
 def client_unpause(client: Client, args: list[bytes]) -> bytes:
     """Run the postponed commands."""
     del args
-    client.server.internals.pause.end()
+    client.server.pause.end()
     return replies.OK
 
 
@@ -130,7 +130,7 @@ def client_unblock(client: Client, args: list[bytes]) -> bytes:
     if reason not in {b"TIMEOUT", b"ERROR"}:
         raise ReplyError(b"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
     server = client.server
-    target = server.internals.clients.get(parse_integer(args[2]))
+    target = server.clients.get(parse_integer(args[2]))
     if target is None or target.state is not BLOCKED:
         return replies.ZERO
     return replies.integer(server.blocking.unblock(target, UNBLOCKED if reason == b"ERROR" else None))

@@ -51,7 +51,7 @@ def _parse_type(word: bytes) -> str:
 @handles(specs.CLIENT_LIST)
 def client_list(client: Client, args: list[bytes]) -> bytes:
     """Reply with one line per client: all, those of a type, or some IDs (unknown IDs are left out)."""
-    everybody = client.server.internals.clients
+    everybody = client.server.clients
     rest = Arguments(args, 2)
     if not rest:
         return _listing(list(everybody.values()), client.resp)
@@ -135,7 +135,7 @@ def client_kill(client: Client, args: list[bytes]) -> bytes:
     """Close the client at an address (OK or an error), or all that match the filters (their number)."""
     old_form = len(args) == 3
     wanted = _Filter(address=args[2], skip_me=False) if old_form else _parse_filter(client, args)
-    victims = [other for other in client.server.internals.clients.values() if wanted.fits(other, client)]
+    victims = [other for other in client.server.clients.values() if wanted.fits(other, client)]
     if old_form and not victims:
         raise ReplyError(b"ERR No such client")
     for victim in victims:

@@ -87,14 +87,14 @@ def hello(client: Client, args: list[bytes]) -> bytes:
     server = client.server
     facts: tuple[tuple[bytes, bytes], ...] = (
         (b"server", replies.bulk(b"redis")),
-        (b"version", replies.bulk(server.internals.version.encode())),
+        (b"version", replies.bulk(server.version.encode())),
         (b"proto", replies.integer(protocol)),
         (b"id", replies.integer(client.id)),
-        (b"mode", replies.bulk(server.internals.mode.encode())),
-        (b"role", replies.bulk(b"master" if server.internals.role == "master" else b"replica")),
+        (b"mode", replies.bulk(server.mode.encode())),
+        (b"role", replies.bulk(b"master" if server.role == "master" else b"replica")),
         (b"modules", replies.EMPTY_ARRAY),
     )
-    if server.internals.mode == "sentinel":
+    if server.mode == "sentinel":
         facts = tuple(fact for fact in facts if fact[0] != b"role")
     return replies.map_of(facts, protocol)
 
@@ -155,7 +155,7 @@ def reset(client: Client, args: list[bytes]) -> bytes:
     """Leave every mode: transaction, subscriptions, MONITOR, tracking, protocol, database, login, name."""
     del args
     leave_modes(client)
-    client.server.internals.end_control(client)
+    client.server.end_control(client)
     client.resp = 2
     client.user = client.server.users.default
     client.authenticated = client.user.is_open
@@ -168,7 +168,7 @@ def leave_modes(client: Client) -> None:
     """End all that a client began: transaction, subscriptions, MONITOR, tracking; select database 0."""
     server = client.server
     client.monitor = False
-    server.internals.monitors.discard(client)
+    server.monitors.discard(client)
     server.part(TrackingTable).stop(client)
     server.part(PubSub).remove(client)
     discard_transaction(client)
@@ -179,4 +179,4 @@ def leave_modes(client: Client) -> None:
     client.no_touch = False
     client.fieldsets = None
     client.update_state()
-    server.internals.update_observers()
+    server.update_observers()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...storage.keyspace.database import Database
     from ..runtime.client import Client
-    from ..runtime.context import ServerInternals
+    from ..runtime.context import ServerContext
 
 _KEY_BYTES: Final = 300  # what a recorded key takes beside its name
 CHANNEL: Final = b"__redis__:invalidate"
@@ -42,7 +42,7 @@ class TrackingTable:
             changed it. Empty when there is nothing to send.
     """
 
-    def __init__(self, server: ServerInternals) -> None:
+    def __init__(self, server: ServerContext) -> None:
         self.server = server
         self.clients: set[Client] = set()
         self.broadcasts: dict[bytes, dict[bytes, Client | None]] = {}
@@ -259,7 +259,7 @@ def _parse_options(client: Client, rest: Arguments) -> Tracking:
             if tracking.redirect:
                 raise ReplyError(b"ERR A client can only redirect to a single other client")
             tracking.redirect = rest.integer()
-            if tracking.redirect not in client.server.internals.clients:
+            if tracking.redirect not in client.server.clients:
                 raise ReplyError(b"ERR The client ID you want redirect to does not exist")
         elif option == b"PREFIX" and rest:
             tracking.prefixes.append(rest.next())

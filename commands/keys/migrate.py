@@ -8,7 +8,7 @@ from ...protocol import replies
 from ...protocol.atoi import atoi
 from ...protocol.errors import SYNTAX, ReplyError
 from ..runtime.arguments import parse_integer
-from ..runtime.peers import Migration
+from ..runtime.migration import Migration
 from ..spec.command import handles
 from . import specs
 
@@ -59,7 +59,7 @@ def migrate(client: Client, args: list[bytes]) -> bytes | None:
             b"ERR MIGRATE waits for another server: it runs neither in a transaction nor in a script"
         )
     port = atoi(args[2])
-    client.server.internals.migrations.start(
+    client.server.migrations.start(
         client,
         args,
         Migration(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
 
 from ...protocol.errors import WRONG_TYPE, ReplyError
 from ...storage.keyspace.watches import await_change, was_modified
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ...storage.keyspace.database import Database, WatchedKey
     from ...storage.value_types import Value
-    from .context import CommandEntry, ServerContext
-    from .peers import Replica
+    from .calling import CommandEntry
+    from .context import ServerContext
     from .state import State
     from .users import User
 
@@ -65,6 +65,22 @@ class Tracking:
     def remembers(self) -> bool:
         """Whether the server must record the keys that the current command reads."""
         return not self.bcast and (not self.optin or self.caching) and not (self.optout and self.caching)
+
+
+class Replica(Protocol):
+    """What a connection asks of the replica at its other end; ``server/replication/replica.py`` has all of it."""
+
+    held_bytes: int  # that wait until its snapshot is sent
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether it asked for the replication stream."""
+
+    def pause(self) -> None:
+        """Stop sending: its connection is full."""
+
+    def resume(self) -> None:
+        """Send again."""
 
 
 class Client:

@@ -19,7 +19,7 @@ _SHA_LENGTH: Final = 40
 
 
 def _evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
-    client.server.internals.calls.feed_monitors(client, args)
+    client.server.calls.feed_monitors(client, args)
     keys = key_count(args)
     scripting = client.server.part(Scripting)
     script = scripting.scripts.of_body(args[1])
@@ -29,7 +29,7 @@ def _evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
 
 
 def _evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
-    client.server.internals.calls.feed_monitors(client, args)
+    client.server.calls.feed_monitors(client, args)
     if len(args[1]) != _SHA_LENGTH:
         raise ReplyError(_NOSCRIPT)
     keys = key_count(args)

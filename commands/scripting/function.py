@@ -28,7 +28,7 @@ _POLICIES: Final = frozenset((b"FLUSH", b"APPEND", b"REPLACE"))
 
 
 def _call_function(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
-    client.server.internals.calls.feed_monitors(client, args)
+    client.server.calls.feed_monitors(client, args)
     scripting = client.server.part(Scripting)
     function = scripting.functions.find(args[1])
     if function is None:

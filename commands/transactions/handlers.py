@@ -81,7 +81,7 @@ def exec_(client: Client, args: list[bytes]) -> bytes:
         return replies.null_array(client.resp)
     unwatch_all(client)
     client.in_exec = True
-    call = client.server.internals.calls.call_queued
+    call = client.server.calls.call_queued
     try:
         # The transaction stays open while its commands run: CLIENT LIST shows it, as in Redis.
         if client.server.compat.sends_own_messages_after_reply:

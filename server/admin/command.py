@@ -18,6 +18,7 @@ from ...commands.spec.usage import help_lines, help_reply
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...protocol.globs import matches
+from ..access import server_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _HIDDEN: Final = frozenset(("may_replicate", "protected"))
 
 
 def _known(client: Client) -> Mapping[str, Command]:
-    return client.server.internals.dispatcher.listed
+    return server_of(client).dispatcher.listed
 
 
 def _top_level(client: Client) -> list[Command]:
@@ -41,7 +42,7 @@ def _top_level(client: Client) -> list[Command]:
 
 def _named(client: Client, word: bytes) -> Command | None:
     container, bar, subcommand = word.partition(b"|")
-    name = client.server.internals.dispatcher.own_name(container)
+    name = server_of(client).dispatcher.own_name(container)
     return None if name is None else _known(client).get(name + (bar + subcommand).lower().decode("latin-1"))
 
 
@@ -230,7 +231,7 @@ def _keys_of_words(client: Client, words: list[bytes]) -> list[KeyReference]:
     entry = _named(client, words[0]) if len(words) == 1 and b"|" not in words[0] else None
     if entry is None:
         try:
-            entry = client.server.internals.dispatcher.find(words).command
+            entry = server_of(client).dispatcher.find(words).command
         except ReplyError as error:
             raise ReplyError(b"ERR Invalid command specified") from error
     if all("not_key" in spec.flags for spec in entry.key_specs):
@@ -247,7 +248,7 @@ def _access(client: Client, words: list[bytes], reference: KeyReference) -> list
     """Return how this invocation uses a key; only SET's options make a difference."""
     if "variable_flags" not in reference.flags:
         return list(reference.flags)
-    return list(flags_of(reference.flags, client.server.internals.dispatcher.find(words).command, words))
+    return list(flags_of(reference.flags, server_of(client).dispatcher.find(words).command, words))
 
 
 @handles(specs.COMMAND_GETKEYS)

@@ -8,6 +8,7 @@ from ...commands.spec.command import handles
 from ...commands.spec.usage import help_lines, help_reply
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
+from ..access import server_of
 from . import specs
 from .slowlog import Slowlog
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @handles(specs.CONFIG_GET)
 def config_get(client: Client, args: list[bytes]) -> bytes:
     """Reply with a map of names and values; a pattern without a match adds nothing."""
-    found = client.server.config.get(args[2:])
+    found = server_of(client).config.get(args[2:])
     return replies.map_of([(name, replies.bulk(value)) for name, value in found.items()], client.resp)
 
 
@@ -27,7 +28,7 @@ def config_set(client: Client, args: list[bytes]) -> bytes:
     """Change several parameters atomically."""
     if len(args) % 2:
         raise ReplyError(SYNTAX)
-    client.server.config.set(list(zip(args[2::2], args[3::2], strict=True)), local=_is_local(client))
+    server_of(client).config.set(list(zip(args[2::2], args[3::2], strict=True)), local=_is_local(client))
     return replies.OK
 
 
@@ -35,7 +36,7 @@ def config_set(client: Client, args: list[bytes]) -> bytes:
 def config_rewrite(client: Client, args: list[bytes]) -> bytes:
     """Write the current configuration to the file that the server was started with."""
     del args
-    client.server.internals.rewrite_config()
+    server_of(client).rewrite_config()
     return replies.OK
 
 
@@ -43,7 +44,7 @@ def config_rewrite(client: Client, args: list[bytes]) -> bytes:
 def config_resetstat(client: Client, args: list[bytes]) -> bytes:
     """Set the statistics to zero."""
     del args
-    client.server.internals.stats.reset()
+    server_of(client).stats.reset()
     client.server.keyspace.reset_statistics()
     client.server.part(Slowlog).reset_statistics()
     return replies.OK

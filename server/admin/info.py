@@ -15,6 +15,7 @@ from ...commands.spec.command import handles
 from ...protocol import replies
 from ...storage import system
 from ...storage.keyspace.field_expiry import expiring_hashes
+from ..access import server_of
 from . import specs
 from .keysizes import MOST_KEYS, key_sizes
 from .memory_use import (
@@ -35,14 +36,13 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ...commands.runtime.client import Client
-    from ...commands.runtime.context import ServerInternals
-    from ...commands.runtime.peers import MasterLink
+    from ..server import Server
 
     # The title of a section, and what yields its fields.
-    Section: TypeAlias = tuple[str, Callable[[ServerInternals], Iterator[tuple[str, object]]]]
+    Section: TypeAlias = tuple[str, Callable[[Server], Iterator[tuple[str, object]]]]
 
 
-def _server(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _server(server: Server) -> Iterator[tuple[str, object]]:
     uptime = (server.clock.now - server.started) // 1000
     config = server.config
     yield "redis_version", server.version
@@ -80,7 +80,7 @@ def _server(server: ServerInternals) -> Iterator[tuple[str, object]]:
     yield "rillet_version", server.rillet_version
 
 
-def _clients(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _clients(server: Server) -> Iterator[tuple[str, object]]:
     clients = server.clients.values()
     yield "connected_clients", sum(not client.is_replica for client in clients)
     yield "cluster_connections", 0
@@ -98,7 +98,7 @@ def _clients(server: ServerInternals) -> Iterator[tuple[str, object]]:
     yield "total_blocking_keys_on_nokey", server.blocking.keys_on_missing()
 
 
-def _memory(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _memory(server: Server) -> Iterator[tuple[str, object]]:
     data, overhead, resident = dataset_bytes(server), overhead_bytes(server), resident_bytes()
     used = overhead + data
     peak = server.stats.note_memory(used, server.clock.now // 1000)
@@ -155,7 +155,7 @@ def _memory(server: ServerInternals) -> Iterator[tuple[str, object]]:
     yield "lazyfreed_objects", server.keyspace.lazyfree.freed
 
 
-def _scripting_memory(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _scripting_memory(server: Server) -> Iterator[tuple[str, object]]:
     scripting = server.part(Scripting)
     functions = scripting.functions
     evaluating, calling = scripting.memory()
@@ -176,7 +176,7 @@ def _scripting_memory(server: ServerInternals) -> Iterator[tuple[str, object]]:
     yield "used_memory_scripts_human", human_bytes(scripts + libraries)
 
 
-def _persistence(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _persistence(server: Server) -> Iterator[tuple[str, object]]:
     snapshots = server.snapshots
     persistence = server.persistence
     aof, rewrite = persistence.aof, persistence.rewrite
@@ -230,12 +230,12 @@ def _persistence(server: ServerInternals) -> Iterator[tuple[str, object]]:
         yield "loading_eta_seconds", int(elapsed * (total - loaded) / max(loaded, 1))
 
 
-def _threads(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _threads(server: Server) -> Iterator[tuple[str, object]]:
     clients, stats = len(server.clients), server.stats
     yield "io_thread_0", f"clients={clients},reads={stats.reads_processed},writes={stats.writes_processed}"
 
 
-def _stats(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _stats(server: Server) -> Iterator[tuple[str, object]]:
     stats, keyspace = server.stats, server.keyspace
     operations, net_in, net_out = stats.per_second()
     yield "total_connections_received", stats.connections_received
@@ -315,7 +315,7 @@ def _stats(server: ServerInternals) -> Iterator[tuple[str, object]]:
     yield "acl_access_denied_tls_cert", 0
 
 
-def _event_loop(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _event_loop(server: Server) -> Iterator[tuple[str, object]]:
     """Yield the work of the event loop. A cycle is a read of a client's input; the others are not seen."""
     stats = server.stats
     cycles, commands = stats.reads_processed, stats.commands_processed
@@ -334,12 +334,12 @@ def _event_loop(server: ServerInternals) -> Iterator[tuple[str, object]]:
     yield "avg_pipeline_length", f"{commands / max(cycles, 1):.2f}"
 
 
-def _replication(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _replication(server: Server) -> Iterator[tuple[str, object]]:
     replication = server.replication
     replicas, backlog, config = replication.replicas, replication.backlog, server.config
     yield "role", server.role
     if replication.link is not None:
-        yield from _link(server, replication.link)
+        yield from _link(server)
     yield "connected_slaves", len(replicas.connected)
     if config.min_replicas_to_write and config.min_replicas_max_lag:
         yield "min_slaves_good_slaves", replicas.good
@@ -361,7 +361,9 @@ def _replication(server: ServerInternals) -> Iterator[tuple[str, object]]:
     yield "repl_backlog_histlen", 0 if backlog is None else len(backlog)
 
 
-def _link(server: ServerInternals, link: MasterLink) -> Iterator[tuple[str, object]]:
+def _link(server: Server) -> Iterator[tuple[str, object]]:
+    link = server.replication.link
+    assert link is not None
     now, config, offset = server.loop.time(), server.config, server.replication.offset
     connected = link.state == "connected"
     yield "master_host", link.host
@@ -386,7 +388,7 @@ def _link(server: ServerInternals, link: MasterLink) -> Iterator[tuple[str, obje
     yield "replica_announced", int(config.replica_announced)
 
 
-def _cpu(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _cpu(server: Server) -> Iterator[tuple[str, object]]:
     del server
     times = os.times()
     yield "used_cpu_sys", f"{times.system:.6f}"
@@ -399,12 +401,12 @@ def _cpu(server: ServerInternals) -> Iterator[tuple[str, object]]:
         yield "used_cpu_user_main_thread", f"{own[1]:.6f}"
 
 
-def _modules(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _modules(server: Server) -> Iterator[tuple[str, object]]:
     del server
     yield from ()
 
 
-def _commandstats(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _commandstats(server: Server) -> Iterator[tuple[str, object]]:
     for name, entry in server.dispatcher.entries.items():
         if entry.calls or entry.rejected or entry.failed:
             microseconds = entry.nanoseconds // 1000
@@ -413,12 +415,12 @@ def _commandstats(server: ServerInternals) -> Iterator[tuple[str, object]]:
             yield f"cmdstat_{name}", f"{figures},rejected_calls={entry.rejected},failed_calls={entry.failed}"
 
 
-def _errorstats(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _errorstats(server: Server) -> Iterator[tuple[str, object]]:
     for code, count in sorted(server.stats.errors.items()):
         yield f"errorstat_{code.decode('latin-1')}", f"count={count}"
 
 
-def _latencystats(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _latencystats(server: Server) -> Iterator[tuple[str, object]]:
     config = server.config
     for name, entry in server.dispatcher.entries.items():
         if entry.calls and config.latency_tracking:
@@ -427,11 +429,11 @@ def _latencystats(server: ServerInternals) -> Iterator[tuple[str, object]]:
             yield f"latency_percentiles_usec_{name}", figures
 
 
-def _cluster(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _cluster(server: Server) -> Iterator[tuple[str, object]]:
     yield "cluster_enabled", int(server.config.cluster_enabled)
 
 
-def _keyspace(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _keyspace(server: Server) -> Iterator[tuple[str, object]]:
     for db in server.keyspace.databases:
         if db.entries:
             left = [when - server.keyspace.now for when in db.expires.values()]
@@ -514,7 +516,7 @@ def _wanted(names: list[str], sections: Mapping[str, Section]) -> list[str]:
     return [section for section in sections if section in chosen]
 
 
-def info_text(server: ServerInternals, names: list[str], sections: Mapping[str, Section] = SECTIONS) -> bytes:
+def info_text(server: Server, names: list[str], sections: Mapping[str, Section] = SECTIONS) -> bytes:
     """Return the text of sections (lower case; ``default``, ``all``, ``everything``); empty for unknown names."""
     newer = {name for name, since in _SINCE.items() if not server.compat.knows(since)}
     if "keysizes" not in names and sum(len(db.entries) for db in server.keyspace.databases) > MOST_KEYS:
@@ -533,4 +535,4 @@ def info_text(server: ServerInternals, names: list[str], sections: Mapping[str, 
 def info(client: Client, args: list[bytes]) -> bytes:
     """Reply with sections as text: ``# Title``, lines ``name:value``, an empty line between sections."""
     names = [word.lower().decode("latin-1") for word in args[1:]]
-    return replies.verbatim(info_text(client.server.internals, names), client.resp)
+    return replies.verbatim(info_text(server_of(client), names), client.resp)

@@ -10,15 +10,15 @@ from ...storage.value_types import TYPES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...commands.runtime.context import ServerContext
     from ...storage.keyspace.database import Database
+    from ..server import Server
 
 _UNITS: Final = ("", "K", "M", "G", "T", "P", "E")
 # Counting looks at every key: 0.1 s for so many. Above it only INFO KEYSIZES itself counts.
 MOST_KEYS: Final = 100_000
 
 
-def key_sizes(server: ServerContext) -> Iterator[tuple[str, object]]:
+def key_sizes(server: Server) -> Iterator[tuple[str, object]]:
     """Yield a line for each database and type that has keys: ``1=2,4=1`` of powers of two and numbers of keys."""
     for database in server.keyspace.databases:
         if database.entries:

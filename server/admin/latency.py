@@ -9,11 +9,12 @@ from ...commands.spec.command import handles
 from ...commands.spec.usage import help_lines, help_reply
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
+from ..access import server_of
 from . import specs
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
-    from ...commands.runtime.context import ServerContext
+    from ..server import Server
 
 _SAMPLES: Final = 160
 
@@ -21,7 +22,7 @@ _SAMPLES: Final = 160
 class Latency:
     """Spikes by event: at most 160 samples each of (unix seconds, milliseconds), one a second."""
 
-    def __init__(self, server: ServerContext) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self.events: dict[str, deque[tuple[int, int]]] = {}
         self.worst: dict[str, int] = {}
@@ -101,7 +102,7 @@ def latency_doctor(client: Client, args: list[bytes]) -> bytes:
     """Reply with a short report."""
     del args
     latency = client.server.part(Latency)
-    if not client.server.config.latency_monitor_threshold:
+    if not server_of(client).config.latency_monitor_threshold:
         text = "Latency monitoring is off: set latency-monitor-threshold to a number of milliseconds.\n"
     elif not latency.events:
         text = "No latency spike was seen.\n"
@@ -117,9 +118,9 @@ def latency_doctor(client: Client, args: list[bytes]) -> bytes:
 def latency_histogram(client: Client, args: list[bytes]) -> bytes:
     """Reply with a map of command to ``calls`` and ``histogram_usec``: upper bound to cumulative calls."""
     resp = client.resp
-    entries = client.server.internals.dispatcher.entries
+    entries = server_of(client).dispatcher.entries
     if len(args) > 2:
-        named = client.server.internals.dispatcher.own_name
+        named = server_of(client).dispatcher.own_name
         wanted = [
             (named(container) or "") + (bar + subcommand).lower().decode("latin-1")
             for container, bar, subcommand in (word.partition(b"|") for word in args[2:])

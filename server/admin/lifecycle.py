@@ -9,6 +9,7 @@ from ...commands.scripting.lua.engine import Scripting
 from ...commands.spec.command import handles
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
+from ..access import server_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _ART: Final = r"""
 def time(client: Client, args: list[bytes]) -> bytes:
     """Reply ``[unix seconds, microseconds of that second]``, both as bulk strings."""
     del args
-    seconds, microseconds = divmod(int(client.server.clock.unix_seconds() * 1_000_000), 1_000_000)
+    seconds, microseconds = divmod(int(server_of(client).clock.unix_seconds() * 1_000_000), 1_000_000)
     return replies.bulk_array([b"%d" % seconds, b"%d" % microseconds])
 
 
@@ -46,12 +47,12 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
     if b"NOSAVE" in options and b"SAVE" in options:
         raise ReplyError(SYNTAX)
     save = True if b"SAVE" in options else False if b"NOSAVE" in options else None
-    busy = client.server.internals.busy_error
+    busy = server_of(client).busy_error
     if busy is not None:
         if save is not False:
             raise ReplyError(busy)
         client.server.part(Scripting).stop()
-    if not client.server.internals.end(save=save, force=b"FORCE" in options):
+    if not server_of(client).end(save=save, force=b"FORCE" in options):
         raise ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
     return None
 
@@ -61,5 +62,5 @@ def lolwut(client: Client, args: list[bytes]) -> bytes:
     """Reply with text whose last line is ``Redis ver. <version>``."""
     if len(args) > 2 and args[1].upper() == b"VERSION":
         parse_integer(args[2])
-    text = f"{_ART.lstrip(chr(10))}Redis ver. {client.server.internals.version}\n"
+    text = f"{_ART.lstrip(chr(10))}Redis ver. {server_of(client).version}\n"
     return replies.verbatim(text.encode(), client.resp)

@@ -12,6 +12,7 @@ from ...commands.spec.usage import help_lines, help_reply
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, key_bytes
+from ..access import server_of
 from . import specs
 from .memory_use import (
     PROGRAM_BYTES,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...commands.runtime.client import Client
-    from ...commands.runtime.context import ServerInternals
+    from ..server import Server
 
 
 @handles(specs.MEMORY_USAGE)
@@ -53,10 +54,10 @@ def memory_usage(client: Client, args: list[bytes]) -> bytes:
 def memory_stats(client: Client, args: list[bytes]) -> bytes:
     """Reply with a map of names to integers, ratios (doubles), and one map per database that holds keys."""
     del args
-    return replies.map_of(list(_stats(client.server.internals, client.resp)), client.resp)
+    return replies.map_of(list(_stats(server_of(client), client.resp)), client.resp)
 
 
-def _stats(server: ServerInternals, resp: int) -> Iterator[tuple[bytes, bytes]]:
+def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
     data, overhead, resident = dataset_bytes(server), overhead_bytes(server), resident_bytes()
     used = overhead + data
     peak = server.stats.note_memory(used, server.clock.now // 1000)
@@ -109,7 +110,7 @@ def _stats(server: ServerInternals, resp: int) -> Iterator[tuple[bytes, bytes]]:
 def memory_doctor(client: Client, args: list[bytes]) -> bytes:
     """Reply with a short report."""
     del args
-    server = client.server.internals
+    server = server_of(client)
     data, resident = dataset_bytes(server), resident_bytes()
     keys = sum(len(db) for db in server.keyspace.databases)
     text = (

@@ -11,7 +11,7 @@ from ...storage import system
 from ...storage.keyspace.metering import estimated_bytes
 
 if TYPE_CHECKING:
-    from ...commands.runtime.context import ServerInternals
+    from ..server import Server
 
 # What a server of this process takes before any data, measured with tracemalloc: its tables of commands, users, directives.
 SERVER_BYTES: Final = 430_000
@@ -44,7 +44,7 @@ def give_back() -> None:
         trim(0)
 
 
-def used_bytes(server: ServerInternals) -> int:
+def used_bytes(server: Server) -> int:
     """Return INFO used_memory, in bytes: the server's tables, the data, and all buffers and caches.
 
     The interpreter and the program are not in it: several servers of one process share them, and no eviction could
@@ -53,12 +53,12 @@ def used_bytes(server: ServerInternals) -> int:
     return overhead_bytes(server) + dataset_bytes(server)
 
 
-def overhead_bytes(server: ServerInternals) -> int:
+def overhead_bytes(server: Server) -> int:
     """Return the part of ``used_bytes`` that is not data."""
     return SERVER_BYTES + buffer_bytes(server) + server.keyspace.lazyfree.weight + not_counted_bytes(server)
 
 
-def buffer_bytes(server: ServerInternals) -> int:
+def buffer_bytes(server: Server) -> int:
     """Return the bytes of clients, scripts and backlog: they count for ``maxmemory`` beside the data."""
     backlog = server.replication.backlog
     return (
@@ -70,7 +70,7 @@ def buffer_bytes(server: ServerInternals) -> int:
     )
 
 
-def script_bytes(server: ServerInternals) -> tuple[int, int]:
+def script_bytes(server: Server) -> tuple[int, int]:
     """Return the bytes of the cached scripts and of the Lua interpreters."""
     if not server.has("scripting"):
         return 0, 0
@@ -80,22 +80,22 @@ def script_bytes(server: ServerInternals) -> tuple[int, int]:
     return scripting.scripts.size, sum(scripting.memory())
 
 
-def not_counted_bytes(server: ServerInternals) -> int:
+def not_counted_bytes(server: Server) -> int:
     """Return the bytes for AOF and replicas, which eviction would increase: ``maxmemory`` ignores them."""
     return aof_buffer_bytes(server) + client_bytes(server, replicas=True)
 
 
-def client_bytes(server: ServerInternals, *, replicas: bool) -> int:
+def client_bytes(server: Server, *, replicas: bool) -> int:
     """Return the bytes of the replicas or of all other clients."""
     return sum([client.memory for client in server.clients.values() if client.is_replica is replicas])
 
 
-def counted_bytes(server: ServerInternals) -> int:
+def counted_bytes(server: Server) -> int:
     """Return the bytes that ``maxmemory`` limits: all but ``not_counted_bytes`` and data being freed."""
     return SERVER_BYTES + buffer_bytes(server) + dataset_bytes(server)
 
 
-def aof_buffer_bytes(server: ServerInternals) -> int:
+def aof_buffer_bytes(server: Server) -> int:
     """Return the bytes that wait to be written to the AOF."""
     aof = server.persistence.aof
     return 0 if aof is None else aof.pending
@@ -106,7 +106,7 @@ def system_bytes() -> int:
     return system.HERE.memory()
 
 
-def dataset_bytes(server: ServerInternals) -> int:
+def dataset_bytes(server: Server) -> int:
     """Return the approximate bytes of all keys; without a meter, large databases are estimated."""
     return sum(
         [

@@ -9,6 +9,7 @@ from ...commands.runtime.redaction import redacted
 from ...commands.spec.command import handles
 from ...protocol import replies
 from ...protocol.errors import ReplyError
+from ..access import server_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def monitor(client: Client, args: list[bytes]) -> bytes | None:
     if client.monitor:
         return None
     client.monitor = True
-    client.server.internals.monitors.add(client)
-    client.server.internals.update_observers()
+    server_of(client).monitors.add(client)
+    server_of(client).update_observers()
     client.update_state()
     return replies.OK

@@ -16,7 +16,7 @@ from . import specs
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
-    from ...commands.runtime.context import ServerContext
+    from ..server import Server
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -35,7 +35,7 @@ class SlowCommand:
 class Slowlog:
     """The recorded commands, newest first."""
 
-    def __init__(self, server: ServerContext) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._next_id = 0
         self.entries: deque[SlowCommand] = deque()

@@ -9,7 +9,7 @@ from ...protocol.key_slots import key_slot
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...commands.runtime.context import ServerInternals
+    from ..server import Server
     from .topology import Node, Topology
 
 
@@ -21,7 +21,7 @@ class Membership:
         node: this server in it.
     """
 
-    def __init__(self, server: ServerInternals) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
         self.topology: Topology
         self.node: Node | None = None

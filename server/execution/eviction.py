@@ -22,8 +22,8 @@ from .flags import flags_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...commands.runtime.calling import CommandEntry
     from ...commands.runtime.client import Client
-    from ...commands.runtime.context import CommandEntry
     from ...storage.keyspace.database import Database
     from ..server import Server
 

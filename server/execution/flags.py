@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ReplyError
 
 if TYPE_CHECKING:
+    from ...commands.runtime.calling import CommandEntry
     from ...commands.runtime.client import Client
-    from ...commands.runtime.context import CommandEntry
     from ..server import Server
 
 # EXEC has these if one of its commands has them, the others only if all have them.

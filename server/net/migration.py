@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from ...commands.runtime.client import Client
-    from ...commands.runtime.peers import Migration
+    from ...commands.runtime.migration import Migration
     from ...storage.keyspace.database import Database, WatchedKey
     from ..execution.blocking import Waiter
     from ..server import Server

@@ -14,7 +14,6 @@ from .joined_claims import join_claims
 from .settled_claims import SettledClaims
 
 if TYPE_CHECKING:
-    from ...commands.runtime.context import ServerContext
     from ...commands.spec.command import Handler
     from ...storage.aof.loader import AofLoader
     from ..execution.entry import CommandEntry
@@ -28,7 +27,7 @@ class LoaderClient(Client):
 
     __slots__ = ()
 
-    def __init__(self, server: ServerContext) -> None:
+    def __init__(self, server: Server) -> None:
         super().__init__(server)
         self.trusted = self.replays = self.authenticated = True
 

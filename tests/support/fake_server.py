@@ -152,7 +152,7 @@ class FakeJobs:
 
 
 class FakeServer:
-    """What handlers see of a server (``ServerContext``), and of its internals what is easily faked. `events` holds (event, key) of every keyspace notification, in order."""
+    """What handlers see of a server (``ServerContext``), as far as it is easily faked. `events` holds (event, key) of every keyspace notification, in order."""
 
     def __init__(self, now: int = 1_700_000_000_000, **config: Any) -> None:
         self.clock = Clock()
@@ -172,8 +172,6 @@ class FakeServer:
             stream_node_max_entries=100,
             proto_max_bulk_len=512 << 20,
             cluster_enabled=False,
-            maxmemory=0,
-            maxmemory_policy="noeviction",
             lazyfree_lazy_expire=False,
             lazyfree_lazy_user_del=False,
         )
@@ -191,20 +189,12 @@ class FakeServer:
         self.background_jobs = FakeJobs()
         self.monitors: set[Client] = set()
 
-    @property
-    def internals(self) -> FakeServer:
-        return self
-
     def after_flushall(self) -> None:
         """There is no dump file."""
 
     def part(self, kind: type[Any]) -> Any:
         """What a family of commands keeps for this server."""
         return next(value for value in vars(self).values() if type(value) is kind)
-
-    def has(self, part: str) -> bool:
-        """Whether a part was made yet."""
-        return hasattr(self, part)
 
     def advance(self, milliseconds: int) -> int:
         """Let the time go on; returns the new time in ms."""

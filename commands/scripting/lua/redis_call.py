@@ -11,7 +11,7 @@ from .conversions import NotAWordError, format_number, format_number_7_0, to_lua
 from .interpreter import ScriptError
 
 if TYPE_CHECKING:
-    from ...runtime.context import CommandEntry
+    from ...runtime.calling import CommandEntry
     from ...spec.versions import Compat
     from .interpreter import Interpreter
     from .script_run import Run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from ...runtime.client import Client
 
 if TYPE_CHECKING:
-    from ...runtime.context import ServerInternals
+    from ...runtime.context import ServerContext
 
 ANY_SLOT: Final = -1
 
@@ -24,7 +24,7 @@ class ScriptClient(Client):
     is_script: ClassVar[bool] = True
     __slots__ = ("slot",)
 
-    def __init__(self, server: ServerInternals) -> None:
+    def __init__(self, server: ServerContext) -> None:
         super().__init__(server)
         self.address = b"lua"
         self.in_exec = True  # nothing blocks in a script
@@ -60,7 +60,7 @@ class Run:
         errors_counted: the texts of errors of its commands, which the statistics have.
     """
 
-    server: ServerInternals
+    server: ServerContext
     caller: Client
     client: ScriptClient
     name: bytes

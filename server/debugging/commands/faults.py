@@ -16,12 +16,13 @@ from ....commands.spec.command import REGISTRY
 from ....commands.spec.usage import help_reply
 from ....protocol import replies
 from ....protocol.errors import ReplyError
+from ...access import server_of
 from .. import fault_spec
 from ..fault_spec import parse_fault
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
-    from ....commands.runtime.debugging import Fault
+    from ..fault import Fault
 
 USAGE: Final = b"ERR Use DEBUG FAULT ADD option [value] ..., LIST [id], CLEAR [id] or HELP"
 
@@ -34,7 +35,7 @@ def fault(client: Client, args: list[bytes]) -> bytes:
     did, and ``hits`` are the last of them: ``[time, client ID, client name, command, key]``, the time in milliseconds
     of the server's clock, the key "" without one.
     """
-    faults = client.server.internals.debugging.faults
+    faults = server_of(client).debugging.faults
     action, rest = args[2].upper(), args[3:]
     if action == b"ADD" and rest:
         spec = parse_fault(rest)

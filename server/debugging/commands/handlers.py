@@ -16,6 +16,7 @@ from ....protocol import replies
 from ....protocol.atoi import atoi
 from ....protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
 from ....storage.value_types import TYPES
+from ...access import server_of
 from ..digest import keyspace_digest, value_digest
 from . import specs
 from .aof_history import aof_history
@@ -77,9 +78,9 @@ def _sleep(client: Client, args: list[bytes]) -> bytes:
 
 def _loadaof(client: Client, args: list[bytes]) -> bytes:
     del args
-    if client.server.internals.persistence.aof is None:
+    if server_of(client).persistence.aof is None:
         raise ReplyError(b"ERR DEBUG LOADAOF needs appendonly yes: there are no AOF files to load")
-    client.server.internals.persistence.reload()
+    server_of(client).persistence.reload()
     return replies.OK
 
 
@@ -87,7 +88,7 @@ def _reload(client: Client, args: list[bytes]) -> bytes:
     options = {word.upper() for word in args[2:]}
     if not {b"NOSAVE", b"NOFLUSH", b"MERGE"}.issuperset(options):
         raise ReplyError(b"ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
-    client.server.internals.snapshots.reload(
+    server_of(client).snapshots.reload(
         save=b"NOSAVE" not in options, flush=b"NOFLUSH" not in options, merge=b"MERGE" in options
     )
     return replies.OK
@@ -125,18 +126,18 @@ def _object(client: Client, args: list[bytes]) -> bytes:
 
 
 def _set_active_expire(client: Client, args: list[bytes]) -> bytes:
-    client.server.internals.active_expiry.enabled = atoi(args[2]) != 0
+    server_of(client).active_expiry.enabled = atoi(args[2]) != 0
     return replies.OK
 
 
 def _pause_cron(client: Client, args: list[bytes]) -> bytes:
-    client.server.internals.cron_paused = atoi(args[2]) != 0
+    server_of(client).cron_paused = atoi(args[2]) != 0
     return replies.OK
 
 
 def _change_repl_id(client: Client, args: list[bytes]) -> bytes:
     del args
-    replication = client.server.internals.replication
+    replication = server_of(client).replication
     replication.id = secrets.token_hex(20)
     replication.forget_second()
     return replies.OK
@@ -243,7 +244,7 @@ def _protocol(client: Client, args: list[bytes]) -> bytes:
 
 
 def _aof_flush_sleep(client: Client, args: list[bytes]) -> bytes:
-    client.server.internals.persistence.flush_delay = max(atoi(args[2]), 0) / 1_000_000
+    server_of(client).persistence.flush_delay = max(atoi(args[2]), 0) / 1_000_000
     return replies.OK
 
 
@@ -276,17 +277,17 @@ def _replybuffer(client: Client, args: list[bytes]) -> bytes:
 
 def _clock(client: Client, args: list[bytes]) -> bytes:
     """Control virtual time; replies with the resulting server time in milliseconds."""
-    server = client.server
+    server = server_of(client)
     action, rest = args[2].upper(), args[3:]
     if action == b"NOW" and not rest:
         return replies.integer(server.clock.tick())
     if client.in_exec:
         raise ReplyError(b"ERR DEBUG CLOCK cannot move the time inside a transaction")
     if action == b"SKIP" and not rest:
-        server.internals.skip()
+        server.skip()
         return replies.integer(server.clock.now)
     if action == b"AUTO-SKIP" and len(rest) == 1 and rest[0].upper() in {b"YES", b"NO"}:
-        server.internals.auto_skip.enabled = rest[0].upper() == b"YES"
+        server.auto_skip.enabled = rest[0].upper() == b"YES"
         return replies.integer(server.clock.tick())
     if action == b"ADVANCE" and len(rest) == 1:
         by = parse_integer(rest[0])
@@ -307,7 +308,7 @@ def _clock(client: Client, args: list[bytes]) -> bytes:
             b"ERR Use DEBUG CLOCK ADVANCE milliseconds, SKIP, AUTO-SKIP yes|no, FREEZE [milliseconds], RESUME, RESET "
             b"or NOW"
         )
-    server.internals.time_moved()
+    server.time_moved()
     return replies.integer(server.clock.now)
 
 

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Final
 from ....commands.runtime.arguments import parse_integer
 from ....protocol import replies
 from ....protocol.errors import ReplyError
+from ...access import server_of
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
-    from ....commands.runtime.debugging import Recorded, Recorder, Recording
+    from ..recorder import Recorded, Recorder, Recording
 
 USAGE: Final = b"ERR Use DEBUG RECORD START [LAST count], READ id [number ...] or STOP id [number]"
 _DEFAULT_LAST: Final = 100_000
@@ -38,7 +39,7 @@ def record(client: Client, args: list[bytes]) -> bytes:
     reply, fault]``: times in milliseconds of the server's clock, the reply as the bytes that the command returned, the
     ID of the fault that hit it or 0. ``answered`` is null while the command is blocked, the reply also if it has none.
     """
-    recorder = client.server.internals.debugging.recorder
+    recorder = server_of(client).debugging.recorder
     action, rest = args[2].upper(), args[3:]
     if action == b"START" and (not rest or (len(rest) == 2 and rest[0].upper() == b"LAST")):
         last = parse_integer(rest[1]) if rest else _DEFAULT_LAST
@@ -61,7 +62,7 @@ def record(client: Client, args: list[bytes]) -> bytes:
 def control(client: Client, args: list[bytes]) -> bytes:
     """Make the client a control connection: lists, the ACL, pauses, recordings and faults pass it by."""
     del args
-    client.server.internals.take_control(client)
+    server_of(client).take_control(client)
     return replies.OK
 
 

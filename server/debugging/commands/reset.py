@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ....protocol import replies
 from ....protocol.errors import ReplyError
+from ...access import server_of
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
@@ -16,5 +17,5 @@ def reset(client: Client, args: list[bytes]) -> bytes:
     del args
     if client.in_exec:
         raise ReplyError(b"ERR DEBUG RESET is not possible inside a transaction")
-    client.server.internals.resetting.run(client)
+    server_of(client).resetting.run(client)
     return replies.OK

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import SYNTAX, ReplyError
+from ...access import server_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _SAVING: Final = b"ERR Background save already in progress"
 def save(client: Client, args: list[bytes]) -> bytes:
     """Reply OK when the file is complete and on disk; all clients wait until then."""
     del args
-    snapshots = client.server.internals.snapshots
+    snapshots = server_of(client).snapshots
     if snapshots.in_progress:
         raise ReplyError(_SAVING)
     snapshots.save()
@@ -32,11 +33,11 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
     """Begin a snapshot; or schedule it in a transaction, or during an AOF rewrite with SCHEDULE."""
     if len(args) > 2 or (len(args) == 2 and args[1].upper() != b"SCHEDULE"):
         raise ReplyError(SYNTAX)
-    server = client.server
-    snapshots = server.internals.snapshots
+    server = server_of(client)
+    snapshots = server.snapshots
     if snapshots.in_progress:
         raise ReplyError(_SAVING)
-    if client.in_exec or server.internals.persistence.rewrite.in_progress:
+    if client.in_exec or server.persistence.rewrite.in_progress:
         if not client.in_exec and len(args) == 1:
             raise ReplyError(
                 b"ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to "
@@ -54,7 +55,7 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
 def bgrewriteaof(client: Client, args: list[bytes]) -> bytes:
     """Begin a rewrite; or schedule it in a transaction or during a snapshot. Works without appendonly, too."""
     del args
-    rewrite = client.server.internals.persistence.rewrite
+    rewrite = server_of(client).persistence.rewrite
     if rewrite.in_progress:
         raise ReplyError(b"ERR Background append only file rewriting already in progress")
     begun = rewrite.ask(at_once=not client.in_exec)
@@ -71,4 +72,4 @@ def bgrewriteaof(client: Client, args: list[bytes]) -> bytes:
 def lastsave(client: Client, args: list[bytes]) -> bytes:
     """Reply in Unix seconds."""
     del args
-    return replies.integer(client.server.internals.last_save)
+    return replies.integer(server_of(client).last_save)

@@ -9,6 +9,7 @@ from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import ReplyError, shown
 from ....protocol.globs import matcher
+from ...access import server_of
 from ...config.sentinel_settings import is_address
 from ..state import Sentinel
 from . import specs
@@ -128,7 +129,7 @@ def config(client: Client, args: list[bytes]) -> bytes:
     changes = [_change(client, args[at : at + 2]) for at in range(3, len(args), 2)]
     for name, value in changes:
         if name == b"loglevel":
-            client.server.config.set([(name, value)])
+            server_of(client).config.set([(name, value)])
         elif name in client.server.part(Sentinel).settings.shown:
             client.server.part(Sentinel).settings.shown[name] = value
     return replies.OK
@@ -137,7 +138,7 @@ def config(client: Client, args: list[bytes]) -> bytes:
 def _parameters(client: Client) -> dict[bytes, bytes]:
     shown_to_others = client.server.part(Sentinel).settings.shown
     names = {b"resolve-hostnames": b"no", b"announce-hostnames": b"no"}
-    return names | shown_to_others | client.server.config.get([b"loglevel"])
+    return names | shown_to_others | server_of(client).config.get([b"loglevel"])
 
 
 def _change(client: Client, words: list[bytes]) -> tuple[bytes, bytes]:

@@ -8,6 +8,7 @@ from ....commands.pubsub import specs as pubsub
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import ReplyError
+from ...access import server_of
 from ...admin import specs as admin
 from ...admin.info import SECTIONS, info_text
 from ...replication.commands import specs as replication
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ....commands.runtime.client import Client
-    from ....commands.runtime.context import ServerInternals
+    from ...server import Server
 
 
-def _sentinel(server: ServerInternals) -> Iterator[tuple[str, object]]:
+def _sentinel(server: Server) -> Iterator[tuple[str, object]]:
     masters = server.part(Sentinel).masters.values()
     yield "sentinel_masters", len(masters)
     yield "sentinel_tilt", 0
@@ -46,7 +47,7 @@ _SECTIONS: Final = {
 def info(client: Client, args: list[bytes]) -> bytes:
     """Reply with the sections that a sentinel has."""
     names = [word.lower().decode("latin-1") for word in args[1:]]
-    return replies.verbatim(info_text(client.server.internals, names, _SECTIONS), client.resp)
+    return replies.verbatim(info_text(server_of(client), names, _SECTIONS), client.resp)
 
 
 @handles(replication.ROLE, in_sentinel=True)

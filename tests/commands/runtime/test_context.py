@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
 import pytest
 from support.fake_server import FakeServer
@@ -12,18 +11,16 @@ from support.wired_server import WiredServer
 from rillet.commands.acl.log import AclLog
 from rillet.commands.connection.tracking import TrackingTable
 from rillet.commands.pubsub.registry import PubSub
-from rillet.commands.runtime import context
-from rillet.commands.runtime.context import ServerContext, ServerInternals
+from rillet.commands.runtime import calling, context, propagation
+from rillet.commands.runtime.context import ServerContext
 
-COMMANDS = Path(__file__).parents[3] / "commands"
-ABOUT_THE_SERVER = {"acl", "admin", "connection", "debug", "replication", "scripting", "transactions"}
 PARTS = (AclLog, PubSub, TrackingTable)
 TOOLS = {"advance", "connect", "disconnect", "events", "pauses"}  # for the tests themselves
 PROTOCOLS = {
-    "propagation": context.Propagation,
+    "propagation": propagation.Propagation,
     "blocking": context.Blocking,
     "pause": context.Pause,
-    "calls": context.Calls,
+    "calls": calling.Calls,
     "log": context.Log,
     "background_jobs": context.Jobs,
     "clock": context.Clock,
@@ -38,31 +35,28 @@ def public(thing: object) -> set[str]:
     return {name for name in dir(thing) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("server", [FakeServer(), WiredServer()], ids=["fake", "wired"])
-def test_a_fake_server_has_all_that_handlers_of_data_may_use(server):
-    assert members(ServerContext) <= public(server)
-
-
-def test_handlers_of_data_use_no_internals():
-    users = {
-        path.relative_to(COMMANDS)
-        for path in COMMANDS.rglob("*.py")
-        if "server.internals." in path.read_text(encoding="utf-8")
+def test_a_wired_server_lacks_only_what_scripts_and_migrate_ask():
+    assert members(ServerContext) - public(WiredServer()) == {
+        "disk_error",
+        "dispatcher",
+        "eviction",
+        "migrations",
+        "needs_all_checks",
+        "replication",
+        "snapshot_error",
     }
-    others = {path.as_posix() for path in users if path.parts[0] not in ABOUT_THE_SERVER}
-    assert others <= {"keys/migrate.py"}  # it connects to another server
 
 
 @pytest.mark.parametrize("server", [FakeServer(), WiredServer()], ids=["fake", "wired"])
 def test_a_fake_server_has_no_attribute_that_handlers_may_not_use(server):
     parts = {name for name, value in vars(server).items() if type(value) in PARTS}
-    assert public(server) - parts - TOOLS <= members(ServerContext) | members(ServerInternals)
+    assert public(server) - parts - TOOLS <= members(ServerContext)
 
 
 @pytest.mark.parametrize("server", [FakeServer(), WiredServer()], ids=["fake", "wired"])
 def test_the_directives_of_a_fake_server_are_declared(server):
     assert public(server.config) <= members(context.Settings)
-    assert public(server.stats) <= members(context.Stats)
+    assert public(server.stats) <= members(calling.Stats)
 
 
 @pytest.mark.parametrize("server", [FakeServer(), WiredServer()], ids=["fake", "wired"])
