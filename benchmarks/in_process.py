@@ -162,6 +162,25 @@ def _work() -> Case:
     return Case(requests, [], [encode("FLUSHALL"), encode("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")])
 
 
+_LIBRARY: Final = "#!lua name=l\nredis.register_function('f', function(keys) return 1 end)"
+_VARARGS: Final = """
+-- As a script of some length: with functions, varargs and comments
+local function all(prefix, ...)
+  local found = {}
+  for i = 1, select('#', ...) do found[i] = prefix .. tostring((select(i, ...))) end -- in their order
+  return found
+end
+return all(ARGV[1], unpack(KEYS))
+"""
+
+
+def _new_scripts() -> Case:
+    scripts = [f"{_VARARGS}-- {turn}" for turn in range(_REQUESTS)]
+    return Case(
+        [encode("EVAL", script, "1", "key", "p") for script in scripts], [], [encode("SCRIPT", "FLUSH")]
+    )
+
+
 CASES: Final = {
     "PING": lambda: _again("PING"),
     "SET": lambda: _again("SET", "key", "value:0123456789"),
@@ -192,6 +211,15 @@ CASES: Final = {
     "XAUTOCLAIM COUNT 10": lambda: _pending(100, "XAUTOCLAIM", "s", "g", "d", "0", "0", "COUNT", "10"),
     "XPENDING of 10": lambda: _pending(100, "XPENDING", "s", "g", "-", "+", "10"),
     "workers: XADD, XREADGROUP, XACK": _work,
+    "EVAL": lambda: _again("EVAL", "return 1", "0"),
+    "EVAL of a GET": lambda: _again("EVAL", "return redis.call('GET', KEYS[1])", "1", "key"),
+    "EVAL of ten GETs, pcall each": lambda: _again(
+        "EVAL", "for i = 1, 10 do pcall(redis.call, 'GET', KEYS[1]) end return 1", "1", "key"
+    ),
+    "EVAL of a new script": _new_scripts,
+    "FCALL": lambda: Case(
+        [encode("FCALL", "f", "0")] * _REQUESTS, [encode("FUNCTION", "LOAD", _LIBRARY)], []
+    ),
 }
 
 

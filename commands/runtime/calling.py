@@ -29,6 +29,7 @@ class CommandEntry(Protocol):
     minimum: int  # words, name included
     maximum: int
     rejected: int
+    nanoseconds: int  # of all its calls
     write: bool
     runs_script: bool
 

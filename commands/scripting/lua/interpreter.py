@@ -51,6 +51,10 @@ class ScriptError(Exception):
         self.counted = counted
 
 
+class ScriptEndsError(Exception):
+    """The running script is to end now; ``Interpreter.look`` raises it in a function of the server."""
+
+
 class FailedScriptError(Exception):
     """A script ended with an error.
 
@@ -168,6 +172,7 @@ class Interpreter:
             b"pack_float": self._hosted(_pack_float),
             b"unpack_float": self._hosted(_unpack_float),
         }
+        self._has_functions = register is not None
         if register is not None:
             host[b"register"] = self._hosted(register)
         driver = chunk("sandbox")(
@@ -181,6 +186,7 @@ class Interpreter:
         self._run_tables = driver[b"run_tables"]
         self._call = driver[b"call"]
         self._load = driver[b"load"]
+        self._collect = driver[b"collect"]
         self._memory = driver[b"memory"]
         if most_memory:
             lua.set_max_memory(most_memory + _RESERVE, total=True)
@@ -190,8 +196,8 @@ class Interpreter:
     def _hosted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a function for Lua: it returns a value, or nil, a text and whether the error is counted.
 
-        It returns nil and False after an exception that is no ``ScriptError``. The script ends then, and who ran it
-        gets the exception.
+        It returns nil and False after any other exception. The script ends then, and who ran it gets the exception,
+        unless that only says that the script is to end.
         """
 
         def call(*values: object) -> Any:
@@ -199,6 +205,8 @@ class Interpreter:
                 return function(*values)
             except ScriptError as error:
                 return None, error.text, error.counted
+            except ScriptEndsError:
+                return None, False
             except BaseException as error:  # noqa: BLE001 - kept, and raised again behind Lua
                 self._stopped = error
                 return None, False
@@ -213,13 +221,40 @@ class Interpreter:
             self._stopped = error
         return self._stopped is not None
 
+    def look(self) -> None:
+        """Look out of turn, where one function of the server may take as long as many instructions of Lua.
+
+        Raises:
+            ScriptEndsError: the script is to end.
+        """
+        if self._look():
+            raise ScriptEndsError
+
     # Memory
 
+    def _fits(self, size: int) -> bool:
+        return not self._most_memory or self._lua.get_memory_used(total=True) + size <= self._most_memory
+
     def _has_room(self, size: int) -> bool:
-        if not self._most_memory or self._lua.get_memory_used(total=True) + size <= self._most_memory:
+        if self._fits(size):
             return True
         self._lua.gccollect()
-        return bool(self._lua.get_memory_used(total=True) + size <= self._most_memory)
+        return self._fits(size)
+
+    def _make_room(self, size: int) -> bool:
+        """Whether there is room between two scripts.
+
+        A state of scripts that keeps too much is given up: else each script of anybody pays for a collection, and is
+        refused. That of functions is looked at after each library.
+        """
+        if self._fits(size):
+            return True
+        full = self._collect()
+        if self._fits(size):
+            return True
+        if full and not self._has_functions:
+            self._give_up()
+        return False
 
     def expect_room_for(self, reply: bytes) -> None:
         """Refuse a reply that does not fit into the remaining memory of the script.
@@ -232,12 +267,13 @@ class Interpreter:
             if reply[0] != _BULK:
                 size += _BYTES_PER_VALUE * reply.count(b"\r\n")
             if not self._has_room(size):
+                self.look()  # the collection took long
                 raise ScriptError(NOT_ENOUGH_MEMORY)
 
     def _expect_room_for_words(self, words: Sequence[bytes]) -> None:
         size = sum(map(len, words))
         # After each script there is room for little ones.
-        if (size > _FEW_BYTES or len(words) > _MOST_WORDS) and not self._has_room(
+        if (size > _FEW_BYTES or len(words) > _MOST_WORDS) and not self._make_room(
             size + _BYTES_PER_VALUE * len(words)
         ):
             raise FailedScriptError(NOT_ENOUGH_MEMORY, None, None, counted=False)
@@ -250,7 +286,7 @@ class Interpreter:
         Raises:
             SyntaxError: with Lua's message as bytes.
         """
-        if not self._has_room(len(code)):
+        if not self._make_room(len(code)):
             raise SyntaxError(_OUT_OF_MEMORY)
         try:
             compiled = self._compile(code, name)

@@ -12,7 +12,7 @@ local pcall, xpcall, next, pairs, rawget, rawset = pcall, xpcall, next, pairs, r
 local loadstring, load, setfenv, unpack = loadstring, load, setfenv, unpack
 local byte, find, format, match, sub = string.byte, string.find, string.format, string.match, string.sub
 local create, resume, concat = coroutine.create, coroutine.resume, table.concat
-local collectgarbage, gcinfo, as_function = collectgarbage, gcinfo, python.as_function
+local collectgarbage, gcinfo, as_function, max = collectgarbage, gcinfo, python.as_function, math.max
 
 local OURS = '=rillet'
 local OUR_PLACE = '^rillet:%d+: '
@@ -662,6 +662,18 @@ end
 
 local lib = {}
 
+-- What the state has grown to when all that is no longer used is collected next: over half of its memory, and by a quarter
+-- of what the last collection left free. So a collection, which looks at all that is kept, comes once in so many kilobytes,
+-- not with each script when much is kept.
+local collect_at = most_memory / 2
+
+local function collect()
+  collectgarbage()
+  local kept = gcinfo()
+  collect_at = max(most_memory / 2, kept + max(most_memory - kept, 0) / 4)
+  return kept
+end
+
 -- After each run: the collector is as it was, and there is room for what the next one brings. If what the state keeps
 -- does not leave it, the state is full.
 local function tidy()
@@ -669,18 +681,17 @@ local function tidy()
     collectgarbage('restart') collectgarbage('setpause', 200) collectgarbage('setstepmul', 200)
     collector_changed = false
   end
-  if gcinfo() > most_memory / 2 then collectgarbage() end
-  return gcinfo() > most_memory * 0.75
+  return gcinfo() > collect_at and collect() > most_memory * 0.75
 end
+
+-- Collects what is no longer used. Is the state full all the same?
+function lib.collect() return collect() > most_memory * 0.75 end
 
 function lib.compile(code, name)
   if #code > MOST_SOURCE then return nil, 'chunk is too long' end
   name = chunk_name(name)
   local f, message = loadstring(as_source(code), name)
-  if gcinfo() > most_memory / 2 then
-    collectgarbage()
-    if gcinfo() > most_memory then return nil, OUT_OF_MEMORY end
-  end
+  if gcinfo() > collect_at and collect() > most_memory then return nil, OUT_OF_MEMORY end
   if not f then return nil, message end
   local ok
   ok, f, message = pcall(checked, f, code)
@@ -720,7 +731,7 @@ local function failure_of(e)
   return false, text, source, line, counted, tidy()
 end
 
-local script_resp, half_of_memory = api.resp, most_memory / 2
+local script_resp = api.resp
 
 local function finished(ok, value, resp)
   if not ok then return failure_of(value) end
@@ -731,7 +742,7 @@ local function finished(ok, value, resp)
   else
     reply = encode_reply(value, resp, script_resp, api)
   end
-  if (gcinfo() > half_of_memory or collector_changed) and tidy() then return true, reply end
+  if (gcinfo() > collect_at or collector_changed) and tidy() then return true, reply end
   return reply
 end
 

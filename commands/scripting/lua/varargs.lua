@@ -49,16 +49,19 @@ local function first_refused()
   for _ = 1, integer(of_int) do skip(of_size, 1) end -- upvalues
 end
 
-local IN_LIST = {} -- bytes of names and white space
-for c = 0, 255 do IN_LIST[c] = c >= 128 or find(char(c), '[%w_%s]') ~= nil end
+local SPACE, NAME = {}, {}
+for c = 0, 255 do
+  SPACE[c] = find(char(c), '%s') ~= nil
+  NAME[c] = c >= 128 or find(char(c), '[%w_]') ~= nil
+end
 local COMMA, CLOSING = byte(',]', 1, 2)
 local ENDS_LINE = {[byte('\n')] = true, [byte('\r')] = true}
 
 -- May a text have one? Three names and commas stand before its dots then (`self` may be the fourth parameter), or a comment,
 -- which ends with a line or a bracket, between them. To look at a function takes longer than to compile it.
 local function may_have(text)
-  local commented = find(text, '--', 1, true)
   local dots = find(text, '...', 1, true)
+  local commented = dots and find(text, '--', 1, true)
   while dots do
     local place, commas = dots - 1, 0
     local c = byte(text, place)
@@ -67,7 +70,7 @@ local function may_have(text)
         commas = commas + 1
         if commas == MOST_PARAMETERS then return true end
       elseif commented and (c == CLOSING or ENDS_LINE[c]) then return true
-      elseif not IN_LIST[c] then break
+      elseif not (SPACE[c] or NAME[c] and commas > 0) then break
       end
       place = place - 1
       c = byte(text, place)

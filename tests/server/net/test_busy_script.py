@@ -248,6 +248,25 @@ def test_no_place_in_a_script_is_beyond_the_reach_of_others(own_server, code, by
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        "while true do redis.pcall('lrange', 'list', 0, -1) end",
+        "while true do redis.pcall('get', 'huge') end",
+        "while true do redis.pcall('sort', 'list', 'store', 'sorted') end",
+    ],
+)
+def test_slow_commands_leave_no_minutes_between_two_looks(own_server, code):
+    with own_server.wire() as runner, own_server.wire() as other:
+        other.call("CONFIG", "SET", "lua-memory-limit", "64mb")
+        other.call("RPUSH", "list", *range(100_000))
+        other.call("SETRANGE", "huge", 70_000_000, "x")
+        run_slowly(runner, [other], "EVAL", code, 0)
+        wait_until_busy(other)
+        other.send("SHUTDOWN", "NOSAVE")
+        assert own_server._process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
     ("code", "error"),
     [
         (FOR_EVER, "FUNCTION LOAD timeout"),

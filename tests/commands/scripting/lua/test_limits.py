@@ -209,6 +209,65 @@ def test_a_library_that_takes_too_much_while_it_loads_is_refused(wire):
     assert wire.call("FUNCTION", "LIST").plain() == []
 
 
+MUCH = b"local t = {" + b"function() end," * 8000 + b"}"  # about 2 MB, compiled
+
+
+def half_full() -> tuple[Host, list[object]]:
+    """A state of 16 MB that keeps between half and three quarters of them in scripts."""
+    host = Host(most_memory=16 * MB)
+    kept = []
+    while host.lua.memory < 10 * MB:
+        kept.append(host.lua.compile(MUCH + b"--%d" % len(kept), b"@kept"))
+    host.lua._collect()
+    assert 10 * MB < host.lua.memory < 12 * MB
+    return host, kept
+
+
+def test_a_script_does_not_pay_for_what_others_keep():
+    """Each one brought a collection, which looks at all that is kept: 0.4 s of 300 MB."""
+    host, kept = half_full()
+    one = host.lua.compile(b"return 1", b"@one")
+    garbage = host.lua.compile(b"local s = ('x'):rep(300000) return 1", b"@garbage")
+    before = host.lua.memory
+    host.lua.run(garbage, 2, 0, [])
+    for _ in range(10):
+        host.lua.run(one, 2, 0, [])
+        assert host.lua.memory > before + 300_000, "everything was collected"
+    assert not host.lua.exhausted
+    assert kept
+
+
+def test_nor_does_a_new_script():
+    host, kept = half_full()
+    before = host.lua.memory
+    host.run("local s = ('x'):rep(300000) return 1")
+    for i in range(10):
+        host.run(f"return {i}")
+        assert host.lua.memory > before + 300_000, "everything was collected"
+    assert kept
+
+
+def test_but_its_garbage_is_collected_before_there_is_no_room():
+    host, kept = half_full()
+    for i in range(100):
+        assert host.run(f"local s = ('x'):rep(1000000) .. {i} return #s") == b":%d\r\n" % (
+            1_000_000 + len(str(i))
+        )
+        assert host.lua.memory < 14.5 * MB
+    assert kept
+
+
+def test_a_state_full_of_scripts_is_given_up_when_the_next_does_not_fit():
+    """Else every new script pays for a collection, and is refused."""
+    host = Host(most_memory=16 * MB)
+    kept = []
+    while host.lua.memory < 13 * MB:
+        kept.append(host.lua.compile(MUCH + b"--%d" % len(kept), b"@kept"))
+    with pytest.raises(SyntaxError, match="not enough memory"):
+        host.lua.compile(b"return 1 --" + b"x" * 8 * MB, b"@next")
+    assert host.lua.exhausted
+
+
 def test_garbage_does_not_stay_when_a_script_stops_the_collector():
     host = Host()
     for setting in ("'stop'", "'setpause', 100000", "'setstepmul', 1"):
