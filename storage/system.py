@@ -22,6 +22,7 @@ class Posix:
         watches_pipes: an event loop hears of bytes in a pipe.
         removes_open_files: a name can be removed while a process has the file open.
         syncs_folders: a folder can be synced, so that names in it last.
+        reuses_addresses: SO_REUSEADDR takes a port whose last connections are still closing, and no port that is in use.
     """
 
     has_fork = True
@@ -30,6 +31,7 @@ class Posix:
     watches_pipes = True
     removes_open_files = True
     syncs_folders = True
+    reuses_addresses = True
 
     def lock(self, fd: int) -> None:
         """Lock an open file, against other servers of this process, too.
@@ -123,6 +125,7 @@ class Windows(Posix):
     watches_pipes = False
     removes_open_files = False
     syncs_folders = False
+    reuses_addresses = False
 
     # No process can read a locked byte: this one lies behind the text.
     _FAR: Final = 1 << 30

@@ -51,7 +51,7 @@ def _bound(address: str, port: int, backlog: int) -> list[socket.socket]:
     try:
         for place in places:
             bound.append(socket.socket(family))
-            if os.name != "nt":  # there it would let another program take the port away
+            if system.HERE.reuses_addresses:
                 bound[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 bound[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

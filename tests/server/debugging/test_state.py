@@ -46,7 +46,7 @@ Migrations: _tasks
 Pause: _timer holds_writes postponed until writes_only
 Persistence: aof delayed_syncs flush_delay loaded_bytes loading loading_started total_bytes
 Propagation: _downgraded _replicas_only active effects replicas sinks understood
-PubSub: channels patterns shard_channels
+PubSub: _matchers channels patterns shard_channels
 RdbInfo: aux checked expired expires keys skipped version
 Recorder: _blocked recordings
 Replicas: _pending _start connected full_syncs good partial_syncs refused_partial_syncs transfer
@@ -60,7 +60,7 @@ Snapshots: _installing _last_try _writer _written_to consecutive_failures fork_m
 Snapshots: saves scheduled
 Stats: connections_received connections_rejected denied errors evicted_clients evicted_keys
 Stats: _clients exceeded_milliseconds scripted_commands total_errors unexpected_errors
-TrackingTable: _own _prefixes _readers broadcasts clients
+TrackingTable: _own _prefixes _readers broadcasts clients key_bytes
 Turns: waiting
 UnsaidLog: _logged
 Users: by_name
@@ -71,12 +71,12 @@ KEPT = {
     "fixed when the server is made": """
         ChunkCache: limit round worth_while
         Database: index
-        Dispatcher: _in_sentinel _registry all
+        Dispatcher: _in_sentinel _owners _registry all listed
         Disk: _real
         CommandEntry: batch_handler feeds_monitor minimum maximum name queued readonly runs_script slowlogged write
         Keyspace: databases
         Log: path quiet
-        Server: _parts handles_signals shares_loop loop mode rillet_version run_id sentinel
+        Server: _parts handles_signals shares_loop loop mode rillet_version run_id sentinel supervisor
         ServerTuning: bit_bytes entry_bytes few_clients parsed_bytes slice_commands waits
         Turns: slice
     """,
@@ -128,7 +128,7 @@ KEPT = {
     """,
     "the random numbers of a fault that is gone": "Faults: _decided",
     "clients that are still to connect": "Listeners: _postponed _waiting arriving",
-    "the sockets and files of the server": "Listeners: _files _tls doors\nFolder: _locks",
+    "the sockets and files of the server": "Listeners: _accepting _bound _files _place _tcp _tls doors\nFolder: _locks",
     "control connections, and the one that resets": "Server: controls current_client\nStats: _controls",
     "the end of the server": "Server: _end_announced _stopping exit_status\nSignals: ending",
     "the start of the server": "Server: _loaded",
