@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from support.servers import start_server
 
-from rillet.commands.spec.command import REGISTRY
-from rillet.server.families import load_all
 from rillet.storage.collections.base import Collection
 
 ROOT = Path(__file__).parents[1]
@@ -96,15 +96,49 @@ def test_every_room_stands_in_the_table_of_contributing():
     assert packages <= {word.rstrip("/") for word in QUOTED.findall(text)}
 
 
-def test_the_worked_example_is_the_real_command():
+def test_the_script_of_the_page_on_commands_is_the_real_one():
     page = (ROOT / "docs" / "adding-a-command.md").read_text(encoding="utf-8")
-    load_all()
-    xack = REGISTRY["xack"]
-    for fact in (f'summary="{xack.summary}"', f'complexity="{xack.complexity}"', f'since="{xack.since}"'):
-        assert fact in page
-    assert f"arity={xack.arity}" in page
     [lines] = re.findall(r"^```\n(--- xack\n.*?)```", page, re.MULTILINE | re.DOTALL)
     assert lines in (ROOT / "tests/differential/scripts/xack_xpending.script").read_text(encoding="utf-8")
+
+
+PEEK = """
+import redis
+
+from rillet.testing import Server
+
+with Server() as server, redis.Redis(port=server.port) as client:
+    for words in ("XADD s 1-1 f v", "XGROUP CREATE s g 0", "XPEEK s g", "XREADGROUP GROUP g c STREAMS s >", "XPEEK s g"):
+        print(client.execute_command(*words.split()))
+"""
+
+
+def test_a_command_that_is_added_as_the_page_says_is_served_and_nothing_else_has_to_change(tmp_path):
+    page = (ROOT / "docs" / "adding-a-command.md").read_text(encoding="utf-8")
+    record, handler = re.findall(r"^```python\n(.*?)```", page, re.MULTILINE | re.DOTALL)
+    copy = tmp_path / "rillet"
+    for room in ("commands", "docs", "protocol", "server", "storage", "testing", "tests"):
+        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__", "*.png"))
+    for file in ("__init__.py", "pyproject.toml", "pytest_plugin.py", "README.md"):
+        shutil.copy(ROOT / file, copy / file)
+    (copy / ".peers").symlink_to(ROOT / ".peers")
+    specs = copy / "commands/streams/specs.py"
+    before, mark, after = specs.read_text(encoding="utf-8").rpartition("# fmt: on")
+    specs.write_text(f"{before}{record.removeprefix('# fmt: off')}\n{mark}{after}", encoding="utf-8")
+    (copy / "commands/streams/xpeek.py").write_text(handler, encoding="utf-8")
+
+    def in_copy(*words):
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        return subprocess.run(
+            [sys.executable, *words], cwd=copy, env=environment, capture_output=True, text=True, check=False
+        )
+
+    peeked = in_copy("-c", PEEK)
+    assert peeked.stdout.splitlines()[2::2] == ["[[b'1-1', [b'f', b'v']]]", "[]"], peeked.stderr
+    assert in_copy("docs/_site/commands_list.py", "docs/commands.md").returncode == 0
+    names = "xpeek or lists_the or shows_the_argument or families_are_missing or page_of_commands"
+    done = in_copy("-m", "pytest", "-q", "tests/commands/spec", "tests/test_commands_list.py", "-k", names)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_page_on_data_types_shows_the_real_files():

@@ -94,6 +94,7 @@ class Command:
     doc_flags: tuple[str, ...] = ()
     deprecated_since: str | None = None
     replaced_by: str | None = None
+    ours: bool = False  # no Redis has it: nothing that compares with real servers sends it
 
     @property
     def container(self) -> str | None:
@@ -164,8 +165,11 @@ class Family:
         doc_flags: str = "",
         deprecated_since: str | None = None,
         replaced_by: str | None = None,
+        ours: bool = False,
     ) -> Command:
         """Declare a command that neither only reads nor writes data; a subcommand is named ``XGROUP|CREATE``.
+
+        ``ours`` says that no Redis has it; ``since`` is then a version of Rillet.
 
         ``categories`` and ``group`` are given only where they differ from those of the family. Categories that the
         flags imply (write, read, fast, slow, admin, pubsub, blocking, and dangerous for admin) are never given.
@@ -190,6 +194,7 @@ class Family:
                 doc_flags=tuple(doc_flags.split()),
                 deprecated_since=deprecated_since,
                 replaced_by=replaced_by,
+                ours=ours,
             ),
             self.registry,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from commands_list import TITLES
-from examples import WITHOUT, shown
+from examples import OURS, WITHOUT, shown
 
 from rillet.commands.spec.command import REGISTRY
 from rillet.commands.spec.usage import usage_line
@@ -96,7 +96,7 @@ def seen(command: Command) -> list[str]:
     if what.example:
         parts.append(f"## Example\n\n```text\n{what.text}\n```")
     else:
-        parts.append(f"There is no example: {WITHOUT[command.name]}.")
+        parts.append(f"There is no example: {OURS if command.ours else WITHOUT[command.name]}.")
     if what.errors:
         rows = "\n".join(
             f"| `{cell(text)}` | `{cell(line)}` |" for text, line in list(what.errors.items())[:20]

@@ -47,6 +47,7 @@ _REPLICA = "it turns the connection into that of a replica, and the reply has no
 _MODULE = "Rillet has no modules, so it is always refused"
 _NODE = "the nodes of a cluster are chosen when it is started, so it is always refused"
 # Served commands whose page has no example, and why.
+OURS = "it is a command of Rillet's own, which the scripts of all servers leave out"
 WITHOUT = {
     "cluster|reset": _NODE,
     "cluster|set-config-epoch": _NODE,

@@ -130,6 +130,7 @@ def served(version: str) -> list[Command]:
         command
         for name, command in REGISTRY.items()
         if command.is_served
+        and not command.ours
         and not name.endswith("|help")  # our own words
         and name not in LEFT_OUT
         and _number(command.since) <= limit

@@ -85,6 +85,7 @@ def commands(version: str) -> list[Words]:
     for name, record in REGISTRY.items():
         if (
             not record.is_served
+            or record.ours
             or name in LEFT_OUT
             or (name.startswith("cluster|") and name != "cluster|info")
             or tuple(map(int, record.since.split(".")))[:2] > limit

@@ -280,6 +280,7 @@ def walked(version: str) -> list[Command]:
         record
         for name, record in REGISTRY.items()
         if record.is_served
+        and not record.ours
         and record.key_specs
         and name not in {"migrate", "restore-asking", "object|help", "spublish", "ssubscribe", "sunsubscribe"}
         and not name.startswith(("eval", "fcall"))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 fuzzer = Fuzzer("acl", by_line=True)
 
-ALL = [name for name, command in REGISTRY.items() if command.is_served]
+ALL = [name for name, command in REGISTRY.items() if command.is_served and not command.ours]
 # Changes the connection, the users or the server: only asked about.
 _ASKED_ONLY = {
     *(

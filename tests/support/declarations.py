@@ -6,7 +6,6 @@ not listed here is equal.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
     from support.servers import ServerProcess
 
 load_all()
+# What is compared with real servers: all but Rillet's own.
+OF_REDIS: Final = {name for name, entry in REGISTRY.items() if not entry.ours}
+_OURS: Final = REGISTRY.keys() - OF_REDIS
 
 
 def _text(value: Any) -> Any:
@@ -68,7 +70,8 @@ def infos(process: ServerProcess) -> dict[str, dict[str, Any]]:
 
     with process.wire() as wire:
         for item in _text(wire.call("COMMAND").plain()):
-            add(item)
+            if item[0] not in _OURS:
+                add(item)
     return found
 
 
@@ -91,7 +94,8 @@ def docs(process: ServerProcess) -> tuple[dict[str, dict[str, Any]], dict[str, t
 
     with process.wire() as wire:
         for name, fields in _pairs(_text(wire.call("COMMAND", "DOCS").plain())).items():
-            add(name, _pairs(fields))
+            if name not in _OURS:
+                add(name, _pairs(fields))
     return facts, trees
 
 
@@ -124,11 +128,6 @@ def renamed(nodes: tuple[Argument, ...], names: dict[str, str]) -> tuple[Argumen
     )
 
 
-# Commands that Rillet leaves out, by how their names begin.
-LEFT_OUT: Final = re.compile(
-    r"(ar[a-z]+$|v(add|card|dim|emb|getattr|info|ismember|links|randmember|range|rem|setattr|sim)$"
-    r"|(backup|hotkeys)(\||$)|trimslots$|pfdebug$|pfselftest$)"
-)
 # Newest versions whose options Rillet documents, where Redis' own documents do not. Other way round: it documents twice.
 HISTORY = {"bitop": ["8.2.0"], "xadd": ["6.2.0", "7.0.0", "8.2.0", "8.6.0"], "xinfo|stream": None}
 DOCUMENTED_TWICE = {"client|kill": "2.8.12", "restore": "5.0.0", "restore-asking": "5.0.0"}

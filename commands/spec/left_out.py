@@ -1,0 +1,12 @@
+"""The commands of Redis that Rillet leaves out, as docs/differences.md says; its own are marked in their records (``ours``)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# By their names in lower case: arrays, vector sets, and what is about Redis' own files, statistics and tests.
+LEFT_OUT: Final = re.compile(
+    r"(ar[a-z]+$|v(add|card|dim|emb|getattr|info|ismember|links|randmember|range|rem|setattr|sim)$"
+    r"|(backup|hotkeys)(\||$)|trimslots$|pfdebug$|pfselftest$)"
+)
