@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=True,
     )
     parser.getgroup("rillet").addoption(
+        "--rillet-seed",
+        type=int,
+        metavar="N",
+        help="run each test of rillet.testing.simulation at this seed only",
+    )
+    parser.getgroup("rillet").addoption(
         "--rillet-url",
         metavar="URL",
         help="run the tests of Rillet's fixtures on this Redis or Valkey; its data is removed before each test",
@@ -51,6 +57,13 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "rillet(**options): directives of the Rillet server and options of the redis-py client of this test",
     )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tell a simulation which test runs, and at which seed."""
+    used = sys.modules.get(f"{__package__}.testing.simulated")
+    if used is not None:
+        used.begin_test(item.nodeid, item.config.getoption("rillet_seed"))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

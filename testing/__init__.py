@@ -16,6 +16,8 @@ files. With pytest the fixtures ``rillet_server``, ``rillet`` and ``rillet_async
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .clock import Clock
 from .cluster import Cluster, ClusterNode, ClusterShard
 from .control import ControlError
@@ -26,6 +28,10 @@ from .recording import RecordedCommand, Recording, RecordingError
 from .sentinel import Sentinel
 from .server import AsyncServer, Server
 from .snapshot import Snapshot, SnapshotError
+
+if TYPE_CHECKING:
+    from .fault_in_turn import every_fault
+    from .simulated import simulation
 
 __all__ = [
     "AsyncServer",
@@ -46,4 +52,18 @@ __all__ = [
     "SnapshotError",
     "StartError",
     "StopError",
+    "every_fault",
+    "simulation",
 ]
+
+
+_LATER = {"every_fault": ".fault_in_turn", "simulation": ".simulated"}
+
+
+def __getattr__(name: str) -> Any:
+    # Few tests need them, and the simulator is an extra.
+    if name in _LATER:
+        import importlib
+
+        return getattr(importlib.import_module(_LATER[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

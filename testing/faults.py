@@ -184,7 +184,8 @@ class HasFaults(TakesCommands):
         Args:
             command: a command or subcommand: ``XACK``, ``XGROUP CREATE``.
             key: a glob; one of the keys of the command matches.
-            client: a glob for the name, the user or the library of the client; or the ID of its connection.
+            client: a glob for the name, the user or the library of the client; or the ID of its connection. With ! before
+                it: all other clients.
             nth: only the nth of these commands.
             every: only every nth of them.
             first: only the first n of them.

@@ -30,7 +30,7 @@ from .snapshot import SnapshotStore
 from .spies import HasSpies
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
     import redis.asyncio
@@ -90,6 +90,7 @@ class LoopServer(HasSpies, HasFaults):
         self._snapshots: SnapshotStore | None = None
         self._clients: list[redis.asyncio.Redis] = []
         self._thread = 0
+        self._naming: Callable[[bytes], bytes] | None = None
 
     # Lifecycle
 
@@ -119,6 +120,7 @@ class LoopServer(HasSpies, HasFaults):
             self._server_clock = clock_for(loop)
         server = RilletServer(config, clock=self._server_clock, quiet=not config.logfile, shares_loop=True)
         server.log.listener = self.log.feed
+        server.listeners.naming = self._naming
         if isinstance(self._server_clock, LoopClock):
             # How long a command takes is real time; in virtual time the order must not depend on it.
             server.turns.slice = NEVER

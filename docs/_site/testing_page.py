@@ -32,9 +32,9 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def public(thing: type) -> Iterator[tuple[str, object]]:
+def public(thing: object) -> Iterator[tuple[str, object]]:
     """Yield the documented methods and properties of a class in the order of their names."""
-    if issubclass(thing, BaseException):
+    if not inspect.isclass(thing) or issubclass(thing, BaseException):
         return
     for name, what in inspect.getmembers(thing):
         inside = (

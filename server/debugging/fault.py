@@ -114,6 +114,8 @@ class Fault:
 
 
 def _is_of(client: Connection, glob: bytes) -> bool:
-    """Whether a glob means this client."""
+    """Whether a glob means this client; one that begins with ! means all others."""
+    if glob.startswith(b"!"):
+        return not _is_of(client, glob[1:])
     names = (client.name, client.user.name, client.lib_name)
     return glob == b"%d" % client.id or any(name and matches(glob, name) for name in names)

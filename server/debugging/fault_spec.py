@@ -4,7 +4,7 @@ Each option may be given once, in any order::
 
     COMMAND name        a command (XACK), or a subcommand ("XGROUP CREATE", XGROUP|CREATE)
     KEY glob            one of its keys matches
-    CLIENT glob         the name, user or library of the client matches, or it is the ID of the connection
+    CLIENT [!]glob      the name, user or library of the client matches, or it is the ID of the connection; !: all others
     NTH n | EVERY n | FIRST n | PROBABILITY p [SEED n]      of those only these
 
     ERROR text          refuse it: a text, or the name of one in ``ERRORS``

@@ -71,8 +71,11 @@ class SharedLoopConnection(Connection):
     __slots__ = ()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As of any connection."""
+        """As of any connection; a simulated host gives it its name, until the client says another."""
         super().connection_made(transport)
+        naming = self.server.listeners.naming
+        if naming is not None:
+            self.name = naming(self.address)
         self.server.wake()
 
     def data_received(self, data: bytes) -> None:
@@ -99,6 +102,7 @@ class Listeners:
     """The listening sockets of one server, and its unix socket and pidfile.
 
     Attributes:
+        naming: gives a client in a shared loop its first name, by its address.
         doors: each listening socket, with the factory of the protocol of its clients.
         shaking_hands: TLS clients that have not completed their handshake.
         arriving: clients that the loop has accepted and gives a transport later in the same turn. Until then nothing
@@ -120,6 +124,8 @@ class Listeners:
             None  # port, bind, tls-port; None: not yet open
         )
         self._accepting: asyncio.Task[None] | None = None
+
+        self.naming: Callable[[bytes], bytes] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.doors)

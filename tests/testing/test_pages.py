@@ -24,7 +24,10 @@ def blocks() -> list:
         text = page.read_text(encoding="utf-8")
         for block in BLOCK.finditer(text):
             line = text.count("\n", 0, block.start()) + 1
-            found.append(pytest.param(block[1], id=f"{page.name}:{line}"))
+            # The simulator needs Python 3.12; make test-simulation runs the page there.
+            old = page.name == "simulation.md" and sys.version_info < (3, 12)
+            marks = pytest.mark.skipif(old, reason="the simulator needs Python 3.12: make test-simulation")
+            found.append(pytest.param(block[1], id=f"{page.name}:{line}", marks=marks))
     return found
 
 

@@ -1,0 +1,249 @@
+"""A test with one fault at a time: at each of the commands that it sends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from unittest import mock
+
+from .loop_server import LoopServer
+from .server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+    from .faults import Seconds
+    from .recording import RecordedCommand, Recording
+
+    AnyServer = Server | LoopServer
+    Broken = dict["Place", tuple[Exception, str]]
+
+_FIXTURES: Final = ("rillet_server", "rillet", "rillet_async")
+# What client libraries send by themselves when they connect.
+_CONNECTING: Final = {"HELLO", "AUTH", "CLIENT", "SELECT", "COMMAND"}
+_WIDE: Final = 120
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """One command of a test, and what happens to it.
+
+    Attributes:
+        command: ``XGROUP CREATE``, in upper case.
+        nth: the how manieth of its kind, from 1.
+        words: as it was sent in the run without faults.
+        fault: arguments of ``rillet.testing.Server.fault``.
+    """
+
+    command: str
+    nth: int
+    words: str
+    fault: dict[str, Any]
+
+    def __str__(self) -> str:
+        what = ", ".join(f"{name}={value!r}" for name, value in self.fault.items())
+        return f"{self.command} number {self.nth} with {what}: {self.words}"
+
+
+def every_fault(
+    *commands: str,
+    close: str | Sequence[str] = (),
+    error: str | Sequence[str] = (),
+    delay: Seconds | Sequence[Seconds] = (),
+    **directives: object,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a test that runs once without a fault, then once for each of its commands and each kind of fault.
+
+    The test is a function or a coroutine function. It takes Rillet's fixtures (``rillet_server``, ``rillet``,
+    ``rillet_async``) and any others; without any of Rillet's, its first parameter gets a server: a
+    ``rillet.testing.Server``, or a ``LoopServer`` if it is a coroutine function. Each run begins with a server as good as
+    new. The pauses between the tries of redis-py are left out.
+
+    Args:
+        commands: only these, or their subcommands (``XGROUP CREATE``); none: all but those by which a client connects.
+        close: kinds of lost connections, as of ``Server.fault``; ``("before", "after")`` if nothing else is given.
+        error: error replies.
+        delay: delays, in seconds or as timedeltas.
+        directives: of the server that the test is given, as in ``rillet.testing.Server``.
+
+    Returns:
+        A test that raises an AssertionError with every place that breaks it, and what the client saw there.
+    """
+    kinds: list[dict[str, Any]] = [{"close": each} for each in _each(close)]
+    kinds += [{"error": each} for each in _each(error)] + [{"delay": each} for each in _each(delay)]
+    kinds = kinds or [{"close": "before"}, {"close": "after"}]
+    wanted = [command.upper().replace("|", " ") for command in commands]
+
+    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(test)
+        by_fixture = any(name in signature.parameters for name in _FIXTURES)
+        is_async = inspect.iscoroutinefunction(test)
+        plan = _Plan(test, wanted, kinds)
+
+        if by_fixture and is_async:
+
+            @functools.wraps(test)
+            async def run(*args: Any, rillet_server: Server, **kwargs: Any) -> None:
+                given = kwargs | (
+                    {"rillet_server": rillet_server} if "rillet_server" in signature.parameters else {}
+                )
+                await plan.run_async(rillet_server, args, given)
+
+        elif by_fixture:
+
+            @functools.wraps(test)
+            def run(*args: Any, rillet_server: Server, **kwargs: Any) -> None:
+                given = kwargs | (
+                    {"rillet_server": rillet_server} if "rillet_server" in signature.parameters else {}
+                )
+                plan.run(rillet_server, args, given)
+
+        elif is_async:
+
+            @functools.wraps(test)
+            def run(*args: Any, **kwargs: Any) -> None:
+                async def life() -> None:
+                    async with LoopServer(**directives) as server:  # type: ignore[arg-type]
+                        await plan.run_async(server, (server, *args), kwargs)
+
+                asyncio.run(life())
+
+        else:
+
+            @functools.wraps(test)
+            def run(*args: Any, **kwargs: Any) -> None:
+                with Server(**directives) as server:  # type: ignore[arg-type]
+                    plan.run(server, (server, *args), kwargs)
+
+        parameters = [*signature.parameters.values()]
+        if not by_fixture:
+            parameters = parameters[1:]
+        elif "rillet_server" not in signature.parameters:
+            parameters.append(inspect.Parameter("rillet_server", inspect.Parameter.KEYWORD_ONLY))
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        del run.__wrapped__
+        return run
+
+    return decorate
+
+
+class _Plan:
+    """The runs of one test."""
+
+    def __init__(self, test: Callable[..., Any], wanted: list[str], kinds: list[dict[str, Any]]) -> None:
+        self._test = test
+        self._wanted = wanted
+        self._kinds = kinds
+
+    def run(self, server: AnyServer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Run a function."""
+        broken: Broken = {}
+        with _without_pauses():
+            with server.recording() as seen:
+                self._test(*args, **kwargs)
+            places = self._places(seen)
+            for place in places:
+                server.reset()
+                with self._tried(server, place, broken):
+                    self._test(*args, **kwargs)
+        _report(places, broken)
+
+    async def run_async(self, server: AnyServer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Run a coroutine function."""
+        broken: Broken = {}
+        with _without_pauses():
+            with server.recording() as seen:
+                await self._test(*args, **kwargs)
+            places = self._places(seen)
+            for place in places:
+                reset: Awaitable[None] | None = server.reset()
+                if reset is not None:
+                    await reset
+                for client in kwargs.values():
+                    if hasattr(client, "connection_pool"):  # rillet_async
+                        await client.connection_pool.disconnect()
+                with self._tried(server, place, broken):
+                    await self._test(*args, **kwargs)
+        _report(places, broken)
+
+    def _places(self, seen: Recording) -> list[Place]:
+        counts: dict[str, int] = {}
+        found: list[Place] = []
+        for command in seen:
+            name = self._name_of(command)
+            if name is None:
+                continue
+            counts[name] = counts.get(name, 0) + 1
+            words = " ".join(command.words)
+            found += [Place(name, counts[name], words[:_WIDE], kind) for kind in self._kinds]
+        if not found:
+            raise AssertionError(f"the test sends none of these commands: {', '.join(self._wanted) or 'any'}")
+        return found
+
+    def _name_of(self, command: RecordedCommand) -> str | None:
+        if self._wanted:
+            return next((name for name in self._wanted if command.is_a(name)), None)
+        name = command.words[0].upper()
+        return None if name in _CONNECTING else name
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _tried(server: AnyServer, place: Place, broken: Broken) -> Iterator[None]:
+        with (
+            server.recording() as seen,
+            server.fault(command=place.command, nth=place.nth, **place.fault) as fault,
+        ):
+            try:
+                yield
+            except Exception as error:  # noqa: BLE001 - of the test
+                broken[place] = error, _seen([each for each in seen if each.fault == fault.id], place)
+
+
+def _seen(hit: list[RecordedCommand], place: Place) -> str:
+    """Return what the client saw of the command that was hit."""
+    if not hit:
+        return "the test did not come to this command"
+    [command, *_] = hit
+    words = " ".join(command.words)[:_WIDE]
+    if place.fault.get("close") == "before":
+        return f"{words}: it did not run, and the connection was closed"
+    if "close" in place.fault:
+        return f"{words}: it ran, its reply {command.reply!r} was lost, and the connection was closed"
+    return f"{words}: {command.error or repr(command.reply)}"
+
+
+def _report(places: list[Place], broken: Broken) -> None:
+    if not broken:
+        return
+    lines = [f"{len(broken)} of {len(places)} faults break the test:"]
+    for place, (error, seen) in broken.items():
+        text = str(error).splitlines()[0] if str(error) else ""
+        lines += [
+            f"- {place}",
+            f"    the client saw: {seen}",
+            f"    the test: {type(error).__name__}: {text}",
+        ]
+    raise AssertionError("\n".join(lines)) from next(iter(broken.values()))[0]
+
+
+def _each(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (tuple, list)) else [values]
+
+
+@contextlib.contextmanager
+def _without_pauses() -> Iterator[None]:
+    """Let redis-py try again at once."""
+    try:
+        from redis import backoff
+    except ImportError:
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        for kind in vars(backoff).values():
+            if isinstance(kind, type) and "compute" in vars(kind) and kind.__name__ != "AbstractBackoff":
+                stack.enter_context(mock.patch.object(kind, "compute", return_value=0))
+        yield

@@ -1,0 +1,135 @@
+"""`rillet.testing.every_fault`: a fault at each command of a test in turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import redis
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
+
+from rillet.testing import every_fault
+
+
+def work(client, *, by_id: bool) -> None:
+    """Do the jobs of a stream: count them before they are acknowledged, or note them by their ID."""
+    while True:
+        try:
+            found = client.xreadgroup("w", "a", {"jobs": "0"}, count=1)
+            if not found[0][1]:
+                found = client.xreadgroup("w", "a", {"jobs": ">"}, count=1)
+            if not found:
+                return
+            [(entry, _)] = found[0][1]
+            if by_id:
+                client.set(f"done:{entry}", 1)
+            else:
+                client.incr("done")
+            client.xack("jobs", "w", entry)
+        except redis.ConnectionError:
+            continue
+
+
+def prepare(server):
+    client = server.client(decode_responses=True, protocol=2, retry=None)
+    client.xgroup_create("jobs", "w", "0", mkstream=True)
+    for n in range(3):
+        client.xadd("jobs", {"n": n})
+    return client
+
+
+ALL = ("XREADGROUP", "XACK", "INCRBY", "SET")
+
+
+def test_a_counter_before_the_acknowledgement_doubles_and_each_place_is_named():
+    @every_fault(*ALL, close=("before", "after"))
+    def test(server):
+        client = prepare(server)
+        work(client, by_id=False)
+        assert client.get("done") == "3"
+
+    with pytest.raises(AssertionError) as found:
+        test()
+    text = str(found.value)
+    assert text.count("- INCRBY number") == 3
+    assert text.count("- XACK number") == 3
+    assert "XACK number 1 with close='before'" in text
+    assert "INCRBY done 1: it ran, its reply 1 was lost, and the connection was closed" in text
+    assert "AssertionError: assert '4' == '3'" in text
+    assert "XREADGROUP number" not in text
+
+
+def test_a_note_by_id_holds():
+    @every_fault(*ALL, close=("before", "after"))
+    def test(server):
+        client = prepare(server)
+        work(client, by_id=True)
+        assert len(client.keys("done:*")) == 3
+
+    test()
+
+
+@every_fault("GET", "SET", error=("BUSY", "LOADING"), delay=0.001)
+def test_errors_and_delays_are_kinds_and_fixtures_are_used(rillet):
+    while True:
+        try:
+            rillet.set("a", 1)
+            assert rillet.get("a") == b"1"
+        except redis.RedisError:
+            continue
+        return
+
+
+@every_fault("INCRBY", close="before")
+async def test_asynchronous_tests_with_fixtures(rillet_async, rillet_server):
+    while not await rillet_async.exists("n"):
+        try:
+            await rillet_async.incr("n")
+        except redis.ConnectionError:
+            await rillet_async.connection_pool.disconnect()
+    assert rillet_server.client().get("n") == b"1"
+
+
+def test_a_coroutine_function_is_given_a_server_in_its_loop():
+    runs = []
+
+    @every_fault("SET")
+    async def test(server):
+        runs.append(asyncio.get_running_loop())
+        client = server.client()
+        try:
+            await client.set("a", 1)
+        except redis.ConnectionError:
+            await client.connection_pool.disconnect()
+            await client.set("a", 1)
+        assert await client.get("a") == b"1"
+
+    test()
+    assert len(runs) == 3
+
+
+def test_a_test_that_fails_by_itself_or_sends_nothing_says_so():
+    @every_fault("GET")
+    def fails(server):
+        assert server is None
+
+    with pytest.raises(AssertionError, match="is None"):
+        fails()
+
+    @every_fault("GET")
+    def sends_nothing(server):
+        server.client().set("a", 1)
+
+    with pytest.raises(AssertionError, match="none of these commands: GET"):
+        sends_nothing()
+
+
+def test_redis_py_tries_again_without_a_pause():
+    @every_fault("SET", close="after")
+    def test(server):
+        client = server.client(retry=Retry(ConstantBackoff(60), 1))
+        for n in range(20):
+            client.set("a", n)
+
+    test()

@@ -1,0 +1,189 @@
+"""`rillet.testing.simulation`: many seeds, a network that fails, a server inside; from Python 3.12 on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from support.jobs import ten_jobs
+
+if sys.version_info < (3, 12):
+    pytest.skip("the simulator needs Python 3.12: make test-simulation", allow_module_level=True)
+
+import redis
+
+from rillet.testing import simulation
+from rillet.testing.simulated import begin_test, trace
+
+MORE = int(os.environ.get("RILLET_SEEDS", "1"))  # a factor
+
+
+@pytest.fixture(autouse=True)
+def outside_of_any_test():
+    """Let the simulations in a test be those of nobody."""
+    begin_test("", None)
+
+
+async def right(sim):
+    await ten_jobs(sim, acknowledges_first=False)
+
+
+async def wrong(sim):
+    await ten_jobs(sim, acknowledges_first=True)
+
+
+def test_a_right_worker_passes():
+    simulation(seeds=20 * MORE)(right)()
+
+
+def test_a_worker_that_acknowledges_first_is_found_and_its_seed_fails_again():
+    with pytest.raises(AssertionError) as found:
+        simulation(seeds=60)(wrong)()
+    [note] = found.value.__notes__
+    seed = int(note.partition("rillet: seed ")[2].partition(" ")[0])
+    assert f"--rillet-seed={seed}" in note
+    assert " a " in note
+    assert "crashes" in note
+    assert "XACK jobs w" in note
+    assert trace(wrong, seed) == trace(wrong, seed)
+    begin_test("test_it.py::test_it", seed)
+    with pytest.raises(AssertionError) as again:
+        simulation(seeds=60)(wrong)()
+    assert str(again.value) == str(found.value)
+    assert f"replay: pytest test_it.py::test_it --rillet-seed={seed}" in again.value.__notes__[0]
+
+
+PROGRAM = """
+import sys
+from support.jobs import ten_jobs
+from rillet.testing.simulated import trace
+
+async def wrong(sim):
+    await ten_jobs(sim, acknowledges_first=True)
+
+for seed in range(int(sys.argv[1])):
+    print(trace(wrong, seed))
+"""
+
+
+def test_a_seed_gives_the_same_story_in_every_process():
+    stories = set()
+    for hashes in ("0", "1", "4294967295"):
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(3 * MORE)],
+            env=os.environ | {"PYTHONHASHSEED": hashes, "PYTHONPATH": str(Path(__file__).parents[1])},
+            capture_output=True,
+            check=True,
+        )
+        stories.add(done.stdout)
+    assert len(stories) == 1
+    assert stories.pop().count(b"crashes") >= 3
+
+
+def test_seeds_differ():
+    assert len({trace(right, seed) for seed in range(4)}) == 4
+
+
+def test_time_and_random_numbers_are_the_seeds(tmp_path):
+    seen = []
+
+    @simulation(seeds=[7, 7], chaos=0)
+    async def test(sim):
+        begun = time.time()
+        await asyncio.sleep(3600)
+        assert time.time() - begun == pytest.approx(3600)
+        assert sim.server.clock.now == int(time.time() * 1000)
+        seen.append((uuid.uuid4(), sim.random.random(), os.urandom(4)))
+
+    before = time.time()
+    test()
+    assert seen[0] == seen[1]
+    assert abs(time.time() - before) < 60, "the time of the process is back"
+
+
+@simulation(seeds=3, chaos=0)
+async def test_a_crash_loses_what_the_policy_of_the_file_loses(sim):
+    await sim.client.set("kept", 1)
+    await asyncio.sleep(2)
+    await sim.client.set("lost", 1)
+    await sim.server.restart(crash=True)
+    assert await sim.client.mget("kept", "lost") == [b"1", None]
+
+
+@simulation(seeds=3, chaos=0)
+async def test_hosts_are_cut_off_and_healed_crashed_and_restarted(sim):
+    async def count(key):
+        client = redis.asyncio.Redis.from_url(sim.url, socket_timeout=None)
+        while True:
+            await client.incr(key)
+            await asyncio.sleep(0.1)
+
+    sim.start("one", count, "n")
+    await asyncio.sleep(1)
+    sim.partition("one")
+    await asyncio.sleep(1)
+    cut = int(await sim.client.get("n"))
+    await asyncio.sleep(10)
+    assert int(await sim.client.get("n")) == cut > 3
+    sim.heal()
+    await asyncio.sleep(1)
+    assert int(await sim.client.get("n")) > cut
+    for silent in (False, True):
+        sim.crash("one", silent=silent)
+        await asyncio.sleep(1)
+        down = int(await sim.client.get("n"))
+        await asyncio.sleep(10)
+        assert int(await sim.client.get("n")) == down
+        sim.restart("one")
+        await asyncio.sleep(2)
+        assert int(await sim.client.get("n")) > down
+
+
+def test_an_error_of_a_program_fails_the_test_but_a_lost_connection_does_not():
+    async def fails():
+        raise ZeroDivisionError
+
+    tries = []
+
+    async def loses():
+        tries.append(1)
+        raise redis.ConnectionError
+
+    @simulation(seeds=1, chaos=0)
+    async def test(sim):
+        sim.start("one", loses)
+        await asyncio.sleep(10)
+        assert len(tries) > 5
+        sim.start("two", fails)
+        await asyncio.sleep(10)
+        raise AssertionError("not reached")
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        test()
+    assert "two" in raised.value.__notes__[0]
+
+
+def test_fixtures_are_passed_on(tmp_path):
+    seen = []
+
+    @simulation(seeds=2, chaos=0)
+    async def test(sim, folder):
+        seen.append((sim.seed, folder))
+
+    test(folder=tmp_path)
+    assert seen == [(0, tmp_path), (1, tmp_path)]
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="chaos"):
+        simulation(chaos=2)
+    with pytest.raises(ValueError, match="empty"):
+        simulation(seeds=0)
+    with pytest.raises(TypeError, match="coroutine"):
+        simulation(print)
