@@ -226,6 +226,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         changed, broken = judge(
             member, self._positions, fail=options.fail_on_data_loss, page=options.fetch_size
         )
+        self._ensured -= {name for name, at in changed.items() if at is None}
         positions = self._positions | changed
         self._positions = {name: at for name, at in positions.items() if at is not None}
         return broken

@@ -6,9 +6,12 @@ a batch that is run again after a crash and a DataFrame that is used twice all r
 
 from __future__ import annotations
 
+import json
 import time
+import uuid
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import (
@@ -22,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 
 from ..quick_ack import QuickAck
 from ..redis import ids, stream_state
+from ..redis.connection import ServerError
 from ..redis.key_names import key_of
 from ..redis.no_cycles import no_cycles
 from ..redis.shards import connect
@@ -29,7 +33,7 @@ from ..redis.sized_reads import SizedReads
 from ..source import offsets
 from ..source.judgement import describe, reconcile, untouched
 from ..source.look import StreamLook, ask_witnesses
-from ..source.losses import report_loss
+from ..source.losses import LOG, report_loss
 from ..source.offsets import Position
 from ..source.own_names import OwnNames
 from .batch_reader import resolve
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
     from ..source.options import SourceOptions
 
 Steps = list[tuple[int, int]]
+_ENDED_KEPT: Final = 100
 
 
 class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -69,6 +74,9 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._moved_at: float | None = None
         self._bytes_left: int | None = None
         self._seen: dict[str, StreamState | None] | None = None
+        # Where tasks say what they missed; a query that stops for it needs no count.
+        self._losses = "" if options.fail_on_data_loss else f"rillet:gone:{uuid.uuid4().hex}"
+        self._missed: dict[str, int] = {}
 
     def __reduce__(self) -> tuple[type, tuple[StructType, SourceOptions], dict[str, Any]]:
         """Pickle schema and options: tasks read ranges and need no more."""
@@ -114,6 +122,9 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         begin = self._positions(start)
         states = self._seen = self._states(begin)
         positions, corrected = self._reconciled(begin, states)
+        for name, count in self._lost_since_planned().items():
+            if name in positions:
+                positions[name] = replace(positions[name], gone=positions[name].gone + count)
         limited = not isinstance(limit, ReadAllAvailable)
         ready: dict[str, tuple[Position, Position]] = {}  # from where to where at most
         backlogs: dict[str, int] = {}
@@ -148,6 +159,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         for name, (at, goal) in ready.items():
             positions[name] = self._advance(name, at, goal, shares.get(name, 0), limited=limited)
         self._bytes_left = None
+        self._forget_ended(positions, begin)
         for name, at in positions.items():
             if at != begin.get(name) and (now := states.get(name)) is not None:
                 positions[name] = at.seen_as(now)
@@ -177,9 +189,10 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         states = stream_state.fetch_states(self._connection, names_to_cut(begin, to, self._options))
         walked = {name: self._counted_steps(name, at, to, states) for name, at in begin.items()}
         steps = {name: counted for name, counted in walked.items() if counted}
-        found: list[InputPartition] = list(
-            range_partitions(begin, to, states, self._options, self._connection, steps)
-        )
+        found: list[InputPartition] = [
+            replace(each, losses=self._losses)
+            for each in range_partitions(begin, to, states, self._options, self._connection, steps)
+        ]
         return found
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -229,7 +242,36 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         steps = self._walk(name, at.id, to.id, None)
         if (missing := rows - sum(count for _, count in steps)) > 0:
             report_loss(_gone_text(missing, name, at), fail=options.fail_on_data_loss)
+            self._missed[name] = self._missed.get(name, 0) + missing
         return steps
+
+    def _lost_since_planned(self) -> dict[str, int]:
+        """Return how many entries were gone, by stream, when the last batch was planned again or read."""
+        found, self._missed = self._missed, {}
+        if not self._losses:
+            return found
+        try:
+            words = self._connection.call("HGETALL", self._losses)
+            if words:
+                self._connection.call("HDEL", self._losses, *words[::2], repeatable=True)
+        except ServerError as error:
+            LOG.warning(
+                "entries that tasks miss are not counted in rillet_spark_entries_gone_total: %s", error
+            )
+            self._losses = ""
+            return found
+        for field, count in zip(words[::2], words[1::2], strict=True):
+            name = json.loads(field)[0]
+            found[name] = found.get(name, 0) + int(count)
+        return found
+
+    def _forget_ended(self, positions: dict[str, Position], begin: Mapping[str, Position]) -> None:
+        """Drop streams of a pattern that are gone for good, but for the last ones: a failover may bring those back."""
+        if self._options.pattern is not None:
+            ended = [name for name, at in positions.items() if at.is_ended and at.gone == begin[name].gone]
+            ended.sort(key=lambda name: positions[name].id)
+            for name in ended[:-_ENDED_KEPT]:
+                del positions[name]
 
     def _find_names(self) -> list[str]:
         """Return the streams to read; a pattern is looked up again now and then, but never past AvailableNow's targets."""
@@ -246,7 +288,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         states = stream_state.fetch_states(self._connection, self._find_names())
         self._own_names.check(states)
         if self._options.pattern is not None:
-            missed = [name for name, at in positions.items() if name not in states and at.backlog != 0]
+            missed = [name for name, at in positions.items() if name not in states and not at.is_ended]
             found = stream_state.fetch_states(self._connection, missed)
             states |= {name: None for name, now in found.items() if now is None}
         return states

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -9,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import InputPartition
 
 from ..redis import ids
-from ..redis.connection import checked
+from ..redis.connection import ServerError, checked
 from ..redis.key_names import key_of
 from ..redis.no_cycles import no_cycles
 from ..redis.replicas import Written, reading
+from ..redis.shards import connect
 from ..redis.stream_state import StreamState, fetch_states, parse_state, state_request
 from ..source.entry_batches import Columns, session_zone
-from ..source.losses import report_loss
+from ..source.losses import LOG, report_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 _ROWS_PER_BATCH: Final = 4000  # servers answer best 1000 at a time, Arrow likes more
 _SHORT_ROWS: Final = 100
+_KEPT_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,14 @@ class StreamRange:
 class RangePartition(InputPartition):
     """What one task reads: a part of one stream, or many short ranges, all of one shard.
 
-    ``written`` is how far a replica of it is to be to be read instead; None: the master is read.
+    ``written`` is how far a replica of it is to be to be read instead; None: the master is read. ``losses`` is the key at which the
+    driver looks for what was lost after it had planned; empty: nobody does.
     """
 
     ranges: tuple[StreamRange, ...]
     shard: str = ""
     written: Written | None = None
+    losses: str = ""
 
 
 def read_range(
@@ -72,7 +77,8 @@ def read_range(
     with reading(options.endpoint, partition.shard, partition.written, key) as connection, no_cycles():
         gathered: list[Any] = []
         streams: list[tuple[str, int]] = []
-        for name, chunk in _chunks(connection, partition, options):
+        noted = _Losses(partition.losses, options)
+        for name, chunk in _chunks(connection, partition, options, noted):
             gathered += chunk
             streams.append((name, len(chunk)))
             if len(gathered) >= _ROWS_PER_BATCH:
@@ -82,17 +88,43 @@ def read_range(
             yield columns.batch(streams, gathered)
 
 
+class _Losses:
+    """Tells the driver what was lost between planning and reading: Spark has no way from a task to its source.
+
+    A task that runs again says the same again, so that nothing counts twice.
+    """
+
+    def __init__(self, key: str, options: SourceOptions) -> None:
+        self._key = key
+        self._options = options
+
+    def add(self, part: StreamRange, count: int) -> None:
+        """Note a number of entries of a range; at least one, where they were not counted."""
+        if not self._key:
+            return
+        field = json.dumps([part.stream, part.after, part.upto])
+        try:
+            with connect(self._options.endpoint) as master:
+                checked(
+                    master.pipeline(
+                        [("HSET", self._key, field, count), ("PEXPIRE", self._key, _KEPT_MS)], repeatable=True
+                    )
+                )
+        except ServerError as error:
+            LOG.warning("what was lost is not counted in rillet_spark_entries_gone_total: %s", error)
+
+
 def _chunks(
-    connection: Connection, partition: RangePartition, options: SourceOptions
+    connection: Connection, partition: RangePartition, options: SourceOptions, noted: _Losses
 ) -> Iterator[tuple[str, list[Any]]]:
     """Read the ranges in their order, short ones many at a time."""
     for is_short, ranges in groupby(partition.ranges, lambda each: _is_short(each, options)):
         if is_short:
-            yield from _short(connection, list(ranges), options)
+            yield from _short(connection, list(ranges), options, noted)
             continue
         for each in ranges:
             read = _counted if each.rows is not None else _watched
-            for chunk in read(connection, each, options):
+            for chunk in read(connection, each, options, noted):
                 yield each.stream, chunk
 
 
@@ -101,7 +133,7 @@ def _is_short(part: StreamRange, options: SourceOptions) -> bool:
 
 
 def _short(
-    connection: Connection, ranges: Sequence[StreamRange], options: SourceOptions
+    connection: Connection, ranges: Sequence[StreamRange], options: SourceOptions, noted: _Losses
 ) -> Iterator[tuple[str, list[Any]]]:
     """Read ranges of few entries, so many in one round trip that a reply stays about as large as that of a long range."""
     at = 0
@@ -114,7 +146,7 @@ def _short(
             at += 1
         asked = [_xrange(part, part.after + 1, options.fetch_size) for part in page]
         for part, found in zip(page, checked(connection.pipeline(asked)), strict=True):
-            for chunk in _counted(connection, part, options, found):
+            for chunk in _counted(connection, part, options, noted, found):
                 yield part.stream, chunk
 
 
@@ -122,6 +154,7 @@ def _counted(
     connection: Connection,
     part: StreamRange,
     options: SourceOptions,
+    noted: _Losses,
     first: list[Any] | None = None,
 ) -> Iterator[list[Any]]:
     """Read a range whose number of entries is known; of which the first reply may be there already."""
@@ -140,6 +173,7 @@ def _counted(
         cursor = ids.parse(chunk[-1][0])
     if seen < part.rows:
         _report(f"{part.rows - seen} of {part.rows} entries", part, options)
+        noted.add(part, part.rows - seen)
     elif seen > part.rows:
         report_loss(
             f"stream {part.stream!r} holds {seen} entries from {ids.text(part.after)} to "
@@ -150,7 +184,9 @@ def _counted(
         )
 
 
-def _watched(connection: Connection, part: StreamRange, options: SourceOptions) -> Iterator[list[Any]]:
+def _watched(
+    connection: Connection, part: StreamRange, options: SourceOptions, noted: _Losses
+) -> Iterator[list[Any]]:
     """Read a range that was not counted: detect trimming that got ahead of us, and XDEL in the range.
 
     Each fetch begins with the last entry of the one before. As long as it is still there, trimming, which goes from
@@ -184,8 +220,10 @@ def _watched(connection: Connection, part: StreamRange, options: SourceOptions) 
     deleted = after.max_deleted if after else None
     if after is None or not whole:
         _report("some entries", part, options)
+        noted.add(part, 1)
     elif deleted is not None and deleted > max(part.after, part.deleted):
         _report("(or while they were read; only one task per batch can detect) some entries", part, options)
+        noted.add(part, 1)
 
 
 def _head_is_there(now: StreamState, part: StreamRange) -> bool:

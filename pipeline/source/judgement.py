@@ -20,7 +20,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from ..redis import ids
-from .offsets import Position, Seen
+from .offsets import ENDED, Position, Seen
 
 if TYPE_CHECKING:
     from ..redis.stream_state import StreamState
@@ -34,6 +34,7 @@ class What(Enum):
     ROLLED_BACK = "was rolled back"
     RECREATED = "was deleted and created again"
     DELETED = "was deleted"
+    BEGUN_ANEW = "was created again after all of it was read and it was seen deleted"
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,14 @@ class Verdict:
     @property
     def is_loss(self) -> bool:
         """Whether ``failOnDataLoss`` stops here: always, but for a stream deleted when all that was known was read."""
-        return self.what is not What.GOES_ON and (self.what is not What.DELETED or self.lost != 0)
+        if self.what is What.DELETED:
+            return self.lost != 0
+        return self.what not in {What.GOES_ON, What.BEGUN_ANEW}
 
     @property
     def is_another_history(self) -> bool:
         """Whether the position was taken in a history that the stream no longer has."""
-        return self.what in {What.ROLLED_BACK, What.RECREATED}
+        return self.what in {What.ROLLED_BACK, What.RECREATED, What.BEGUN_ANEW}
 
 
 class Look(Protocol):
@@ -91,12 +94,20 @@ def reconcile(at: Position, now: StreamState | None, look: Look) -> Verdict:
         from there, the stream goes on.
     """
     if now is None:
+        if at.is_ended or at == Position(0, 0):
+            return Verdict(What.DELETED, at, 0)  # known, or it never was
         lost = at.backlog
-        if lost == 0:
-            return Verdict(What.DELETED, at, 0)
         # Said once: what it was seen to have is accounted for.
-        known = at.added if at.seen is None or at.seen.added is None else at.seen.added
-        return Verdict(What.DELETED, replace(at, added=known, gone=at.gone + (lost or 0), seen=None), lost)
+        known = at.added if lost == 0 or at.seen is None or at.seen.added is None else at.seen.added
+        ended = replace(at, added=known, gone=at.gone + (lost or 0), seen=ENDED)
+        return Verdict(What.DELETED, ended, lost)
+    if at.is_ended:
+        verdict = reconcile(replace(at, seen=None), now, look)
+        is_the_same = at.added is None or now.added is None or now.added >= at.added
+        if not verdict.is_another_history or (verdict.what is What.ROLLED_BACK and is_the_same):
+            return verdict  # it is back, as by a failover to a replica and back
+        start = Position(0, now.removed, at.life + 1, at.gone + (now.removed or 0), Seen.of(now))
+        return Verdict(What.BEGUN_ANEW, start, 0)
     if at.seen is not None and _contradicts(at.seen, at, now, look):
         return _another_history(at, now, look)
     if now.last < at.id:

@@ -60,6 +60,10 @@ class Seen:
         return cls(now.first, now.newest, now.added, now.removed)
 
 
+# Of a stream that is gone: no entry has the id 0-0.
+ENDED: Final = Seen(0, None, None, None)
+
+
 @dataclass(frozen=True)
 class Position:
     """Where a query stands in one stream."""
@@ -69,6 +73,11 @@ class Position:
     life: int = 0
     gone: int = 0
     seen: Seen | None = None
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the stream was seen to be gone when all that was known of it was read."""
+        return self.seen == ENDED
 
     @property
     def backlog(self) -> int | None:

@@ -7,6 +7,7 @@ promoted, and its master never heard of again.
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support import servers
 from support.deployments.replication import Proxy, follow, in_step, start
 from support.pipeline.spark_engine import Engine
@@ -238,9 +240,49 @@ def test_a_stream_deleted_when_all_was_read_is_no_loss(connection):
     spark = engine(connection, streams="s")
     spark.drain()
     connection.call("DEL", "s")
-    assert spark.trigger() is None
+    assert spark.trigger() == []  # that it is gone is in the offset
     spark.restart()
     assert spark.trigger() is None
+
+
+def test_a_stream_that_was_read_whole_and_deleted_may_be_created_again(connection):
+    """What lives shortly is what patterns are for."""
+    for streams in ({"streams": "s"}, {"streamspattern": "s*", "discoveryintervalms": "0"}):
+        spark = engine(connection, **streams)
+        for life in range(3):
+            add(connection, "s", 10 * life + 1, 4)
+            assert numbers(spark.drain()) == list(range(10 * life + 1, 10 * life + 5))
+            connection.call("DEL", "s")
+            assert spark.drain() == []
+            spark.restart()
+        add(connection, "s", 1, 2)  # its ids begin again
+        assert numbers(spark.drain()) == [1, 2]
+        connection.call("DEL", "s")
+
+
+def test_offsets_forget_streams_that_are_gone_for_good(connection):
+    spark = engine(connection, streamspattern="short:*", discoveryintervalms="0")
+    add(connection, "short:alive", 1, 1)
+    for _ in range(3):
+        names = [f"short:{number}" for number in range(700)]
+        connection.pipeline([("XADD", name, "*", "n", 1) for name in names])
+        assert len(spark.drain()) >= 700
+        connection.pipeline([("DEL", name) for name in names])
+        spark.drain()
+    assert len(json.dumps(spark.offset)) < 10_000
+    assert "short:alive" in json.dumps(spark.offset)
+
+
+def test_what_is_lost_between_planning_and_reading_is_counted(connection):
+    add(connection, "s", 1, 1000)
+    spark = engine(connection, streams="s", failondataloss="false")
+    start, end = spark.plan()
+    parts = spark.reader.partitions(start, end)
+    connection.call("XTRIM", "s", "MAXLEN", 0)
+    for _ in range(2):  # a task that runs again says it once
+        assert [row for part in parts for row in spark.reader.read(part)] == []
+    found = spark.reader.latestOffset(end, ReadAllAvailable())
+    assert offsets.load(found)["s"].gone == 1000
 
 
 def test_a_deletion_that_was_rolled_back_leaves_what_was_not_read(connection):
