@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ..redis import ids
 from ..redis.key_names import key_of
 from ..redis.stream_state import fetch_states
+from ..source.sizes import Pace
 from .dead_letters import move_to_dead_letters
 from .offset import BatchPart, claims_of
 from .redelivery import trial_size
@@ -81,6 +82,7 @@ class Gatherer:
         self._recovered: set[str] = set()
         self._look_again = 0.0
         self._turn = 0
+        self._pace = Pace(member.connection, options.fetch_size)
         self._streams: list[str] = []
         self._streams_at: float | None = None
 
@@ -260,7 +262,7 @@ class Gatherer:
         waiting.rotate(-self._turn)
         self._turn += 1
         while waiting:
-            room = min(batch.room(limits), self._options.fetch_size)
+            room = min(batch.room(limits), self._pace.count)
             if room <= 0:
                 return
             # Of limited bytes it is known after each reply how many are left.
@@ -270,7 +272,9 @@ class Gatherer:
                 unread = room if until is None else self._unread(stream, until[stream], room)
                 if unread:
                     asked[stream] = unread
-            for stream, (run, size) in self._delivered(asked, batch, limits).items():
+            delivered = self._delivered(asked, batch, limits)
+            self._pace.saw(sum(run.count for run, _ in delivered.values() if run is not None))
+            for stream, (run, size) in delivered.items():
                 if run is not None:
                     batch.pieces.append(run)
                     batch.rows += run.count

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from ..redis import ids
-from ..redis.connection import ServerError, checked
+from ..redis.connection import checked
 from ..redis.key_names import key_of
 from ..redis.no_cycles import no_cycles
 from ..redis.shards import connect
 from ..source.losses import DataLossError
+from ..source.sizes import BATCH_BYTES, Pace, cut
 from .offset import BatchPart, Run
 
 if TYPE_CHECKING:
@@ -47,25 +47,35 @@ def read_pieces(
     """
     endpoint, size = options.endpoint, options.fetch_size
     rows = _Rows(columns)
+    held = 0
     with (
         connect(endpoint) as master,
         connect(endpoint, replica=True) if endpoint.read_replicas else nullcontext(master) as connection,
         no_cycles(),
     ):
-        for piece, found in _fetched(connection, partition.pieces, size):
+        pace = Pace(connection, size)
+        for piece, found, length in _fetched(connection, partition.pieces, pace):
             without = partition.without.get(piece.stream)
             entries, missing = _kept(piece, found, without)
             if missing and connection is not master:
-                entries, missing = _kept(piece, _fetch(master, piece, size), without)  # the replica lags
+                entries, missing = _kept(
+                    piece, _fetch(master, piece, Pace(master, size))[0], without
+                )  # the replica lags
             if missing and options.fail_on_data_loss:
                 raise DataLossError(_missing_text(piece, piece.count - missing))
             owner = partition.consumer if isinstance(piece, Run) else piece.owner
             deliveries = 1 if isinstance(piece, Run) else piece.deliveries
-            for at in range(0, len(entries), size):
-                page = entries[at : at + size]
-                rows.add(piece.stream, page, owner, deliveries, claimed=owner != partition.consumer)
-                if rows.count >= size:
+            for part, bytes_of_part in cut(entries, length):
+                if rows.count and held + bytes_of_part > BATCH_BYTES:
                     yield rows.batch()
+                    held = 0
+                held += bytes_of_part
+                for at in range(0, len(part), size):
+                    page = list(part[at : at + size])
+                    rows.add(piece.stream, page, owner, deliveries, claimed=owner != partition.consumer)
+                    if rows.count >= size:
+                        yield rows.batch()
+                        held = 0
         if rows.count:
             yield rows.batch()
 
@@ -113,55 +123,61 @@ class _Rows:
 
 
 def _fetched(
-    connection: Connection, pieces: Sequence[BatchPart], at_once: int
-) -> Iterator[tuple[BatchPart, list[Any]]]:
-    """Fetch pieces in their order, short runs many at a time."""
-    for is_short, members in groupby(pieces, lambda each: isinstance(each, Run) and each.count < at_once):
-        if not is_short:
-            for piece in members:
-                yield piece, _fetch(connection, piece, at_once)
-            continue
-        page: list[BatchPart] = []
-        rows = 0
-        for piece in members:
+    connection: Connection, pieces: Sequence[BatchPart], pace: Pace
+) -> Iterator[tuple[BatchPart, list[Any], int]]:
+    """Fetch pieces in their order, with their bytes, short runs many at a time."""
+    page: list[Run] = []
+    rows = 0
+    for piece in pieces:
+        is_short = isinstance(piece, Run) and piece.count < pace.count
+        if page and (not is_short or rows >= pace.count):
+            yield from _short(connection, page, pace)
+            page, rows = [], 0
+        if isinstance(piece, Run) and is_short:
             page.append(piece)
             rows += piece.count
-            if rows >= at_once:
-                yield from _short(connection, page, at_once)
-                page, rows = [], 0
-        yield from _short(connection, page, at_once)
+        else:
+            entries, size = _fetch(connection, piece, pace)
+            yield piece, entries, size
+    yield from _short(connection, page, pace)
 
 
 def _short(
-    connection: Connection, page: Sequence[BatchPart], at_once: int
-) -> Iterator[tuple[BatchPart, list[Any]]]:
+    connection: Connection, page: Sequence[Run], pace: Pace
+) -> Iterator[tuple[BatchPart, list[Any], int]]:
     asked = [
-        ("XRANGE", key_of(each.stream), ids.text(each.first), ids.text(each.last), "COUNT", at_once)
+        ("XRANGE", key_of(each.stream), ids.text(each.first), ids.text(each.last), "COUNT", pace.most)
         for each in page
-        if isinstance(each, Run)
     ]
-    yield from zip(page, checked(connection.pipeline(asked)), strict=True)
+    replies = checked(connection.pipeline(asked))
+    entries = sum(map(len, replies))
+    size = pace.saw(entries)
+    for piece, found in zip(page, replies, strict=True):
+        yield piece, found, size * len(found) // max(entries, 1)
 
 
-def _fetch(connection: Connection, piece: BatchPart, at_once: int) -> list[Any]:
-    """Return the entries of a piece that are still there."""
+def _fetch(connection: Connection, piece: BatchPart, pace: Pace) -> tuple[list[Any], int]:
+    """Return the entries of a piece that are still there, and their bytes."""
     entries: list[Any] = []
+    size = 0
     key = key_of(piece.stream)
     if isinstance(piece, Run):
         start, end = ids.text(piece.first), ids.text(piece.last)
-        while page := connection.call("XRANGE", key, start, end, "COUNT", at_once):
+        while True:
+            wanted = pace.count
+            page = connection.call("XRANGE", key, start, end, "COUNT", wanted)
+            size += pace.saw(len(page))
             entries += page
-            if len(page) < at_once:
-                break
+            if len(page) < wanted:
+                return entries, size
             start = f"({page[-1][0].decode()}"
-        return entries
     words = [ids.text(each) for each in piece.ids]
-    for at in range(0, len(words), at_once):
-        for found in connection.pipeline([("XRANGE", key, word, word) for word in words[at : at + at_once]]):
-            if isinstance(found, ServerError):
-                raise found
+    while words:
+        asked, words = words[: pace.count], words[pace.count :]
+        for found in checked(connection.pipeline([("XRANGE", key, word, word) for word in asked])):
             entries += found
-    return entries
+        size += pace.saw(len(asked))
+    return entries, size
 
 
 def _missing_text(piece: BatchPart, found: int) -> str:

@@ -18,6 +18,7 @@ from ..redis.shards import connect
 from ..redis.stream_state import StreamState, fetch_states, parse_state, state_request
 from ..source.entry_batches import Columns, session_zone
 from ..source.losses import LOG, report_loss
+from ..source.sizes import BATCH_BYTES, Pace, cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,13 +78,20 @@ def read_range(
     with reading(options.endpoint, partition.shard, partition.written, key) as connection, no_cycles():
         gathered: list[Any] = []
         streams: list[tuple[str, int]] = []
+        size = 0
         noted = _Losses(partition.losses, options)
-        for name, chunk in _chunks(connection, partition, options, noted):
-            gathered += chunk
-            streams.append((name, len(chunk)))
-            if len(gathered) >= _ROWS_PER_BATCH:
-                yield columns.batch(streams, gathered)
-                gathered, streams = [], []
+        pace = Pace(connection, options.fetch_size)
+        for name, chunk in _chunks(connection, partition, options, noted, pace):
+            for part, length in cut(chunk, pace.size):
+                if gathered and size + length > BATCH_BYTES:
+                    yield columns.batch(streams, gathered)
+                    gathered, streams, size = [], [], 0
+                gathered += part
+                size += length
+                streams.append((name, len(part)))
+                if len(gathered) >= _ROWS_PER_BATCH:
+                    yield columns.batch(streams, gathered)
+                    gathered, streams, size = [], [], 0
         if gathered:
             yield columns.batch(streams, gathered)
 
@@ -115,16 +123,16 @@ class _Losses:
 
 
 def _chunks(
-    connection: Connection, partition: RangePartition, options: SourceOptions, noted: _Losses
+    connection: Connection, partition: RangePartition, options: SourceOptions, noted: _Losses, pace: Pace
 ) -> Iterator[tuple[str, list[Any]]]:
     """Read the ranges in their order, short ones many at a time."""
     for is_short, ranges in groupby(partition.ranges, lambda each: _is_short(each, options)):
         if is_short:
-            yield from _short(connection, list(ranges), options, noted)
+            yield from _short(connection, list(ranges), options, noted, pace)
             continue
         for each in ranges:
             read = _counted if each.rows is not None else _watched
-            for chunk in read(connection, each, options, noted):
+            for chunk in read(connection, each, options, noted, pace):
                 yield each.stream, chunk
 
 
@@ -133,20 +141,24 @@ def _is_short(part: StreamRange, options: SourceOptions) -> bool:
 
 
 def _short(
-    connection: Connection, ranges: Sequence[StreamRange], options: SourceOptions, noted: _Losses
+    connection: Connection, ranges: Sequence[StreamRange], options: SourceOptions, noted: _Losses, pace: Pace
 ) -> Iterator[tuple[str, list[Any]]]:
     """Read ranges of few entries, so many in one round trip that a reply stays about as large as that of a long range."""
     at = 0
     while at < len(ranges):
         page: list[StreamRange] = []
         rows = 0
-        while at < len(ranges) and rows < options.fetch_size:
+        while at < len(ranges) and rows < pace.count:
             page.append(ranges[at])
             rows += 1 + (ranges[at].rows or 0)
             at += 1
         asked = [_xrange(part, part.after + 1, options.fetch_size) for part in page]
-        for part, found in zip(page, checked(connection.pipeline(asked)), strict=True):
-            for chunk in _counted(connection, part, options, noted, found):
+        replies = checked(connection.pipeline(asked))
+        entries = sum(map(len, replies))
+        size = pace.saw(entries)
+        for part, found in zip(page, replies, strict=True):
+            pace.size = size * len(found) // max(entries, 1)
+            for chunk in _counted(connection, part, options, noted, pace, found):
                 yield part.stream, chunk
 
 
@@ -155,6 +167,7 @@ def _counted(
     part: StreamRange,
     options: SourceOptions,
     noted: _Losses,
+    pace: Pace,
     first: list[Any] | None = None,
 ) -> Iterator[list[Any]]:
     """Read a range whose number of entries is known; of which the first reply may be there already."""
@@ -162,13 +175,16 @@ def _counted(
     seen = 0
     cursor = part.after
     while cursor < part.upto:
-        chunk = _fetch(connection, part, cursor + 1, options.fetch_size) if first is None else first
+        wanted = pace.count if first is None else options.fetch_size
+        chunk = _fetch(connection, part, cursor + 1, wanted) if first is None else first
+        if first is None:
+            pace.saw(len(chunk))
         first = None
         if not chunk:
             break
         seen += len(chunk)
         yield chunk
-        if len(chunk) < options.fetch_size:
+        if len(chunk) < wanted:
             break
         cursor = ids.parse(chunk[-1][0])
     if seen < part.rows:
@@ -185,7 +201,7 @@ def _counted(
 
 
 def _watched(
-    connection: Connection, part: StreamRange, options: SourceOptions, noted: _Losses
+    connection: Connection, part: StreamRange, options: SourceOptions, noted: _Losses, pace: Pace
 ) -> Iterator[list[Any]]:
     """Read a range that was not counted: detect trimming that got ahead of us, and XDEL in the range.
 
@@ -196,25 +212,25 @@ def _watched(
     cursor = part.after
     last: bytes | None = None
     while cursor < part.upto:
+        wanted = pace.count
         if last is None:
-            chunk, info = connection.pipeline(
-                [_xrange(part, cursor + 1, options.fetch_size), state_request(part.stream)]
-            )
+            chunk, info = connection.pipeline([_xrange(part, cursor + 1, wanted), state_request(part.stream)])
             for reply in (chunk, info):
                 if isinstance(reply, Exception):
                     raise reply
             whole = _head_is_there(parse_state(info), part)
         else:
-            chunk = _fetch(connection, part, cursor, options.fetch_size + 1)
+            chunk = _fetch(connection, part, cursor, wanted + 1)
             if chunk and chunk[0][0] == last:
                 chunk = chunk[1:]
             else:
                 whole = False
+        pace.saw(len(chunk))
         if chunk:
             last = chunk[-1][0]
             cursor = ids.parse(chunk[-1][0])
             yield chunk
-        if len(chunk) < options.fetch_size:
+        if len(chunk) < wanted:
             break
     after = fetch_states(connection, [part.stream])[part.stream]
     deleted = after.max_deleted if after else None

@@ -91,6 +91,7 @@ class ClusterConnection(Connection):
             return self.exchange(packed(commands), names, key=keys[0] if keys else b"")
         replies: list[Reply] = [None] * len(commands)
         waiting = list(range(len(commands)))
+        before = self._received_by_nodes()
         for attempt in range(self.endpoint.retries + 1):
             try:
                 waiting = self._try(commands, waiting, replies, repeatable=repeatable)
@@ -98,6 +99,7 @@ class ClusterConnection(Connection):
                 if attempt == self.endpoint.retries or self._transaction is not None:
                     raise
             if not waiting:
+                self.received += max(self._received_by_nodes() - before, 0)
                 return replies
             if attempt == self.endpoint.retries or self._transaction is not None:
                 break
@@ -139,6 +141,9 @@ class ClusterConnection(Connection):
                     raise self._lost(redirected)
             self._pause(attempt)
         raise AssertionError("the last attempt returns or raises")
+
+    def _received_by_nodes(self) -> int:
+        return sum(node.received for node in self._nodes.values())
 
     def hold(self) -> None:
         """Keep to the connections that are made from now on, until ``close``: every command fails if one breaks."""

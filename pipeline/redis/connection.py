@@ -94,6 +94,7 @@ class Connection:
         self._refuse_others = refuse_others
         # How often it broke: what was sent before may be unknown to who answers now.
         self.breaks = 0
+        self.received = 0  # bytes
         self._socket: socket.socket | None = None
         self._reader = hiredis.Reader()
         self._pinned = False
@@ -322,6 +323,7 @@ class Connection:
             data = sock.recv(_CHUNK)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
+            self.received += len(data)
             reader.feed(data)
 
     def _note_state(self, names: Sequence[str]) -> None:
