@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..runtime.context import ServerContext
     from ..runtime.denials import Denial
 
+_ENTRY_BYTES: Final = 1000  # with the line of the client
 _TOGETHER: Final = 60_000  # milliseconds
 
 
@@ -60,6 +61,11 @@ class AclLog:
         self.server = server
         self.entries: list[Entry] = []
         self._next = 0
+
+    @property
+    def size(self) -> int:
+        """The approximate bytes of its entries: a client chooses the names of keys that it is denied."""
+        return sum([_ENTRY_BYTES + len(entry.subject) + len(entry.username) for entry in self.entries])
 
     def note_denial(self, client: Client, denial: Denial, context: bytes | None = None) -> None:
         """Record a denied command; also counted in INFO."""

@@ -65,6 +65,7 @@ def buffer_bytes(server: Server) -> int:
         client_bytes(server, replicas=False)
         + sum([client.listed_bytes for client in server.clients.values()])
         + server.part(TrackingTable).key_bytes
+        + server.acl_log.size
         + sum(script_bytes(server))
         + (0 if backlog is None else len(backlog))
     )

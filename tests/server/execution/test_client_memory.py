@@ -102,6 +102,19 @@ def test_what_a_client_makes_the_server_hold_is_used_memory(what, kind, running)
 
 
 @pytest.mark.parametrize("kind", ["rillet", "redis810"])
+def test_names_of_keys_that_were_denied_are_used_memory(kind, running):
+    with running(kind).wire() as wire, running(kind).wire() as client:
+        wire.call("ACL", "SETUSER", "limited", "on", "nopass", "+@all")
+        client.call("AUTH", "limited", "x")
+        before = used(wire)
+        for number in range(100):
+            client.call("GET", f"{number:06}" + "n" * 20_000)
+        eventually(lambda: used(wire) > before + 1_500_000)
+        wire.call("ACL", "LOG", "RESET")
+        eventually(lambda: used(wire) < before + 500_000)
+
+
+@pytest.mark.parametrize("kind", ["rillet", "redis810"])
 @pytest.mark.parametrize("command", ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"])
 def test_subscriptions_are_refused_at_the_limit(command, kind):
     with (
