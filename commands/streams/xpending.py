@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...storage.groups.pending import Pending
     from ..runtime.client import Client
 
-_ROW: Final = b"*4\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n"
+_FACTS: Final = b"$%d\r\n%b\r\n:%d\r\n:%d\r\n"
 
 
 @handles(specs.XPENDING)
@@ -56,10 +56,15 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
 def _facts(entries: list[Pending], now: int) -> bytes:
     """``[[id, consumer, milliseconds since its delivery, deliveries], …]``; what has no owner is idle for -1."""
     rows = [b"*%d\r\n" % len(entries)]
+    consumer, ms, count, facts = None, 0, 0, b""
     for entry in entries:
-        text, name, ms = entry.text, entry.consumer.name, entry.ms
-        idle = max(now - ms, 0) if ms != UNOWNED_MS else -1
-        rows.append(_ROW % (len(text), text, len(name), name, idle, entry.count))
+        # What was delivered together has the same facts: 10 % of an XPENDING of ten.
+        if entry.ms != ms or entry.consumer is not consumer or entry.count != count:
+            consumer, ms, count = entry.consumer, entry.ms, entry.count
+            idle = max(now - ms, 0) if ms != UNOWNED_MS else -1
+            facts = _FACTS % (len(consumer.name), consumer.name, idle, count)
+        text = entry.text
+        rows.append(b"*4\r\n$%d\r\n%b\r\n%b" % (len(text), text, facts))
     return b"".join(rows)
 
 

@@ -245,7 +245,7 @@ def read_again(
     items: list[bytes] = []
     if not consumer.pending or after >= MAX_ID:
         return items
-    move = group.pel.move
+    again: list[Pending] = []
     for entry in group.pel.order_of(consumer).find(after + 1, MAX_ID, count):
         if budget is not None and budget.is_spent():
             break
@@ -253,10 +253,11 @@ def read_again(
         if item is None:
             item = b"*2\r\n$%d\r\n%b\r\n%b" % (len(entry.text), entry.text, null)
         else:
-            move(entry, consumer, now, min(entry.count + 1, MAX_COUNT))
+            again.append(entry)
         items.append(item)
         if budget is not None:
             budget.add(len(item))
+    group.pel.deliver_again(again, now)
     return items
 
 

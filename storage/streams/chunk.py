@@ -139,9 +139,11 @@ class Chunk:
         base = self.offsets[start]
         if raw is None:
             raw = bytes(self.data[base : self.offsets[stop]])
+        head = heads[start]
+        if stop - start == 1:  # as below: 7 % of an XREADGROUP of one
+            return [raw[9 if head > 20 else 8 : head - 2]]
         # Before the ID stand "*2\r\n$15\r\n", one byte less if it is shorter than ten.
         base9, base8, base2 = base - 9, base - 8, base + 2
-        head = heads[start]
         # IDs as long as each other, the usual case.
         if head > 20 and heads.count(head, start, stop) == stop - start:
             base2 -= head
@@ -265,6 +267,9 @@ def ids_in(pieces: list[ChunkRun]) -> Iterator[int]:
 
 def texts_in(pieces: list[ChunkRun], parts: list[bytes | bytearray]) -> list[bytes]:
     """The ID texts of some entries, cut out of the bytes of each piece."""
+    if len(pieces) == 1:
+        chunk, start, stop = pieces[0]
+        return chunk.texts(start, stop, bytes(parts[0]))
     words: list[bytes] = []
     for (chunk, start, stop), part in zip(pieces, parts, strict=True):
         words += chunk.texts(start, stop, bytes(part))
