@@ -37,7 +37,7 @@ from .stream_nodes import check_kept, encode_nodes, read_nodes
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from ..groups.pending import Consumer
+    from ..groups.pending import Consumer, Rows
     from .byte_source import ByteSource
 
     _Rows: TypeAlias = tuple[tuple[bytes, ...], tuple[int, ...], tuple[int, ...]]
@@ -227,14 +227,20 @@ def _read_ids(source: ByteSource) -> Iterator[tuple[bytes, ...]]:
 
 def _with_owners(
     pending: list[_Rows], owners: dict[bytes, Consumer], counts: dict[bytes, int]
-) -> Iterator[tuple[int, Consumer, int, int]]:
+) -> Iterator[Rows]:
     """Yield the rows that have an owner, for ``Pel.fill``, and note the counters of the others."""
-    for raw, ms, count in chain.from_iterable(zip(*rows, strict=True) for rows in pending):
-        owner = owners.get(raw)
-        if owner is None:
-            counts[raw] = count
-        else:
-            yield _id(raw), owner, ms, count
+    for rows in pending:
+        raw, times, delivered = rows
+        consumers = list(map(owners.get, raw))
+        if None in consumers:
+            counts.update((each, count) for each, _, count in zip(*rows, strict=True) if each not in owners)
+            owned = [row for row in zip(*rows, strict=True) if row[0] in owners]
+            if not owned:
+                continue
+            raw, times, delivered = zip(*owned, strict=True)
+            consumers = [owners[each] for each in raw]
+        halves = struct.unpack(f">{2 * len(raw)}Q", b"".join(raw))
+        yield halves, consumers, times, delivered  # type: ignore[misc]  # no None
 
 
 def _read_producers(source: ByteSource) -> Idempotency:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
+from collections import Counter
 from itertools import chain, islice
 from math import isqrt
 from operator import attrgetter
@@ -26,10 +27,12 @@ from ..freeing import Freeable
 from ..streams.ids import MAX_COUNT, MAX_ID, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..streams.chunk import ChunkRun
 
+    # Of some entries, in columns: the two halves of their IDs by turns, owners, delivery times, delivery counters.
+    Rows: TypeAlias = "tuple[Sequence[int], Sequence[Consumer], Sequence[int], Sequence[int]]"
     # Delivery time, turn, ID, and the entry, as it was when the line was written.
     Line: TypeAlias = "tuple[int, int, int, Pending]"
 
@@ -346,19 +349,25 @@ class Pel(Freeable):
         self.order.extend([entry])
         self.move(entry, consumer, ms, count)
 
-    def fill(self, rows: Iterable[tuple[int, Consumer, int, int]]) -> Iterator[None]:
-        """Let entries be pending in a PEL that has none, as a loader knows them; yields now and then.
+    def fill(self, rows: Iterable[Rows]) -> Iterator[None]:
+        """Let entries be pending in a PEL that has none, as a loader knows them, in the order of their IDs.
 
-        ``rows``: ID, owner, delivery time and counter, in the order of the IDs.
+        Yields behind each of the ``rows``, which are columns of some entries.
         """
-        by_text, entries = self.by_text, self.order.entries
-        for at, (number, consumer, ms, count) in enumerate(rows, 1):
-            text = encode(number)
-            by_text[text] = entry = Pending(text, number, consumer, ms, count)
-            entries.append(entry)
-            consumer.pending += 1
-            if not at % _PIECE:
-                yield
+        for halves, owners, times, counts in rows:
+            ms, seq = halves[::2], halves[1::2]
+            texts = [b"%d-%d" % each for each in zip(ms, seq, strict=True)]
+            new = [
+                Pending(text, half << 64 | low, owner, time, count)
+                for text, half, low, owner, time, count in zip(
+                    texts, ms, seq, owners, times, counts, strict=True
+                )
+            ]
+            self.by_text.update(zip(texts, new, strict=True))
+            self.order.entries += new
+            for consumer, number in Counter(owners).items():
+                consumer.pending += number
+            yield
 
     def copy_from(self, other: Pel, owners: dict[Consumer, Consumer]) -> None:
         """Let the same be pending as in another PEL, with other consumers, who have nothing yet."""

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ..streams.chunk import Chunk, DamagedError, opened
+from ..streams.ids import MAX_U64
 from ..streams.iteration import iter_entries
 from ..streams.macro_nodes import MacroNodes
 from .group import Group
@@ -105,9 +106,9 @@ def _whole_group(group: Group) -> Group:
     owners = {group.unowned: twin.unowned}
     for consumer in group.consumers.values():
         owners[consumer] = twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
-    whole = [entry for entry in group.pel.by_text.values() if entry.consumer in owners]
-    rows = (
-        (entry.number, owners[entry.consumer], entry.ms, entry.count) for entry in sorted(whole, key=_number)
-    )
-    deque(twin.pel.fill(rows), 0)
+    whole = sorted([entry for entry in group.pel.by_text.values() if entry.consumer in owners], key=_number)
+    halves = [half for entry in whole for half in (entry.number >> 64, entry.number & MAX_U64)]
+    consumers = [owners[entry.consumer] for entry in whole]
+    rows = (halves, consumers, [entry.ms for entry in whole], [entry.count for entry in whole])
+    deque(twin.pel.fill([rows]), 0)
     return twin
