@@ -57,6 +57,9 @@ _STOPPED: Final = b"ERR The server is shutting down."
 _TOO_SLOW_TO_LOAD: Final = b"ERR FUNCTION LOAD timeout"
 
 
+_SERVING_NANOSECONDS: Final = 1_000_000  # to serve others takes longer than a look
+
+
 _LOADING_NANOSECONDS: Final = 500_000_000
 
 
@@ -310,14 +313,20 @@ class Scripting:
 
     # Looking up while it runs
 
-    def _interrupt(self) -> bytes | None:
+    def _interrupt(self) -> bytes | float | None:
         run = self.run
         now = perf_counter_ns()
         if run is None:
             began = self.functions.loading_since
             return _TOO_SLOW_TO_LOAD if began is not None and now - began > _LOADING_NANOSECONDS else None
         threshold = self.server.config.busy_reply_threshold
-        if threshold > 0 and self.on_slow is not None and now - run.started >= threshold * 1_000_000:
+        looked = run.looked or run.started
+        if (
+            threshold > 0
+            and self.on_slow is not None
+            and now - run.started >= threshold * 1_000_000
+            and now - run.served >= _SERVING_NANOSECONDS
+        ):
             if not run.noted_slow:
                 run.noted_slow = True
                 self.server.log.warning(
@@ -326,7 +335,10 @@ class Scripting:
                     f"Script name is: {run.name.decode(errors='backslashreplace')}."
                 )
             self.on_slow(run)
-        return run.end_with
+            run.looked = run.served = perf_counter_ns()
+        else:
+            run.looked = now
+        return run.end_with or (now - looked) / 1_000_000
 
     def kill(self, *, function: bool) -> None:
         """Kill the running script or function: SCRIPT KILL and FUNCTION KILL.

@@ -103,7 +103,8 @@ class Interpreter:
     Args:
         functions: what stands in the table ``redis``, beside what is Lua itself; raises ``ScriptError``.
         constants: the values there.
-        interrupt: called now and then while a script runs; the text it returns ends the script.
+        interrupt: called now and then while a script runs; a text it returns ends the script, a number is how many
+            milliseconds the script ran since the last time.
         resp: the protocol that redis.setresp chose.
         register: takes a function of a library; with it this is the state of functions.
         most_memory: bytes that scripts may take, 0 for no limit.
@@ -121,7 +122,7 @@ class Interpreter:
         self,
         functions: Mapping[bytes, Callable[..., Any]],
         constants: Mapping[bytes, object],
-        interrupt: Callable[[], bytes | None],
+        interrupt: Callable[[], bytes | float | None],
         resp: Callable[[], int],
         *,
         register: Callable[..., None] | None = None,
@@ -213,13 +214,17 @@ class Interpreter:
 
         return call
 
-    def _look(self) -> bool:
-        """Whether the script must end now."""
+    def _look(self) -> float | bool:
+        """Milliseconds since the last look, False if the script must end now."""
         try:
-            self._stopped = self._interrupt()
+            found = self._interrupt()
         except BaseException as error:  # noqa: BLE001 - kept, and raised again behind Lua
             self._stopped = error
-        return self._stopped is not None
+            return False
+        if isinstance(found, bytes):
+            self._stopped = found
+            return False
+        return found or 0.0
 
     def look(self) -> None:
         """Look out of turn, where one function of the server may take as long as many instructions of Lua.
@@ -227,7 +232,7 @@ class Interpreter:
         Raises:
             ScriptEndsError: the script is to end.
         """
-        if self._look():
+        if self._look() is False:
             raise ScriptEndsError
 
     # Memory

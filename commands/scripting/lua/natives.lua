@@ -1,5 +1,5 @@
 -- Functions of Lua's own libraries whose C code is not safe with every argument: each checks first, then calls it.
-local fail, bad_argument, behind, readonly, random_number, seed = ...
+local fail, bad_argument, behind, readonly, random_number, seed, look = ...
 
 local type, tostring, tonumber, select, error = type, tostring, tonumber, select, error
 local floor, ceil = math.floor, math.ceil
@@ -47,42 +47,59 @@ function natives.unpack(...)
   return unpack(t, first, last)
 end
 
--- Strings
+-- Strings: a look at the server comes between two calls with a long one, for each takes as long as many instructions
+
+local LONG = 100000
 
 local function check(pattern)
-  if type(pattern) == 'string' and #pattern > MOST_ITEMS then
-    local _, items = gsub(pattern, '[*+?()-]', '')
-    if items > MOST_ITEMS then fail('pattern too complex') end
-  end
+  local _, items = gsub(pattern, '[*+?()-]', '')
+  if items > MOST_ITEMS then fail('pattern too complex') end
 end
 
 function natives.string.find(...)
-  local _, pattern, _, plain = ...
-  if not plain then check(pattern) end
+  local text, pattern, _, plain = ...
+  if type(text) == 'string' and #text > LONG then look() end
+  if not plain and type(pattern) == 'string' and #pattern > MOST_ITEMS then check(pattern) end
   return find(...)
 end
 
 function natives.string.match(...)
-  check((select(2, ...)))
+  local text, pattern = ...
+  if type(text) == 'string' and #text > LONG then look() end
+  if type(pattern) == 'string' and #pattern > MOST_ITEMS then check(pattern) end
   return match(...)
 end
 
 function natives.string.gmatch(...)
-  check((select(2, ...)))
+  local text, pattern = ...
+  if type(text) == 'string' and #text > LONG then look() end
+  if type(pattern) == 'string' and #pattern > MOST_ITEMS then check(pattern) end
   return gmatch(...)
 end
 
 natives.string.gfind = natives.string.gmatch
 
 function natives.string.gsub(...)
-  check((select(2, ...)))
+  local text, pattern = ...
+  if type(text) == 'string' and #text > LONG then look() end
+  if type(pattern) == 'string' and #pattern > MOST_ITEMS then check(pattern) end
   return gsub(...)
+end
+
+for _, name in next, {'lower', 'reverse', 'upper'} do
+  local change = string[name]
+  natives.string[name] = function(...)
+    local text = ...
+    if type(text) == 'string' and #text > LONG then look() end
+    return change(...)
+  end
 end
 
 -- Repeating nothing is a loop that no hook ends.
 function natives.string.rep(...)
   local text, n = ...
   if text == '' and tonumber(n) then return '' end
+  if type(text) == 'string' and (tonumber(n) or 0) * #text > LONG then look() end
   return rep(...)
 end
 
@@ -106,6 +123,16 @@ function natives.table.insert(...)
   -- C would move up to 2^31 places, and no hook would end it.
   for i = #t + 1, n + 1, -1 do rawset(t, i, rawget(t, i - 1)) end
   rawset(t, n, value)
+end
+
+-- Of a large table these take long.
+for _, name in next, {'concat', 'sort'} do
+  local work = table[name]
+  natives.table[name] = function(...)
+    local t = ...
+    if type(t) == 'table' and #t > LONG / 10 then look() end
+    return work(...)
+  end
 end
 
 function natives.table.foreach(...)

@@ -13,10 +13,10 @@ local loadstring, load, setfenv, unpack = loadstring, load, setfenv, unpack
 local byte, find, format, match, sub = string.byte, string.find, string.format, string.match, string.sub
 local create, resume, concat = coroutine.create, coroutine.resume, table.concat
 local collectgarbage, gcinfo, as_function, max = collectgarbage, gcinfo, python.as_function, math.max
+local floor, min = math.floor, math.min
 
 local OURS = '=rillet'
 local OUR_PLACE = '^rillet:%d+: '
-local INSTRUCTIONS_PER_LOOK = 100000
 local MOST_SOURCE = 2 ^ 26 -- bytes: counts in Lua's lexer and parser are ints
 local OUT_OF_MEMORY = 'not enough memory'
 local READONLY = 'Attempt to modify a readonly table'
@@ -181,9 +181,22 @@ end
 -- Looking up now and then: the server may have to serve others, or want the script to end
 
 local interrupt = as_function(host.interrupt)
+-- A look takes 0.5 us, so many instructions at least 30. But one may call C for long: where they turn out to be slow, the
+-- next look comes after fewer.
+local MOST_INSTRUCTIONS, SLOW, FAST = 10000, 10, 1 -- milliseconds
+local instructions = MOST_INSTRUCTIONS
+
+local function look()
+  local elapsed = not ending and interrupt()
+  if not elapsed then stop() end
+  if elapsed > SLOW then instructions = max(floor(instructions * SLOW / 2 / elapsed), 10)
+  elseif elapsed < FAST and instructions < MOST_INSTRUCTIONS then instructions = min(instructions * 4, MOST_INSTRUCTIONS)
+  end
+end
 
 function hook()
-  if ending or interrupt() then stop() end
+  look()
+  sethook(hook, '', instructions)
 end
 
 -- Where C calls nest too deep, or memory is out, the call of the hook fails itself, and the script meets that as an error
@@ -196,7 +209,7 @@ local function look_after(e)
   errors = errors + 1
   if ending or e == OUT_OF_MEMORY or errors >= ERRORS_PER_LOOK then
     errors = 0
-    hook()
+    look()
   end
 end
 
@@ -208,7 +221,7 @@ local function resumed_again(thread, ...)
   resumes = resumes + 1
   if resumes >= RESUMES_PER_LOOK then
     resumes = 0
-    hook()
+    look()
   end
   return resume(thread, ...)
 end
@@ -424,13 +437,14 @@ local collector_changed = false
 function base.collectgarbage(...)
   local option = ...
   if option ~= nil and option ~= 'count' and option ~= 'collect' then collector_changed = true end
+  if option ~= 'count' then look() end -- it takes long
   return collectgarbage(...)
 end
 
 -- A coroutine has a hook of its own.
 local function watched(f)
   return function(...)
-    sethook(hook, '', INSTRUCTIONS_PER_LOOK)
+    sethook(hook, '', instructions)
     return f(...)
   end
 end
@@ -478,7 +492,7 @@ end
 
 api.has_array_mt = host.has_array_mt
 local libraries = {}
-local natives = chunks.natives(fail, bad_argument, behind, READONLY, api.random, api.seed)
+local natives = chunks.natives(fail, bad_argument, behind, READONLY, api.random, api.seed, look)
 chunks.natives = nil
 for name, chunk in pairs(chunks) do libraries[name] = chunk(fail, bad_argument, api, protect, behind) end
 
@@ -509,8 +523,8 @@ end
 
 libraries.math = picked(math, [[abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log log10
   max min mod modf pi pow rad sin sinh sqrt tan tanh]])
-libraries.string = picked(string, 'byte char dump format len lower reverse sub upper')
-libraries.table = picked(table, 'concat foreachi getn maxn remove setn sort')
+libraries.string = picked(string, 'byte char dump format len sub')
+libraries.table = picked(table, 'foreachi getn maxn remove setn')
 if host.has_os then libraries.os = {clock = os.clock} end
 for name, library in next, {math = natives.math, string = natives.string, table = natives.table} do
   for key, f in next, library do libraries[name][key] = f end
@@ -710,13 +724,13 @@ end
 
 -- One line: no line hook of a script that is being ended goes off between them.
 local function guarded(f, ...)
-  local ok, a, b, c, d = pcall(f, ...) sethook(hook, '', INSTRUCTIONS_PER_LOOK) ending = false
+  local ok, a, b, c, d = pcall(f, ...) sethook(hook, '', MOST_INSTRUCTIONS) ending, instructions = false, MOST_INSTRUCTIONS
   return ok, a, b, c, d
 end
 
 local function run(f, script)
   running = script or f
-  local ok, value = xpcall(f, on_error) sethook(hook, '', INSTRUCTIONS_PER_LOOK) ending = false
+  local ok, value = xpcall(f, on_error) sethook(hook, '', MOST_INSTRUCTIONS) ending, instructions = false, MOST_INSTRUCTIONS
   return ok, value
 end
 
@@ -758,7 +772,7 @@ function lib.run(f, resp, keys, ...)
   end
   running = f
   -- As `run`, of which this is the usual case.
-  local ok, value = xpcall(f, on_error) sethook(hook, '', INSTRUCTIONS_PER_LOOK) ending = false
+  local ok, value = xpcall(f, on_error) sethook(hook, '', MOST_INSTRUCTIONS) ending, instructions = false, MOST_INSTRUCTIONS
   return finished(ok, value, resp)
 end
 
@@ -797,5 +811,5 @@ local everything = _G
 for name in pairs(package.loaded) do package.loaded[name] = nil end
 for name in pairs(everything) do everything[name] = nil end
 
-sethook(hook, '', INSTRUCTIONS_PER_LOOK)
+sethook(hook, '', MOST_INSTRUCTIONS)
 return lib

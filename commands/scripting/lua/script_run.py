@@ -56,6 +56,8 @@ class Run:
         propagates_to: whether its effects go to (the AOF, the replicas), by redis.set_repl.
         wrote: a command of it may have changed data.
         allow_oom: it said that it needs little memory, and may write when there is none left.
+        looked: when the last look was, as ``started``; 0 before the first.
+        served: when others were served last, likewise.
         end_with: the text that it is to end with at the next look.
         errors_counted: the texts of errors of its commands, which the statistics have.
     """
@@ -73,4 +75,6 @@ class Run:
     allow_oom: bool = False
     noted_slow: bool = False
     end_with: bytes | None = None
+    looked: int = 0
+    served: int = 0
     errors_counted: set[bytes] = field(default_factory=set)

@@ -266,6 +266,32 @@ def test_slow_commands_leave_no_minutes_between_two_looks(own_server, code):
         assert own_server._process.wait(60) == 0
 
 
+TABLE = "local t = {} for i = 1, 1e6 do t[i] = i end"
+LONG = "local s = ('x'):rep(1e7)"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while true do ('x'):rep(1e7) end",
+        f"{LONG} while true do s:find('zz', 1, true) end",
+        f"{LONG} while true do s:gsub('y', 'z') end",
+        f"{LONG} while true do s:upper() end",
+        f"{TABLE} while true do table.sort(t) end",
+        f"{TABLE} while true do table.concat(t) end",
+        f"{TABLE} while true do table.insert(t, 1, 0) table.remove(t, 1) end",
+        f"{TABLE} for i = 1, 1e6 do t[i] = {{}} end while true do collectgarbage() end",
+    ],
+)
+def test_slow_functions_of_c_leave_no_minutes_either(own_server, code):
+    with own_server.wire() as runner, own_server.wire() as other:
+        run_slowly(runner, [other], "EVAL", code, 0)
+        for _ in range(3):
+            wait_until_busy(other)
+        assert str(other.call("SCRIPT", "KILL")) == "+OK"
+        assert str(runner.read()).startswith("-ERR Script killed by user with SCRIPT KILL. script: ")
+
+
 @pytest.mark.parametrize(
     ("code", "error"),
     [

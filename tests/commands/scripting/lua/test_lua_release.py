@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import lupa
@@ -181,3 +182,11 @@ def test_where_the_sources_differ_the_answers_do_not(both, code):
         with both[kind].wire() as wire:
             answers.append(str(wire.call("EVAL", code, 0)))
     assert answers[0] == answers[1]
+
+
+def test_every_test_that_the_page_names_is_there():
+    root = Path(__file__).parents[4]
+    named = set(re.findall(r"`(test_\w+)`", (root / "docs/security/lua.md").read_text()))
+    assert len(named) > 10
+    sources = "\n".join(path.read_text() for path in (root / "tests").rglob("test_*.py"))
+    assert {name for name in named if f"def {name}(" not in sources} == set()
