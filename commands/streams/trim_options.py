@@ -18,7 +18,8 @@ from ...storage.groups.references import (
     trim_acked_to_length,
 )
 from ...storage.streams import ids as stream_id
-from ...storage.streams.trimming import Removed, trim_before, trim_to_length, untrimmed
+from ...storage.streams.macro_nodes import FAR
+from ...storage.streams.trimming import Removed, trim_before, trim_to_length
 from ..runtime.arguments import parse_integer
 from ..runtime.client import needs_downgrade, where_known
 from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
@@ -54,6 +55,7 @@ class TrimOptions:
 
     Attributes:
         strategy: ``b"MAXLEN"``, ``b"MINID"`` or None.
+        by_length: it is MAXLEN.
         threshold: a length or an ID; its word is at ``threshold_at``, an operator right before it.
         limit: entries to remove at most, 0 for no limit.
         policy: what becomes of the groups' references: one of POLICIES, None if it is not said (KEEPREF).
@@ -69,6 +71,7 @@ class TrimOptions:
     """
 
     strategy: bytes | None = None
+    by_length: bool = False
     approximate: bool = False
     threshold: int = 0
     threshold_at: int = 0
@@ -87,18 +90,13 @@ class TrimOptions:
         self.removed: list[bytes] = []
         self.held: list[tuple[bytes, list[bytes]]] = []
 
-    @property
-    def by_length(self) -> bool:
-        """Whether it is MAXLEN, not MINID."""
-        return self.strategy == b"MAXLEN"
-
     def settle(self, client: Client, stream: Stream) -> None:
         """To be called before anything is changed, if there is to be a trim: it may have to wait."""
         if self.policy is not None and self.policy != b"KEEPREF":
             require_groups(client, stream)
         if self.policy == b"ACKED" and self.approximate:
             require_all_nodes(client, stream)
-        else:
+        elif len(stream.chunks) > FAR:  # in fewer no border is far
             require_nodes_for_trim(client, stream, self.by_length, self.threshold, self.limit)
 
     def removes_nothing(self, stream: Stream) -> bool:
@@ -217,7 +215,7 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
         options.threshold = parse_integer(args[4])
         if options.threshold < 0:
             raise ReplyError(NEGATIVE_MAXLEN)
-        options.strategy, options.approximate = b"MAXLEN", True
+        options.strategy, options.by_length, options.approximate = b"MAXLEN", True, True
         options.threshold_at, options.id_at = 4, 5
         options.limit = default_limit(client.server.config.stream_node_max_entries)
         return options
@@ -243,7 +241,7 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
                     raise ReplyError(NEGATIVE_MAXLEN)
             else:
                 options.threshold = parse_id(args[at])
-            options.strategy = name
+            options.strategy, options.by_length = name, name == b"MAXLEN"
             options.threshold_at = at
         elif name == b"LIMIT" and more:
             at += 1
@@ -303,3 +301,9 @@ def default_limit(node_max_entries: int) -> int:
     """About a hundred nodes, so that one approximate trim stays short."""
     limit = 100 * node_max_entries
     return min(limit, 1_000_000) if limit > 0 else 10_000
+
+
+def untrimmed(stream: Stream, threshold: int) -> int:
+    """Return how many entries can be added before an approximate ``trim_to_length`` removes any; may be negative."""
+    known = stream.macro_nodes.known
+    return threshold - stream.length + (known[0].live - 1 if known else 0)

@@ -14,10 +14,10 @@ from ...storage.streams.chunk import LARGE
 from ...storage.streams.chunk_codec import encoded_entries, with_ids
 from ...storage.streams.ids import MAX_U64
 from ...storage.streams.stream import Stream
-from ...storage.streams.trimming import trim_to_length, trims_far, untrimmed
+from ...storage.streams.trimming import trim_to_length, trims_far
 from ..spec.command import SHORTEST_RUN, handles_batches
 from . import specs
-from .trim_options import default_limit
+from .trim_options import default_limit, untrimmed
 from .xadd import encode_fields
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from .ids import MAX_ID, MAX_U64
 from .rax_size import shared_bytes, tree_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from .chunk import AnyChunk
 
@@ -64,25 +64,47 @@ class Node:
         fields: the field names of its first entry; entries with the same ones are stored without them.
         names_payload: bytes of those names, as the limit counts them.
         count_size: bytes of the element count that closes such an entry.
+        empty_size: ``size`` before its first entry.
     """
 
-    __slots__ = ("count_size", "deleted", "fields", "first_id", "last_id", "live", "names_payload", "size")
+    __slots__ = (
+        "count_size",
+        "deleted",
+        "empty_size",
+        "fields",
+        "first_id",
+        "last_id",
+        "live",
+        "names_payload",
+        "size",
+    )
+
+    fields: list[bytes]
+    names_payload: int
+    count_size: int
+    empty_size: int
 
     def __init__(self, stream_id: int, fields: list[bytes], before: Node | None) -> None:
         self.first_id = stream_id
         self.last_id = stream_id
         self.live = 0
         self.deleted = 0
-        # Streams repeat themselves: equal names need not be kept twice.
-        self.fields: list[bytes] = before.fields if before is not None and before.fields == fields else fields
-        self.names_payload = sum(map(len, fields))
-        self.count_size = integer_size(len(fields) + 3)
-        self.size = (
-            _EMPTY_NODE_BYTES
-            + integer_size(len(fields))
-            + sum(map(element_size, fields))
-            + _SMALL_INTEGER_BYTES
-        )
+        # Streams repeat themselves: equal names are neither kept nor measured twice.
+        if before is None or before.fields != fields:
+            self.fields = fields
+            self.names_payload = sum(map(len, fields))
+            self.count_size = integer_size(len(fields) + 3)
+            self.empty_size = (
+                _EMPTY_NODE_BYTES
+                + integer_size(len(fields))
+                + sum(map(element_size, fields))
+                + _SMALL_INTEGER_BYTES
+            )
+        else:
+            self.fields = before.fields
+            self.names_payload, self.count_size = before.names_payload, before.count_size
+            self.empty_size = before.empty_size
+        self.size = self.empty_size
 
     def like(self, first_id: int, last_id: int, live: int, size: int) -> Node:
         """Another node with the same field names, and no entry of which was deleted."""
@@ -113,6 +135,7 @@ class Node:
         twin.names_payload = self.names_payload
         twin.count_size = self.count_size
         twin.size = self.size
+        twin.empty_size = self.empty_size
         return twin
 
 
@@ -256,7 +279,7 @@ class MacroNodes(Freeable):
         """Account for about a hundred entries; return False if at most one chunk is left, which may be growing."""
         pending = self._pending()
         if pending > 1:
-            self._account(opened(self._chunks[-pending]))
+            self._account(self._chunks[-pending])
         return pending > 2
 
     def settle_to(self, index: int) -> bool:
@@ -270,14 +293,15 @@ class MacroNodes(Freeable):
         """Return how many chunks hold entries that are not accounted for."""
         chunks = self._chunks
         index = bisect_right(self._firsts, self.accounted)
-        if index and _last_id_of_chunk(chunks[index - 1]) > self.accounted:
-            index -= 1
+        if index:
+            chunk = chunks[index - 1]
+            # What is packed was accounted for before.
+            if type(chunk) is Chunk and chunk.ms[-1] << 64 | chunk.seq[-1] > self.accounted:
+                index -= 1
         return len(chunks) - index
 
-    def _pending_chunks(self) -> Iterator[Chunk]:
-        chunks = self._chunks
-        for index in range(len(chunks) - self._pending(), len(chunks)):
-            yield opened(chunks[index])
+    def _pending_chunks(self) -> list[AnyChunk]:
+        return self._chunks[len(self._chunks) - self._pending() :]
 
     def remove(self, stream_id: int) -> None:
         """One live entry, settled before, was deleted; a node without live entries goes."""
@@ -323,9 +347,11 @@ class MacroNodes(Freeable):
             {index: node.live for index, node in enumerate(known)}
         )
 
-    def _account(self, chunk: Chunk, sizes: _Sizes | None = None) -> None:
+    def _account(self, pending: AnyChunk, sizes: _Sizes | None = None) -> None:
         """Place the pending entries of a chunk; ``sizes`` spares work where many follow each other."""
-        start = chunk.position(self.accounted + 1)
+        chunk = pending if type(pending) is Chunk else opened(pending)
+        accounted = self.accounted
+        start = chunk.position(accounted + 1) if chunk.ms[0] << 64 <= accounted else 0
         max_bytes = self.max_bytes
         if not 0 < max_bytes <= _NODE_BYTES_CAP:
             max_bytes = _NODE_BYTES_CAP
@@ -347,14 +373,15 @@ class MacroNodes(Freeable):
                 alike = names == node.fields
                 common = node.count_size if alike else _names_size(names)
                 names_payload = node.names_payload if alike else sum(map(len, names))
+            is_full, counters = False, 4
             if live >= plain:
-                counters = integer_size(live) + integer_size(deleted)
                 is_full = not known or live + deleted >= max_entries
-            else:
-                counters, is_full = 4, False
+                if not is_full:
+                    counters = integer_size(live) + integer_size(deleted)
             if is_full or used + names_payload + payload + counters >= max_bytes:
                 if position > start:
-                    node.live, node.size, node.last_id = live, used, chunk.id_at(position - 1)
+                    before = chunk.ms[position - 1] << 64 | chunk.seq[position - 1]
+                    node.live, node.size, node.last_id = live, used, before
                 node = Node(ms << 64 | seq, names, node)
                 if known:
                     self.shared.append(shared_bytes(known[-1].first_id, node.first_id))
@@ -371,12 +398,12 @@ class MacroNodes(Freeable):
                 used += size + common + node.id_size(ms, seq)
             live += 1
         node.live, node.size = live, used
-        node.last_id = self.accounted = chunk.id_at(-1)
+        node.last_id = self.accounted = ms << 64 | seq
 
 
 def _measure(chunk: Chunk, start: int, sizes: _Sizes) -> _Measured:
     """Measure each entry from a position on."""
-    number = len(chunk) - start
+    number = len(chunk.ms) - start
     begin = chunk.offsets[start]
     if len(chunk.data) - begin < number * _LONG:
         found = _measure_columns(bytes(chunk.data[begin:]), number, sizes)
@@ -490,8 +517,3 @@ def _signed(difference: int) -> int:
 
 def _first_id(node: Node) -> int:
     return node.first_id
-
-
-def _last_id_of_chunk(chunk: AnyChunk) -> int:
-    # What is packed was accounted for before.
-    return chunk.id_at(-1) if type(chunk) is Chunk else -1

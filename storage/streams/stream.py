@@ -516,7 +516,8 @@ class Stream(Freeable):
             self.packed_to = 0  # XSETID may go back
 
     def _find_first(self) -> None:
-        self.first_id = self.open(0).id_at(0) if self.chunks else 0
+        chunk = self.open(0) if self.chunks else None
+        self.first_id = 0 if chunk is None else chunk.ms[0] << 64 | chunk.seq[0]
 
     # Copying
 

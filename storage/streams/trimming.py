@@ -89,8 +89,9 @@ def trim_to_length(
     removed = whole = 0
     while removed < excess:
         if len(known) - whole < 2:
-            nodes.forget_first(whole)
-            whole = 0
+            if whole:
+                nodes.forget_first(whole)
+                whole = 0
             nodes.settle_first()
         node = known[whole]
         if limit and removed + node.live > limit:
@@ -104,15 +105,10 @@ def trim_to_length(
             node.live -= excess - removed
             node.deleted += excess - removed
             removed = excess
-    nodes.forget_first(whole)
-    _cut(stream, removed, gone)
+    if removed:
+        nodes.forget_first(whole)
+        _cut(stream, removed, gone)
     return removed
-
-
-def untrimmed(stream: Stream, threshold: int) -> int:
-    """Return how many entries can be added before an approximate ``trim_to_length`` removes any; may be negative."""
-    known = stream.macro_nodes.known
-    return threshold - stream.length + (known[0].live - 1 if known else 0)
 
 
 def trim_before(
@@ -155,8 +151,9 @@ def trim_before(
             node.deleted += excess - removed
             removed = excess
             break
-    nodes.forget_first(whole)
-    _cut(stream, removed, gone)
+    if removed:
+        nodes.forget_first(whole)
+        _cut(stream, removed, gone)
     return removed
 
 
@@ -181,8 +178,6 @@ def _remove_everything(stream: Stream, gone: Removed | None) -> int:
 
 
 def _cut(stream: Stream, number: int, gone: Removed | None) -> None:
-    if not number:
-        return
     if gone is not None:
         gone.add(stream.chunks, number)
     stream.cut_left(number)

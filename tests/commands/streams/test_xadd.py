@@ -319,7 +319,8 @@ def test_fields_are_encoded_as_an_array_however_long_they_are(name, value, more)
 @pytest.mark.parametrize("threshold", [0, 1, 5, 150])
 def test_a_trim_that_is_left_out_at_a_glance_would_remove_nothing(client, node, threshold):
     options = TrimOptions()
-    options.strategy, options.approximate, options.threshold = b"MAXLEN", True, threshold
+    options.strategy, options.by_length = b"MAXLEN", True
+    options.approximate, options.threshold = True, threshold
     options.limit = default_limit(node)
     stream, left_out = Stream(), 0
     for ms in range(1, 400):

@@ -1,4 +1,4 @@
-"""How far the commands of groups travel: files entered, and changes from one file to another, bytes in to bytes out.
+"""How far commands travel: files entered, and changes from one file to another, bytes in to bytes out.
 
 Someone who follows a command through the code opens these files, and turns as often. The bounds may be lowered.
 """
@@ -64,3 +64,15 @@ def test_a_wake_up_enters_13_files_and_hops_26_times(server, wire):
         assert reader.read().plain() == [[b"s", [[added, [b"field", b"value"]]]]]
     assert len(journey.modules) <= 13, journey
     assert journey.hops <= 26, journey
+
+
+def test_xadd_that_trims_makes_33_calls_and_hops_21_times(server, wire):
+    """The sizes of nodes are computed when a trim first looks for the border of one, and entries go a node at a time."""
+    server.inside.clock.freeze()  # how far apart the IDs are decides how their sizes are computed
+    for number in range(400):
+        journey = travel(server, wire, "XADD", "trimmed", "MAXLEN", "~", 100, "*", "field", "value")
+        wire.read()
+        if number > 100:
+            assert len(journey.calls) <= 33, journey
+            assert journey.hops <= 21, journey
+    assert wire.call("XLEN", "trimmed").value == b"100"
