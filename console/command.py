@@ -17,13 +17,20 @@ on loopback. It changes nothing, unless the server is a Rillet with debug comman
 _MISSING: Final = "rillet console needs more packages: pip install 'rillet[console]' ({})"
 
 
-def parser(prog: str) -> argparse.ArgumentParser:
-    """Return the options of the web server, which ``rillet dev`` has, too."""
+def parser(prog: str, *short: str) -> argparse.ArgumentParser:
+    """Return the options of the web server, which ``rillet dev`` has, too.
+
+    ``short`` are more names of ``--console-port``: where no server is started, ``--port`` can mean no other.
+    """
     made = argparse.ArgumentParser(prog=prog, description=_DESCRIPTION)
     made.add_argument(
-        "--console-port", "-p", type=int, default=PORT, help=f"of the page; 0: a free one ({PORT})"
+        *("--console-port", "-p", *short),
+        type=int,
+        default=PORT,
+        help=f"of the page; 0: a free one ({PORT})",
     )
-    made.add_argument("--console-bind", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    bind = ["--bind"] if short else []
+    made.add_argument("--console-bind", *bind, default="127.0.0.1", help="address to listen on (127.0.0.1)")
     made.add_argument(
         "--allow-host",
         action="append",
@@ -42,7 +49,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 def main(words: list[str]) -> int:
     """Serve the console until SIGINT or SIGTERM; return 0 after an orderly end."""
-    made = parser("rillet console")
+    made = parser("rillet console", "--port")
     made.add_argument(
         "url", help="redis://user@host:port/db, rediss://, unix://, redis+sentinel://, redis+cluster://"
     )

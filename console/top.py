@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import os
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from . import names
@@ -15,21 +18,44 @@ from .render import count, duration, rate, size
 from .style import POISON_DELIVERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Group as Lines
 
     from .model import Stream
     from .poller import Overview
 
-_COLUMNS: Final = ("stream / group", "length", "memory", "in", "out", "lag", "pending", "oldest", "tries")
+COLUMNS: Final = ("stream / group", "length", "memory", "in", "out", "lag", "pending", "oldest", "tries")
+LEAST_NAME: Final = (
+    16  # characters of a name; where a terminal is too narrow for them, columns go, these first:
+)
+GOING: Final = ("memory", "out", "in", "length", "tries")
+HELP: Final = f"""\
+q      end                              up, down, PgUp, PgDn, Home    go through the lines
+/      show what has a text in its name; Enter keeps it, Esc drops it
+?      this help
+
+▲ marks groups with an entry that was delivered {POISON_DELIVERIES} times or more. "oldest" is the longest idle time of a pending
+entry; ~ before it: not all pending entries were looked at yet."""
+_KEYS: Final = {
+    "\x1b[A": "up", "\x1bOA": "up", "k": "up", "\x1b[B": "down", "\x1bOB": "down", "j": "down", "\x1b[5~": "page up",
+    "\x1b[6~": "page down", " ": "page down", "\x1b[H": "home", "\x1b[1~": "home",
+}  # fmt: skip
+
+Row = tuple[tuple[str, ...], str]  # cells, and a style
 
 
 def main(words: list[str]) -> int:
-    """Show the table until Ctrl-C, or once; return 1 if the server cannot be reached for ``--once``."""
+    """Show the table until ``q`` or Ctrl-C, or once; return 1 if the server cannot be reached for ``--once``."""
     made = argparse.ArgumentParser(
-        prog="rillet top", description="Streams and groups, the worst first, read-only."
-    )
+        prog="rillet top", description="Streams and groups, the worst first, read-only.", epilog=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     made.add_argument("url", help="as for rillet console")
-    made.add_argument("--once", action="store_true", help="print one table and end, for scripts")
+    made.add_argument(
+        "--once", action="store_true", help="print one table and end; so it is where it is piped"
+    )
+    made.add_argument("--plain", action="store_true", help="all lines once, separated by tabs, for scripts")
     options = made.parse_args(words)
     try:
         link = Link(with_password(options.url))
@@ -40,13 +66,17 @@ def main(words: list[str]) -> int:
     except ImportError as error:
         print(f"rillet top needs more packages: pip install 'rillet[console]' ({error})", file=sys.stderr)  # noqa: T201 - a command-line tool
         return 1
+    once = options.once or options.plain or not sys.stdout.isatty()
     try:
-        return asyncio.run(_once(link) if options.once else _live(link))
+        return asyncio.run(_once(link, plain=options.plain) if once else _live(link))
     except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:  # `rillet top … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
-async def _once(link: Link) -> int:
+async def _once(link: Link, *, plain: bool) -> int:
     from rich.console import Console
 
     from .link import GoneError
@@ -55,11 +85,70 @@ async def _once(link: Link) -> int:
         poller = Poller(link)
         try:
             await poller.round()
+            while poller.overview.sweeping:
+                await poller.round()
         except GoneError as error:
             print(f"{link.shown}: {error}", file=sys.stderr)  # noqa: T201 - a command-line tool
             return 1
-        Console().print(table(poller.overview, link.shown, rows=1_000))
+        overview = poller.overview
+        if plain:
+            for cells in (("stream", "group", *COLUMNS[1:]),) if overview.streams else ():
+                print("\t".join(cells))  # noqa: T201 - a command-line tool
+            for cells in plain_rows(overview):
+                print("\t".join(cells))  # noqa: T201 - as above
+        else:
+            console = Console()
+            # Nobody looks at the width of a pipe: names stay whole there.
+            width = console.width if sys.stdout.isatty() else 10_000
+            console.print(table(overview, link.shown, View(rows=1 << 30, width=width)), soft_wrap=True)
     return 0
+
+
+@dataclass(slots=True)
+class View:
+    """What a person looks at.
+
+    Attributes:
+        start: the first line shown; ``rows``: how many fit.
+        find: a text that names have in them; ``typing``: it is being typed.
+    """
+
+    start: int = 0
+    rows: int = 20
+    width: int = 80
+    find: str = ""
+    typing: bool = False
+    helps: bool = False
+    ends: bool = False
+
+    def press(self, key: str) -> None:
+        """Take a key, or the bytes that a terminal sends for one."""
+        if self.typing:
+            self._type(key)
+            return
+        if self.helps:
+            self.helps = False
+            return
+        what = _KEYS.get(key, key)
+        steps = {"up": -1, "down": 1, "page up": -self.rows, "page down": self.rows, "home": -self.start}
+        self.start = max(0, self.start + steps.get(what, 0))
+        self.ends = what in {"q", "\x03"}
+        self.helps = what in {"?", "h"}
+        if what == "/":
+            self.typing, self.find, self.start = True, "", 0
+        elif what == "\x1b":
+            self.find, self.start = "", 0
+
+    def _type(self, key: str) -> None:
+        if key in {"\r", "\n"}:
+            self.typing = False
+        elif key.startswith("\x1b"):
+            self.typing, self.find = False, ""
+        elif key in {"\x7f", "\b"}:
+            self.find = self.find[:-1]
+        elif key.isprintable():
+            self.find += key
+        self.start = 0
 
 
 async def _live(link: Link) -> int:
@@ -68,41 +157,106 @@ async def _live(link: Link) -> int:
     async with link:
         poller = Poller(link)
         task = asyncio.ensure_future(poller.run())
-        with Live(auto_refresh=False, screen=True) as live:
+        view = View()
+        with Live(auto_refresh=False, screen=True) as live, _keys(view, poller):
             async with poller.viewing([]):
-                while not task.done():
-                    live.update(
-                        table(poller.overview, link.shown, rows=live.console.height - 5), refresh=True
-                    )
+                while not task.done() and not view.ends:
+                    view.rows, view.width = live.console.height - 5, live.console.width
+                    live.update(table(poller.overview, link.shown, view), refresh=True)
                     await poller.ticked()
-        task.result()
+        poller.stop()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
     return 0
 
 
-def table(overview: Overview, address: str, rows: int) -> Lines:
-    """Return the table: a line for each stream and group, as many as fit, the streams in trouble first."""
+@contextlib.contextmanager
+def _keys(view: View, poller: Poller) -> Iterator[None]:
+    """Take keys as they are pressed, where the system has a terminal that gives them; Ctrl-C works everywhere."""
+    try:
+        import termios
+        import tty
+    except ImportError:  # Windows
+        yield
+        return
+    if not sys.stdin.isatty():
+        yield
+        return
+    fd = sys.stdin.fileno()
+    before = termios.tcgetattr(fd)
+
+    def read() -> None:
+        text = os.read(fd, 64).decode("utf-8", "replace")
+        for key in [text] if text in _KEYS or text.startswith("\x1b") else text:
+            view.press(key)
+        poller.release()
+
+    tty.setcbreak(fd)
+    loop = asyncio.get_running_loop()
+    loop.add_reader(fd, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(fd)
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def table(overview: Overview, address: str, view: View) -> Lines:
+    """Return the table: a line for each stream and group, as many as fit, the streams in trouble first.
+
+    Numbers stay whole at any width: names get shorter, then columns go.
+    """
     from rich.console import Group as Lines
-    from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, expand=True, pad_edge=False, header_style="dim")
-    for column in _COLUMNS:
-        made.add_column(column, justify="left" if column == _COLUMNS[0] else "right", no_wrap=True)
-    left = rows
-    for stream in sorted(overview.streams.values(), key=lambda one: one.trouble, reverse=True):
-        for cells, style in _lines(stream):
-            if left > 0:
-                made.add_row(*(Text(cell) for cell in cells), style=style)
-            left -= 1
+    found = [row for row in _rows(overview) if view.find.lower() in row[0][0].lower()]
+    view.start = min(view.start, max(0, len(found) - view.rows))
+    shown = found[view.start : view.start + view.rows]
+    kept = list(range(len(COLUMNS)))
+    widths = [max([len(COLUMNS[at]), *(len(cells[at]) for cells, _ in shown)]) for at in kept]
+    for column in GOING:
+        if _left_for_names(view.width, kept, widths) >= LEAST_NAME:
+            break
+        kept.remove(COLUMNS.index(column))
+    name = max(8, min(widths[0], _left_for_names(view.width, kept, widths)))
+    lines = [Text(_line(COLUMNS, kept, widths, name), style="dim")]
+    lines += [Text(_line(cells, kept, widths, name), style=style) for cells, style in shown]
     facts = overview.facts
     what = f"{facts.kind} {facts.version}" if facts else "connecting"
     state = f"gone: {overview.gone}" if overview.gone else what
-    head = Text(f"{address}  {state}  {len(overview.streams):,} streams of {overview.keys:,} keys")
-    foot = Text(f"{-left:,} more lines" if left < 0 else "", style="dim")
-    return Lines(head, Text(), made, foot)
+    head = f"{address}  {state}  {len(overview.streams):,} streams of {overview.keys:,} keys"
+    after = len(found) - view.start - len(shown)
+    foot = [f"{after:,} more lines"] if after else []
+    foot += [f"/{view.find}{'_' if view.typing else ''}"] if view.typing or view.find else []
+    if view.helps:
+        return Lines(Text(_cut(head, view.width)), Text(), Text(HELP))
+    return Lines(Text(_cut(head, view.width)), Text(), *lines, Text("  ".join(foot), style="dim"))
 
 
-def _lines(stream: Stream) -> list[tuple[tuple[str, ...], str]]:
+def _left_for_names(width: int, kept: list[int], widths: list[int]) -> int:
+    return width - sum(widths[at] + 2 for at in kept[1:])
+
+
+def _line(cells: tuple[str, ...], kept: list[int], widths: list[int], name: int) -> str:
+    first = _cut(cells[0], name).ljust(name)
+    return first + "".join("  " + cells[at].rjust(widths[at]) for at in kept[1:])
+
+
+def _cut(text: str, width: int) -> str:
+    """Return a name with its middle left out: ends tell apart what begins the same."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def _rows(overview: Overview) -> list[Row]:
+    streams = sorted(overview.streams.values(), key=lambda one: one.trouble, reverse=True)
+    return [row for stream in streams for row in _lines(stream)]
+
+
+def _lines(stream: Stream) -> list[Row]:
     """Return the cells of a stream and of its groups, each with a style; a mark says the same as its colour."""
     own = (
         names.name(stream.key),
@@ -111,12 +265,40 @@ def _lines(stream: Stream) -> list[tuple[tuple[str, ...], str]]:
         rate(stream.rate_in),
         rate(stream.rate_out),
     )
-    found: list[tuple[tuple[str, ...], str]] = [
-        ((*own, count(stream.worst_lag), count(stream.pending), duration(stream.oldest_idle), ""), "bold")
-    ]
+    oldest = ("~" if stream.looked is not None else "") + duration(stream.oldest_idle)
+    found: list[Row] = [((*own, count(stream.worst_lag), count(stream.pending), oldest, ""), "bold")]
     for group in stream.groups:
         poison = group.most_deliveries >= POISON_DELIVERIES
-        tries = f"{'▲ ' if poison else ''}{group.most_deliveries}x" if group.pending else ""
+        times = "fatal" if group.most_deliveries >= (1 << 63) - 1 else f"{group.most_deliveries}x"
+        tries = f"{'▲ ' if poison else ''}{times}" if group.pending else ""
         cells = (f"  {names.name(group.name)}", "", "", "", "", count(group.lag), count(group.pending))
-        found.append(((*cells, duration(group.oldest_idle), tries), "red" if poison else ""))
+        oldest = ("~" if group.looked is not None and group.pending else "") + duration(group.oldest_idle)
+        found.append(((*cells, oldest, tries), "red" if poison else ""))
     return found
+
+
+def plain_rows(overview: Overview) -> Iterator[tuple[str, ...]]:
+    """Give each stream and group as words for scripts: whole numbers, milliseconds, bytes; empty where it is not known."""
+
+    def text(number: float | None) -> str:
+        return "" if number is None else f"{number:.2f}".rstrip("0").rstrip(".")
+
+    for stream in sorted(overview.streams.values(), key=lambda one: one.trouble, reverse=True):
+        key = names.quote(stream.key)
+        numbers = (
+            stream.length,
+            stream.memory,
+            stream.rate_in,
+            stream.rate_out,
+            stream.worst_lag,
+            stream.pending,
+        )
+        yield (key, "", *map(text, (*numbers, stream.oldest_idle)), "")
+        for group in stream.groups:
+            tries = group.most_deliveries if group.pending else None
+            yield (
+                key,
+                names.quote(group.name),
+                *map(text, (None,) * 4),
+                *map(text, (group.lag, group.pending, group.oldest_idle, tries)),
+            )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,17 +109,97 @@ def test_top_says_when_the_server_cannot_be_reached(capsys):
     assert "redis://127.0.0.1:1:" in capsys.readouterr().err
 
 
-async def test_the_table_of_top_is_as_long_as_the_terminal(client):
+async def shown_of(client, view):
     from rich.console import Console
 
-    for number in range(30):
-        client.xadd(f"s{number}", {"a": 1})
     async with Link(address_of(client)) as link:
         poller = Poller(link)
         await poller.round()
         with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: ASYNC230, PTH123
-            console = Console(record=True, width=100, file=nowhere)
-            console.print(top.table(poller.overview, link.shown, rows=10))
-    shown = console.export_text()
+            console = Console(record=True, width=view.width, file=nowhere)
+            console.print(top.table(poller.overview, link.shown, view))
+    return console.export_text()
+
+
+async def test_the_table_of_top_is_as_long_as_the_terminal(client):
+    for number in range(30):
+        client.xadd(f"s{number}", {"a": 1})
+    shown = await shown_of(client, top.View(rows=10, width=100))
     assert "20 more lines" in shown
     assert len(shown.splitlines()) == 14
+
+
+@pytest.mark.parametrize("width", [200, 100, 80, 60, 40])
+async def test_numbers_stay_whole_at_any_width_and_names_get_shorter(client, width):
+    name = "orders:of:a:very:long:tenant:name:" + "x" * 60 + ":end"
+    client.xadd(name, {"a": 1}, "1-0")
+    client.xgroup_create(name, "billing", "0")
+    client.xreadgroup("billing", "Bob", {name: ">"})
+    client.xclaim(name, "billing", "Bob", 0, ["1-0"], idle=36_000_000, retrycount=1234567)
+    shown = await shown_of(client, top.View(width=width))
+    assert "10 h" in shown
+    assert max(map(len, shown.splitlines())) <= width
+    assert "▲ 1234567x" in shown or width < 60
+    assert ":end" in shown
+
+
+def test_piped_it_writes_all_lines_and_with_plain_separated_by_tabs(client, capsys):
+    for number in range(1_200):
+        client.xadd(f"s{number}", {"a": 1}, "1-0")
+    client.xgroup_create("s7", "a group", "0")
+    assert top.main([address_of(client), "--once"]) == 0
+    shown = capsys.readouterr().out
+    assert "more lines" not in shown
+    assert len(shown.splitlines()) >= 1_204
+    assert top.main([address_of(client), "--plain"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert rows[0][:3] == ["stream", "group", "length"]
+    assert {len(row) for row in rows} == {10}
+    assert len(rows) == 1_202
+    assert ["s7", '"a group"'] in [row[:2] for row in rows]
+
+
+def test_keys_of_top_filter_scroll_help_and_end():
+    view = top.View(rows=10)
+    for key in ("\x1b[B", "j", "\x1b[6~", "k"):
+        view.press(key)
+    assert view.start == 11
+    for key in "/ord":
+        view.press(key)
+    assert (view.find, view.typing, view.start) == ("ord", True, 0)
+    view.press("q")
+    view.press("\x7f")
+    view.press("\r")
+    assert (view.find, view.typing, view.ends) == ("ord", False, False)
+    view.press("?")
+    assert view.helps
+    view.press("q")
+    assert (view.helps, view.ends) == (False, False)
+    view.press("\x1b")
+    assert view.find == ""
+    view.press("q")
+    assert view.ends
+
+
+def test_q_ends_a_live_table_in_a_terminal(client):
+    pty = pytest.importorskip("pty")
+    main, terminal = pty.openpty()
+    words = [sys.executable, "-m", "rillet", "top", address_of(client)]
+    process = subprocess.Popen(words, stdin=terminal, stdout=terminal, stderr=terminal, close_fds=True)
+    os.close(terminal)
+    seen = b""
+    while b"streams of" not in seen:
+        seen += os.read(main, 65536)
+    os.write(main, b"q")
+    with contextlib.suppress(OSError):  # the terminal is closed
+        while os.read(main, 65536):
+            pass
+    assert process.wait(60) == 0
+    os.close(main)
+
+
+def test_the_port_of_the_page_is_port_too():
+    from rillet.console.command import parser
+
+    assert parser("rillet console", "--port").parse_args(["--port", "8080"]).console_port == 8080
+    assert parser("rillet console", "--port").parse_args(["--console-port", "8081"]).console_port == 8081
