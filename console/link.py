@@ -127,7 +127,10 @@ class Link:
         self._others: dict[str, Link] = {}
         scheme = urlsplit(address).scheme
         if scheme not in SCHEMES:
-            raise ValueError(f"an address begins with one of {', '.join(f'{word}://' for word in SCHEMES)}")
+            hint = "" if "://" in address else f": write redis://{address}"
+            raise ValueError(
+                f"an address begins with one of {', '.join(f'{word}://' for word in SCHEMES)}{hint}"
+            )
         self.shown: Final = shown(address)
         self.is_cluster: Final = scheme.endswith("+cluster")
         self.is_direct: Final = "+" not in scheme

@@ -88,12 +88,11 @@ async def _once(link: Link, *, plain: bool) -> int:
             while poller.overview.sweeping:
                 await poller.round()
         except GoneError as error:
-            print(f"{link.shown}: {error}", file=sys.stderr)  # noqa: T201 - a command-line tool
+            print(f"{link.shown}: {error} (start a server with: rillet)", file=sys.stderr)  # noqa: T201 - a command-line tool
             return 1
         overview = poller.overview
         if plain:
-            for cells in (("stream", "group", *COLUMNS[1:]),) if overview.streams else ():
-                print("\t".join(cells))  # noqa: T201 - a command-line tool
+            print("\t".join(("stream", "group", *COLUMNS[1:])))  # noqa: T201 - a command-line tool
             for cells in plain_rows(overview):
                 print("\t".join(cells))  # noqa: T201 - as above
         else:

@@ -164,6 +164,8 @@ class _Loader:
             except ValueError as error:
                 is_flag = depth == 0 and self.first_flag is not None and number >= self.first_flag
                 hint = _hint(line, is_flag=is_flag) if str(error) == _UNKNOWN else ""
+                if line.lower().startswith(b"dir ") and str(error) == os.strerror(2):
+                    hint = "Make the folder (mkdir -p), or name another one with dir\n"
                 raise ConfigFileError(_fatal(number, line, str(error)) + hint) from None
 
     def _load_line(self, line: bytes, depth: int) -> None:

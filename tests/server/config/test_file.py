@@ -75,7 +75,12 @@ INTEGER = "argument couldn't be parsed into an integer"
         ("\n\nport 1 2", 3, "port 1 2", "wrong number of arguments"),
         ("maxclients 0", 1, "maxclients 0", "argument must be between 1 and 4294967295 inclusive"),
         ("save 1", 1, "save 1", "Invalid save parameters"),
-        ("dir /nope", 1, "dir /nope", "No such file or directory"),
+        (
+            "dir /nope",
+            1,
+            "dir /nope",
+            "No such file or directory\nMake the folder (mkdir -p), or name another one with dir",
+        ),
         ("dir /etc/passwd", 1, "dir /etc/passwd", "Not a directory"),
         ("replicaof a", 1, "replicaof a", "wrong number of arguments"),
         ("replicaof a b", 1, "replicaof a b", "Invalid master port"),

@@ -1,0 +1,81 @@
+"""What goes wrong in the first minutes: each says in one line what it is, or what to do, and never shows a traceback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+from support.servers import require_binary
+
+NO_REDIS = "import sys; sys.modules['redis'] = None; import runpy; sys.argv = ['rillet', *sys.argv[1:]]; runpy.run_module('rillet', run_name='__main__')"
+
+
+def said(*words, **environment):
+    """The exit status, and what was printed to both."""
+    done = subprocess.run(
+        [str(word) for word in words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+CASES = {
+    "a folder that is missing": (["--dir", "/no/such/folder"], "Make the folder (mkdir -p), or name another one"),
+    "a flag that is misspelt": (["--prot", "7000"], "Did you mean '--port 7000'?"),
+    "a flag as elsewhere": (["--port=7000"], "Did you mean '--port 7000'?"),
+    "a port that is none": (["--port", "99999"], "argument must be between 0 and 65535 inclusive"),
+    "a value that is none": (["--appendonly", "maybe"], "argument must be 'yes' or 'no'"),
+    "a configuration that is missing": (["/no/such/redis.conf"], "can't open config file '/no/such/redis.conf': No such file"),
+    "a configuration that is a folder": (["/"], "can't open config file '/': Is a directory"),
+    "a word that is no file": (["sever"], "rillet --help lists what the first word may be"),
+    "a log in a folder that is missing": (["--logfile", "/no/such/folder/log"], "Can't open the log file /no/such/folder/log"),
+    "an aclfile that is missing": (["--port", "0", "--aclfile", "/no/such/users.acl"], "opening file '/no/such/users.acl': No such file"),
+    "a console without its address": (["console"], "the following arguments are required: url"),
+    "an address without its scheme": (["console", "localhost:6379"], "write redis://localhost:6379"),
+    "a server that is not there": (["top", "redis://127.0.0.1:1", "--once"], "start a server with: rillet"),
+    "a verb that is none": (["pipeline", "reprot"], "invalid choice: 'reprot'"),
+    "a ledger that is missing": (["pipeline", "report", "/no/such/aof"], "/no/such/aof does not exist"),
+    "a file to check that is missing": (["check-rdb", "/no/such/dump.rdb"], "/no/such/dump.rdb"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_mistake_of_the_first_minutes_says_what_to_do(case):
+    words, line = CASES[case]
+    status, text = said(require_binary("rillet"), *words)
+    assert status not in {0, -11}
+    assert line in text
+    assert "Traceback" not in text
+
+
+def test_a_port_in_use_says_which_flag_chooses_another():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, text = said(require_binary("rillet"), "--bind", "127.0.0.1", "--port", port)
+    assert status == 1
+    assert (
+        f"127.0.0.1:{port}: bind: Address already in use (another server has it; --port chooses another"
+        in text
+    )
+
+
+def test_a_configuration_that_may_not_be_read_is_named(tmp_path):
+    file = tmp_path / "redis.conf"
+    file.write_bytes(b"port 0\n")
+    file.chmod(0)
+    if os.access(file, os.R_OK):
+        pytest.skip("nothing is hidden from this user")
+    assert f"can't open config file '{file}': Permission denied" in said(require_binary("rillet"), file)[1]
+
+
+def test_without_redis_py_the_console_says_what_to_install():
+    status, text = said(sys.executable, "-c", NO_REDIS, "console", "redis://127.0.0.1:1")
+    assert (status, "pip install 'rillet[console]'" in text, "Traceback" in text) == (1, True, False)
