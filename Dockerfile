@@ -1,10 +1,13 @@
 # The wheel is built apart, so that the image holds neither sources nor what built them.
-FROM python:3.13-slim AS build
+# 3.13 gets security fixes until October 2029, 3.11, which is 5 % faster in the mean (docs/running.md), until October 2027.
+ARG PYTHON=3.13
+FROM python:${PYTHON}-slim AS build
 WORKDIR /source
 COPY . .
 RUN pip wheel --no-cache-dir --disable-pip-version-check --no-deps --wheel-dir /wheels .
 
-FROM python:3.13-slim
+ARG PYTHON
+FROM python:${PYTHON}-slim
 LABEL org.opencontainers.image.title="Rillet" \
       org.opencontainers.image.description="A Redis-compatible Streams server in Python, for local development and tests" \
       org.opencontainers.image.licenses="MIT"

@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # A test fails where another program is missing; a plain `pytest` leaves it out and says so (tests/support/needs.py).
 export RILLET_NEEDS ?= all
 
-.PHONY: help install run peers test test-quick test-pythons test-simulation test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-inside bench-compare bench-scaling bench-waits bench-loading bench-start bench-pythons bench-spark bench-console fuzz differential clean
+.PHONY: help install run peers test test-quick test-pythons test-simulation test-heavy test-frameworks test-spark coverage crash lint format docs release-check bench bench-inside bench-compare bench-scaling bench-waits bench-loading bench-start bench-pythons bench-spark bench-console fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -29,6 +29,7 @@ help:
 	@echo "make fuzz [MINUTES=60] [SEED=7] [ARGS='-k acl']    every fuzzer of tests/fuzz for long"
 	@echo "make differential [COMMANDS=1000000] [SEED=7]   beside Redis 7.0, 8.2, 8.6, 8.10 and Valkey, for long"
 	@echo "make docs                                        the site, into build/site"
+	@echo "make release-check [EXTRAS=testing] [PYTHONS=3.11]   build it, install it, run README from it"
 	@echo "make bench [QUICK=1] [ARGS='xadd xclaim']        beside redis-server and valkey-server"
 	@echo "make bench-inside [ARGS='xclaim --profile']      the process without sockets, also on a busy machine"
 	@echo "make bench-compare BASE=commit [ARGS='xclaim']   beside an earlier commit"
@@ -139,6 +140,10 @@ lint: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Builds what would be published, and uses it from outside the checkout: make release-check EXTRAS="testing console" PYTHONS=3.11
+release-check: $(VENV)/.installed-dev
+	$(BIN)/python .ci/release_check.py
 
 docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
