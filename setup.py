@@ -8,11 +8,14 @@ import re
 import tomllib
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import find_namespace_packages, setup
 
 HERE = Path(__file__).parent
 ROOMS = ("commands", "console", "pipeline", "protocol", "server", "storage", "testing")
-FOUND = find_packages(include=[*ROOMS, *(f"{room}.*" for room in ROOMS)])
+# Folders of data count as packages, too: setuptools warns of those that are left out.
+FOUND = find_namespace_packages(
+    include=[*ROOMS, *(f"{room}.*" for room in ROOMS)], exclude=["*.__pycache__", "*.__pycache__.*"]
+)
 LINK = re.compile(r"(!?)(\[[^\]]*\]\()(?!https?://)([^)]+\))")
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: INP001, S603 - a script that runs programs of ours
 """``make release-check``: is what would be published whole? Builds it, and uses it from outside the checkout.
 
 1. The wheel and the source distribution, without a warning of setuptools; their sizes and licences.
@@ -67,7 +68,12 @@ def run(*words: str | Path, cwd: Path | None = None) -> tuple[int, str]:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": ""},
+        env={
+            **os.environ,
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PYTHONPATH": "",
+            "PYTHONDONTWRITEBYTECODE": "",
+        },
     )
     return done.returncode, done.stdout + done.stderr
 
