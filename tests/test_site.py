@@ -190,6 +190,33 @@ def test_the_site_loads_nothing_from_elsewhere(site):
     assert [path for path in site.rglob("*.html") if loaded.search(path.read_text(encoding="utf-8"))] == []
 
 
+def test_no_page_asks_for_the_stars_of_the_repository(site):
+    """The theme asks api.github.com wherever it shows a repository by its own part."""
+    assert [
+        page
+        for page in site.rglob("*.html")
+        if 'data-md-component="source"' in page.read_text(encoding="utf-8")
+    ] == []
+
+
+def test_the_front_page_has_an_install_line_an_example_a_picture_and_four_doors(tmp_path):
+    front = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert 'pip install "rillet[testing]"' in front
+    assert "![The console" in front
+    assert re.findall(r"^\| \*\*(\w+)\*\*", front, re.MULTILINE) == ["Run", "Test", "See", "Spark"]
+    [example] = BLOCK.findall(front)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_says_in_its_first_screen_what_the_two_commands_take():
+    first = "".join((ROOT / "README.md").read_text(encoding="utf-8").splitlines(keepends=True)[:40])
+    assert first.index("make run") < first.index("make test ") < first.index("pip install rillet")
+    assert "1.7 GB" in first
+
+
 def test_the_tutorial_runs(tmp_path):
     """Its blocks are one program."""
     program = "\n".join(BLOCK.findall((DOCS / "tutorial.md").read_text(encoding="utf-8")))

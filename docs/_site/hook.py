@@ -29,10 +29,15 @@ LINK = re.compile(r"\]\(([^)\s:#]+)(#[^)\s]*)?\)")
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages of commands where the navigation names them, and link to the home that pyproject.toml names."""
     config.nav = filled(config.nav)
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        config.repo_url = tomllib.load(file)["project"]["urls"]["Repository"]
-    config.repo_name = config.repo_url.removeprefix("https://github.com/")
+    # Not as repo_url: the theme would ask api.github.com for its stars whenever a page is opened.
+    config.extra["social"] = [{"icon": "fontawesome/brands/github", "link": home(), "name": "Repository"}]
     return config
+
+
+def home() -> str:
+    """Return the address of the repository."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return str(tomllib.load(file)["project"]["urls"]["Repository"])
 
 
 def filled(nav: Any) -> Any:
@@ -62,7 +67,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     def replaced(link: re.Match[str]) -> str:
         path = Path(ROOT, "docs", PurePosixPath(page.file.src_uri).parent, link[1]).resolve()
         if path.is_relative_to(ROOT) and path.exists() and not path.is_relative_to(ROOT / "docs"):
-            return f"]({config.repo_url}/blob/main/{path.relative_to(ROOT).as_posix()}{link[2] or ''})"
+            return f"]({home()}/blob/main/{path.relative_to(ROOT).as_posix()}{link[2] or ''})"
         return link[0]
 
     return LINK.sub(replaced, markdown)
