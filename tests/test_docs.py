@@ -168,6 +168,7 @@ SHOWN = {
     "docs/how-to/frameworks.md": "tests/frameworks/test_how_to.py",
     "docs/how-to/grafana.md": "tests/console/test_exporter.py",
     "docs/how-to/spark-cluster.md": "tests/pipeline/test_cluster.py",
+    "docs/index.md": "tests/test_site.py",
     "docs/running.md": "tests/test_readme.py",
     "docs/spark.md": "tests/pipeline/spark/test_tutorial.py",
     "docs/testing/": "tests/testing/test_pages.py",
