@@ -4,7 +4,7 @@
 ``rillet``: a redis-py client on that server.
 ``rillet_async``: a ``redis.asyncio`` client on it (pytest-asyncio, or the plugin of anyio).
 ``rillet_factory``: starts servers for one test.
-``rillet_session_server``: the server that tests without a marker share, for fixtures of a wider scope; never reset.
+``rillet_session_server``: the server that tests without a marker share, for fixtures of a wider scope.
 
 The marker ``rillet`` and the ini option ``rillet`` configure them; ``--rillet-url`` runs the tests on another server.
 """
@@ -74,6 +74,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         check_url(session.config)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
+    """Let a fixture of a wider scope begin with a clean session server."""
+    used = sys.modules.get(f"{__package__}.testing.fixtures")
+    if used is not None and fixturedef.scope != "function":
+        used.begin_wide(fixturedef, request)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add a section about the servers of a test that has failed."""
@@ -93,7 +101,10 @@ def _rillet_servers(pytestconfig: pytest.Config) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def rillet_session_server(pytestconfig: pytest.Config, _rillet_servers: Any) -> Any:
-    """The server that tests without a marker share, for session fixtures that load data; never reset for them."""
+    """The server that tests without a marker share, for fixtures of a session or a module that load data.
+
+    Such a fixture begins with a server as good as new, whatever tests have left before it.
+    """
     from .testing.fixtures import session_server
 
     return session_server(pytestconfig, _rillet_servers)

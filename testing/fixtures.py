@@ -25,6 +25,9 @@ SERVERS: Final = pytest.StashKey[
 ]()  # of a test, with the lines that their logs had before
 
 
+_USED: Final[set[Server | RemoteRillet]] = set()  # by tests, since the last fixture of a wider scope
+
+
 def servers_of_session(config: pytest.Config) -> Iterator[Pool | RemoteRillet]:
     """Give the session its servers, or the server of ``--rillet-url``."""
     url = config.getoption("rillet_url")
@@ -43,6 +46,28 @@ def session_server(config: pytest.Config, servers: Pool | RemoteRillet) -> Serve
     return servers if isinstance(servers, RemoteRillet) else servers.get(_of_session(config).server)
 
 
+def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
+    """Reset the session's server for a fixture of a wider scope that uses it, if a test has used it since the last one.
+
+    Without a test in between, the data is that of another such fixture.
+    """
+    if fixture.argname in {"rillet_session_server", "_rillet_servers"} or not _USED:
+        return
+    names, seen = list(fixture.argnames), set[str]()
+    while names:
+        name = names.pop()
+        if name == "rillet_session_server":
+            servers = request.getfixturevalue("_rillet_servers")
+            server = session_server(request.config, servers)
+            if server in _USED:
+                _USED.clear()
+                server.reset()
+            return
+        if name not in seen and name != "request":
+            seen.add(name)
+            names += request._get_active_fixturedef(name).argnames  # noqa: SLF001 - pytest has no other way
+
+
 def server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
     """Return the server that a test has asked for by markers and ini option, reset."""
     options = options_of(request.node)
@@ -51,8 +76,10 @@ def server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet)
         if own:
             pytest.skip(f"needs a Rillet with {', '.join(own)}, and --rillet-url names a server that runs")
         servers.reset()
+        _USED.add(servers)
         return servers
     server = servers.get(options.server)
+    _USED.add(server)
     _note(request.node, server)
     server.reset()
     _watch(request.config, server)

