@@ -95,6 +95,8 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "oldIds": ("", "an ID that is not above the last one counts as written if it is there, or always"),
     "marker": ("key", "of the exactly-once marker, instead of one made of stream and query"),
     "writeId": ("text", "a batch write repeated with the same one happens once"),
+    "writeNumber": ("", "with `writeId`: the number of the write, which rises; all writes share one marker"),
+    "markerTtlMs": ("ms", "with `writeId`: how long the marker lives; without it, for ever"),
     "producer": ("name", "IDMP's producer, instead of one made of the query"),
     "wait": ("words", "`replicas:<number>`, `aof`, or both with a comma: a batch is done when they have it"),
     "waitTimeoutMs": ("ms", "the longest `wait`; then the query fails"),

@@ -153,7 +153,10 @@ class GroupOffset:
         Raises:
             OffsetError: another version, or the offset of another mode.
         """
-        fields: Mapping[str, Any] = json.loads(given) if isinstance(given, str) else given
+        try:
+            fields: Mapping[str, Any] = json.loads(given) if isinstance(given, str) else given
+        except ValueError:
+            fields = {"text": given}  # which no version is
         version = version_of(fields)
         if fields.get("mode") != _MODE:
             raise OffsetError(

@@ -34,7 +34,7 @@ from ..source import offsets
 from ..source.judgement import describe, reconcile, untouched
 from ..source.look import StreamLook, ask_witnesses
 from ..source.losses import LOG, report_loss
-from ..source.offsets import Position
+from ..source.offsets import OffsetError, Position
 from ..source.own_names import OwnNames
 from .batch_reader import resolve
 from .partitions import names_to_cut, range_partitions
@@ -94,7 +94,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 found[name] = resolve(bound, now)
             elif not isinstance(bound, int):
                 found[name] = Position(0, 0)  # it does not exist yet: it is read from its first entry on
-        return offsets.dump(found)
+        return self._dumped(found)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the limit Spark shall hand to ``latestOffset``; there all of ours are looked at."""
@@ -165,7 +165,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 positions[name] = at.seen_as(now)
         if positions == begin:
             return start  # as it is: in another version it would be another offset
-        end = offsets.dump(positions)
+        end = self._dumped(positions)
         self._offsets.append((end, positions))
         self._moved_at = time.monotonic()
         return end
@@ -211,12 +211,20 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     # How far to go
 
+    def _dumped(self, positions: Mapping[str, Position]) -> dict[str, Any]:
+        return offsets.dump(positions) | {"db": self._options.endpoint.db}
+
     def _positions(self, tree: dict[str, Any]) -> dict[str, Position]:
         """Read an offset, unless that was done; a caller may not change what it gets."""
         for known, positions in self._offsets:
             if known == tree:
                 return positions
         found = offsets.load(tree)
+        if tree.get("db", self._options.endpoint.db) != self._options.endpoint.db:
+            raise OffsetError(
+                f"the checkpoint is of database {tree['db']}, the query reads database {self._options.endpoint.db}: set option 'db', or "
+                "begin a new checkpoint"
+            )
         self._offsets.append((tree, found))
         return found
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Command = tuple[bytes | str | int, ...]
 _NO_STREAM: Final = "streams"
 _VERSION: Final = 2
+_LASTING_MS: Final = 10 * 365 * 86_400_000
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ class Publisher:
         options: of the sink.
         query: whose batches these are.
         lasting: whether a driver may come back; if not, nothing is kept for longer than staged rows are.
+        rising: whether numbers may be left out between two batches, as by a program that numbers its own writes.
 
     Raises:
         SinkError: from its methods: the server refused rows, and nothing of that transaction stays; or they are not where
@@ -122,11 +124,19 @@ class Publisher:
     """
 
     def __init__(
-        self, connection: Connection, options: SinkOptions, query: str, *, lasting: bool = True
+        self,
+        connection: Connection,
+        options: SinkOptions,
+        query: str,
+        *,
+        lasting: bool = True,
+        rising: bool = False,
     ) -> None:
+        self._rising = rising
         self._connection = connection
         self._options = options
-        self._keep: Command = () if lasting else ("PX", options.staging_ttl_ms)
+        ttl = options.marker_ttl_ms if lasting else options.staging_ttl_ms
+        self._keep: Command = () if ttl is None else ("PX", ttl)
         self.marker = marker_of(options, query)
 
     def publish(self, batch: int, parts: Sequence[Chunk | Staged]) -> bool:
@@ -197,6 +207,8 @@ class Publisher:
         Raises:
             DataLossError: it is behind, and ``failOnDataLoss`` is set.
         """
+        if self._rising:
+            return
         if now.complete and (now.batch == batch - 1 or now.version < _VERSION):
             return
         first = now.batch + now.complete
@@ -335,7 +347,8 @@ class Publisher:
         self._at_once(undo)
 
     def _kept(self, key: str) -> Command:
-        return ("PEXPIRE", key, self._options.staging_ttl_ms) if self._keep else ("PERSIST", key)
+        # Not PERSIST, which would be one more right, asked for when the first large batch comes.
+        return ("PEXPIRE", key, self._options.staging_ttl_ms if self._keep else _LASTING_MS)
 
     def _at_once(self, commands: Sequence[Command]) -> None:
         """Run commands in one transaction; not at all if a watched key was changed."""

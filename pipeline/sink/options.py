@@ -22,7 +22,7 @@ OldIds = Literal["check", "skip"]
 
 NAMES: Final = (
     "stream", "streamColumn", "idColumn", "fieldsColumn", "delivery", "maxLen", "minId", "approximate", "nullPolicy",
-    "chunkRows", "inlineBytes", "stagingTtlMs", "oldIds", "marker", "writeId", "producer", "wait", "waitTimeoutMs",
+    "chunkRows", "inlineBytes", "stagingTtlMs", "oldIds", "marker", "writeId", "writeNumber", "markerTtlMs", "producer", "wait", "waitTimeoutMs",
     "failOnDataLoss",
 )  # fmt: skip
 
@@ -45,6 +45,8 @@ class SinkOptions:
             or in any case (``skip``).
         marker: the key that remembers the last batch published, instead of one named after stream and query.
         write_id: makes a batch write that is repeated with the same id a write that happens once.
+        write_number: with it, the number of the write, which rises: all writes of an id share one marker.
+        marker_ttl_ms: how long the marker of a batch write lives; None: for ever.
         producer: IDMP's producer, instead of one named after the query.
         wait: what else has to have a batch before it counts as done.
         fail_on_data_loss: stop when the target has lost a batch that was published.
@@ -64,6 +66,8 @@ class SinkOptions:
     old_ids: OldIds
     marker: str | None
     write_id: str | None
+    write_number: int | None
+    marker_ttl_ms: int | None
     producer: str | None
     wait: Wait
     fail_on_data_loss: bool
@@ -102,6 +106,8 @@ class SinkOptions:
             old_ids=cast("OldIds", options.choice("oldIds", ("check", "skip"), "check")),
             marker=options.text("marker"),
             write_id=options.text("writeId"),
+            write_number=options.number("writeNumber"),
+            marker_ttl_ms=options.number("markerTtlMs", least=1),
             producer=options.text("producer"),
             wait=Wait.of(options, endpoint),
             fail_on_data_loss=options.flag("failOnDataLoss", default=True),
@@ -129,6 +135,9 @@ class SinkOptions:
         if not self.fields_column and not columns - {self.stream_column, self.id_column}:
             raise OptionError("no column is left to be a field of the entries")
         self._refuse_other_slots()
+        for name, value in (("writeNumber", self.write_number), ("markerTtlMs", self.marker_ttl_ms)):
+            if value is not None and self.write_id is None:
+                raise OptionError(f"option {name!r} goes with 'writeId'")
         if self.delivery != "idmp" and self.producer:
             raise OptionError("option 'producer' goes with delivery=idmp")
         if self.overwrite:

@@ -68,11 +68,17 @@ def _write(options: SinkOptions, query: str, batch: int, batches: Iterator[pa.Re
 
 
 def _publish(
-    options: SinkOptions, query: str, batch: int, messages: Sequence[TaskRows], *, lasting: bool = True
+    options: SinkOptions,
+    query: str,
+    batch: int,
+    messages: Sequence[TaskRows],
+    *,
+    lasting: bool = True,
+    rising: bool = False,
 ) -> None:
     with connect(options.endpoint, at_start=True) as connection:
         parts = [part for message in messages for part in message.parts]
-        publisher = Publisher(connection, options, query, lasting=lasting)
+        publisher = Publisher(connection, options, query, lasting=lasting, rising=rising)
         publisher.publish(batch, parts)
         if not lasting:
             connection.call("DEL", publisher.marker, repeatable=True)
@@ -125,7 +131,11 @@ class BatchWriter(QuickAck, DataSourceArrowWriter):
         if self._options.delivery != "exactly-once":
             return
         # A write without a writeId cannot be repeated and needs no lasting marker.
-        _publish(self._options, self._write_id, 0, reports, lasting=self._options.write_id is not None)
+        number = self._options.write_number
+        _publish(
+            self._options, self._write_id, number or 0, reports,
+            lasting=self._options.write_id is not None, rising=number is not None,
+        )  # fmt: skip
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks staged."""

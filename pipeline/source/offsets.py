@@ -139,7 +139,11 @@ def version_of(tree: Mapping[str, Any]) -> int:
     Raises:
         OffsetError: it is of a later Rillet, or none.
     """
-    version = tree.get("v")
+    if not isinstance(tree, dict) or "v" not in tree:
+        raise OffsetError(
+            f"this checkpoint is of another source, whose offsets are as {str(tree)[:60]}: another source needs another checkpoint"
+        )
+    version = tree["v"]
     if version not in READABLE:
         raise OffsetError(
             f"this checkpoint has offsets of version {version!r}; this Rillet reads versions 1 to {VERSION}. "

@@ -129,6 +129,11 @@ def read_streams(given: Options) -> tuple[tuple[str, ...], str | None]:
     """
     word = given.text("streams") or given.text("path")
     pattern, expression = given.text("streamsPattern"), given.text("subscribePattern")
+    if not list(given):
+        raise OptionError(
+            "no option has arrived. Spark drops the OPTIONS of CREATE TABLE for sources in Python: use CREATE TEMPORARY VIEW … USING "
+            "`redis-streams` OPTIONS (…), or SELECT … FROM t WITH (…); elsewhere, give 'streams', 'streamsPattern' or 'subscribePattern'"
+        )
     if sum(each is not None for each in (word, pattern, expression)) != 1:
         raise OptionError(
             "give one of the options 'streams', 'streamsPattern' (a glob) and 'subscribePattern'"

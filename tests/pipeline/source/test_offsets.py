@@ -96,7 +96,7 @@ def test_a_backlog_is_what_was_seen_behind_a_position():
             {"v": 3, "streams": {}},
             r"^\[REDIS_STREAMS.BAD_OFFSET\] .*version 3; this Rillet reads versions 1 to 2\. Go on",
         ),
-        ({}, "version None"),
+        ({}, "is of another source"),
         ({"v": 1, "group": "g"}, "another mode"),
         ({"v": 2, "group": "g"}, "another mode"),
     ],
