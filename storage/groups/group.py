@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FEW: Final = 64  # consumers or pending entries that are freed at once
 _FAR_FROM_MAX: Final = MAX_COUNT >> 1  # of counters: no delivery goes from here beyond the maximum
-_ENTRY_BYTES: Final = 240  # of a pending entry with its ID as integer and as text, in a dict and a list
+_ENTRY_BYTES: Final = 250  # of a pending entry with its ID as integer and as text, in a dict and a list
 
 
 class Group(Freeable):
