@@ -9,7 +9,7 @@ from ...protocol.errors import ReplyError
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
-from .shared import check_length, read_string, store, store_changed, write_string, written
+from .shared import LARGE, check_length, read_string, store, store_changed, write_string, written
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -25,8 +25,11 @@ def append(client: Client, args: list[bytes]) -> bytes:
     else:
         length = len(old)
         check_length(client, length + len(args[2]))
-        del old  # so that it need not be copied
-        new = written(client, args[1], length, args[2])
+        if length < LARGE:
+            new = old + args[2]
+        else:
+            del old  # so that it need not be copied
+            new = written(client, args[1], length, args[2])
         store_changed(client, args[1], new, b"append")
     client.propagate(args)
     return replies.integer(len(new))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...storage.value_types import Value
     from ..runtime.client import Client
 
-_LARGE: Final = 16384  # bytes; below, a copy is cheaper than an object that writes in place
+LARGE: Final = 16384  # bytes; below, a copy is cheaper than an object that writes in place
 TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"
 
 
@@ -74,8 +74,10 @@ def written(client: Client, key: bytes, at: int, piece: bytes) -> bytes:
     """Return the string at a key with ``piece`` at a position (bytes); zeros fill a gap. As ``edited``."""
     value = client.db.entries.get(key, b"")
     assert type(value) is bytes
-    if len(value) < _LARGE:
-        return _replaced(value, at, piece)
+    size = len(value)
+    if size < LARGE:
+        gap = bytes(at - size) if at > size else b""
+        return b"".join((value[:at], gap, piece, value[at + len(piece) :]))
     del value
 
     def change(buffer: BytesIO) -> None:
@@ -83,13 +85,6 @@ def written(client: Client, key: bytes, at: int, piece: bytes) -> bytes:
         buffer.write(piece)
 
     return edited(client, key, change)
-
-
-def _replaced(value: bytes, at: int, piece: bytes) -> bytes:
-    if at == len(value):
-        return value + piece
-    view = memoryview(value)
-    return b"".join((view[:at], bytes(max(at - len(value), 0)), piece, view[at + len(piece) :]))
 
 
 def store_sum(client: Client, key: bytes, text: bytes) -> None:

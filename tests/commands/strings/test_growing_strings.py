@@ -27,13 +27,14 @@ class Strings(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.limit, shared._LARGE = shared._LARGE, 0
+        self.limit, shared.LARGE = shared.LARGE, 0
+        ranges.LARGE = 0
         self.client = make_client(server=FakeServer())
         self.model: dict[bytes, bytes] = {}
         self.kept: list[tuple[bytes, bytes]] = []
 
     def teardown(self) -> None:
-        shared._LARGE = self.limit
+        shared.LARGE = ranges.LARGE = self.limit
 
     @rule(key=KEYS, value=PIECES)
     def set_key(self, key, value):
