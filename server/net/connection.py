@@ -405,10 +405,10 @@ class Connection(Client, asyncio.Protocol):
         self.net_out += len(data)
         self.writes += 1
         replies = self.server.replies
-        if replies.at_once:
+        if replies.at_once and self.server.current_client is None:
             replies.at_once -= 1
             transport.write(data)
-        else:
+        else:  # while a client's command runs, what it causes for others must not precede its own reply
             replies.hold(self, data)
 
     @property

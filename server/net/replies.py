@@ -55,6 +55,7 @@ class Replies:
     def hold(self, connection: Connection, data: bytes) -> None:
         """Keep something for a client until the turn ends; a command may still be running."""
         self.schedule()
+        self.at_once = 0
         self._is_plain = False
         self.held.append((connection, data))
         self._sizes[connection] = self._sizes.get(connection, 0) + len(data)
@@ -205,12 +206,16 @@ class Replies:
 
 
 def _joined(held: list[tuple[Connection, bytes]]) -> list[tuple[Connection, bytes]]:
-    """What each connection that is still there is sent, in one piece; they stand in the order of their first replies."""
+    """What each connection that is still there is sent, in one piece, the last that was given something first.
+
+    So the client whose command sent messages to others, or woke them, has its reply before they have theirs. Redis keeps
+    the same order.
+    """
     pieces: dict[Connection, list[bytes]] = {}
     for connection, data in held:
         pieces.setdefault(connection, []).append(data)
     return [
         (connection, data[0] if len(data) == 1 else b"".join(data))
-        for connection, data in pieces.items()
+        for connection, data in reversed(pieces.items())
         if connection.transport is not None and not connection.transport.is_closing()
     ]
