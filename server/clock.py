@@ -21,20 +21,27 @@ class Clock:
     """Wall time in milliseconds since the epoch, as of the last ``tick``, plus what was added.
 
     ``now`` is the cached time that commands see; ``offset`` (milliseconds) is what ``advance`` added to the
-    system's time. A frozen clock stands still between calls of ``advance``.
+    system's time. A frozen clock stands still between calls of ``advance``. ``microseconds`` is the time of the script or
+    transaction that runs, with the same millisecond: TIME shows it, and nothing in that unit sees a later one.
     """
 
-    __slots__ = ("_frozen_at", "now", "offset")
+    __slots__ = ("_frozen_at", "microseconds", "now", "offset")
 
     def __init__(self) -> None:
         self.offset = 0
         self._frozen_at: int | None = None
-        self.now = 0
+        self.now = self.microseconds = 0
         self.tick()
 
     def tick(self) -> int:
         """Read the time again and return it."""
         self.now = now = time_ns() // 1_000_000 + self.offset if self._frozen_at is None else self._frozen_at
+        return now
+
+    def begin_unit(self) -> int:
+        """Read the time again for a script, a transaction or TIME; return it in milliseconds."""
+        now = self.tick()
+        self.microseconds = min(max(int(self.unix_seconds() * 1_000_000), now * 1000), now * 1000 + 999)
         return now
 
     @property

@@ -29,6 +29,9 @@ class Clock(Protocol):
 
     now: int
 
+    def begin_unit(self) -> int:
+        """Read the time for a script or a transaction, with microseconds; returns it in milliseconds."""
+
 
 class Log(Protocol):
     """The server's log; each text is one line."""

@@ -66,6 +66,7 @@ class Compat:
         checks_bit_range_before_key: BITCOUNT and BITPOS check their range before they look up the key (7.2).
         prepares_sorted_sets: ZADD leaves a compact encoding before it adds many members, new or not (7.2).
         prepares_for_long_members: also before long ones. Since 8.2 (Valkey 9: always) only if they are added.
+        freezes_time: TIME shows one time in a script or a transaction (7.2). Before: it runs on.
         renames_keep_frequency: OBJECT FREQ of a key that RENAME or MOVE moves stays (7.0). Since then: it is a new key's.
         shares_integers: OBJECT REFCOUNT of small integers is 2147483647. Since 8.2 (Valkey: since 7.2): 1.
         refuses_negative_cursors: SCAN and its relatives refuse ``-1`` and an empty cursor, and skip blanks before one
@@ -136,6 +137,7 @@ class Compat:
     checks_bit_range_before_key: bool
     prepares_sorted_sets: bool
     prepares_for_long_members: bool
+    freezes_time: bool
     renames_keep_frequency: bool
     shares_integers: bool
     refuses_negative_cursors: bool
@@ -215,6 +217,7 @@ def compat_with(version: str) -> Compat:
         checks_bit_range_before_key=number >= (7, 2),
         prepares_sorted_sets=number >= (7, 2),
         prepares_for_long_members=number < (8, 2),
+        freezes_time=number >= (7, 2),
         renames_keep_frequency=number < (7, 2),
         shares_integers=number < (7, 2),
         refuses_negative_cursors=number >= (7, 2),

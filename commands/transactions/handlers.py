@@ -80,6 +80,7 @@ def exec_(client: Client, args: list[bytes]) -> bytes:
         discard_transaction(client)
         return replies.null_array(client.resp)
     unwatch_all(client)
+    client.server.keyspace.now = client.server.clock.begin_unit()
     client.in_exec = True
     call = client.server.calls.call_queued
     try:

@@ -25,9 +25,19 @@ _ART: Final = r"""
 
 @handles(specs.TIME)
 def time(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[unix seconds, microseconds of that second]``, both as bulk strings."""
+    """Reply ``[unix seconds, microseconds of that second]``, both as bulk strings.
+
+    In a script or a transaction the time stands still; until 7.0 it runs on.
+    """
     del args
-    seconds, microseconds = divmod(int(server_of(client).clock.unix_seconds() * 1_000_000), 1_000_000)
+    server = server_of(client)
+    now = server.clock.microseconds
+    if not (client.in_exec or client.is_script):
+        server.keyspace.now = server.clock.begin_unit()
+        now = server.clock.microseconds
+    elif not server.compat.freezes_time:
+        now = int(server.clock.unix_seconds() * 1_000_000)
+    seconds, microseconds = divmod(now, 1_000_000)
     return replies.bulk_array([b"%d" % seconds, b"%d" % microseconds])
 
 

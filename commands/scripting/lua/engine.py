@@ -260,6 +260,8 @@ class Scripting:
         if assistant is None:
             assistant = self._client = ScriptClient(self.server)
         assistant.stand_in_for(client)
+        if not client.in_exec:
+            self.server.keyspace.now = self.server.clock.begin_unit()
         self.run = run = Run(
             self.server, client, assistant, name, args, is_function, read_only, perf_counter_ns()
         )
