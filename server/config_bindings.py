@@ -111,6 +111,7 @@ def bind(server: Server) -> None:
     for name in ("maxmemory", "maxmemory-policy", "maxmemory-clients", "lfu-log-factor", "lfu-decay-time"):
         config.on_change(name, server.eviction.update)
     config.on_change("maxmemory", server.eviction.warn)
+    config.on_change("tracking-table-max-keys", server.tracking.shrink)
     config.on_change("requirepass", bindings.update_password)
     for name in OF_TLS:
         config.on_change(name, server.listeners.update_tls)

@@ -240,6 +240,11 @@ class Server:
 
         return Migrations(self)
 
+    @property
+    def in_script(self) -> bool:
+        """Whether a script or a function is running."""
+        return self.has("scripting") and self.scripting.run is not None
+
     def has(self, part: str) -> bool:
         """Whether ``scripting``, ``busy``, ``debugging`` or ``migrations`` was asked for yet."""
         return part in self.__dict__

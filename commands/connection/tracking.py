@@ -134,18 +134,29 @@ class TrackingTable:
                 there = readers[key] = set()
                 self.key_bytes += len(key) + _KEY_BYTES
             there.add(client.id)
-        limit = self.server.config.tracking_table_max_keys
-        while 0 < limit < len(readers):
-            self._invalidate_readers(next(iter(readers)))
+        self.shrink()
 
-    def invalidate(self, database: Database, key: bytes) -> None:
-        """Handle the change of a key: the hook ``Keyspace.on_modified``."""
+    def shrink(self) -> None:
+        """Drop keys beyond ``tracking-table-max-keys``, as if they had changed; also those of clients with NOLOOP."""
+        limit = self.server.config.tracking_table_max_keys
+        while 0 < limit < len(self._readers):
+            self._invalidate_readers(next(iter(self._readers)), None)
+
+    def invalidate(self, database: Database, key: bytes, by_time: bool) -> None:
+        """Handle the change of a key: the hook ``Keyspace.on_modified``.
+
+        NOLOOP spares a client what it changes itself. That is not what is popped for a client that it serves, and to one
+        that broadcasts neither what its scripts change nor what expires.
+        """
         del database
+        server = self.server
+        writer = server.blocking.served or server.current_client
         for prefix in self._prefixes:
             if key.startswith(prefix):
-                self.broadcasts.setdefault(prefix, {})[key] = self.server.current_client
+                own = not by_time and not server.in_script
+                self.broadcasts.setdefault(prefix, {})[key] = writer if own else None
         if key in self._readers:
-            self._invalidate_readers(key)
+            self._invalidate_readers(key, writer)
 
     def flush(self) -> None:
         """Send a flush to every tracking client: the hook ``Keyspace.on_flushed`` (FLUSHALL, FLUSHDB)."""
@@ -202,13 +213,13 @@ class TrackingTable:
 
     # Messages
 
-    def _invalidate_readers(self, key: bytes) -> None:
+    def _invalidate_readers(self, key: bytes, writer: Client | None) -> None:
         self.key_bytes -= len(key) + _KEY_BYTES
         for client_id in sorted(self._readers.pop(key)):
             client = self.server.clients.get(client_id)
             if client is None or client.tracking is None or client.tracking.bcast:
                 continue
-            if not (client.tracking.noloop and client is self.server.current_client):
+            if not (client.tracking.noloop and client is writer):
                 self._invalidate(client, key)
         if not self._readers:
             self._set_hooks()

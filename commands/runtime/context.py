@@ -47,6 +47,10 @@ class Blocking(Protocol):
     """The clients that wait for keys; ``Client.block`` adds one."""
 
     @property
+    def served(self) -> Client | None:
+        """The client whose blocked command is running again."""
+
+    @property
     def resuming(self) -> bool:
         """Whether a command runs again for a client that waited."""
 
@@ -178,6 +182,10 @@ class ServerContext(Protocol):
     @property
     def migrations(self) -> Migrations:
         """MIGRATE."""
+
+    @property
+    def in_script(self) -> bool:
+        """Whether a script or a function is running."""
 
     def part(self, kind: type[Part], /) -> Part:
         """Return the server's one object of a class that a family of commands defines."""

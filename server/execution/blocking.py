@@ -82,6 +82,11 @@ class Blocking:
         return self._resumed is not None and self._resumed.client is client
 
     @property
+    def served(self) -> Client | None:
+        """The client whose blocked command is running again."""
+        return None if self._resumed is None else self._resumed.client
+
+    @property
     def resuming(self) -> bool:
         """Whether the running command was blocked before."""
         return self._resumed is not None

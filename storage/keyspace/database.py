@@ -191,7 +191,7 @@ class Database:
         self.remove(key)
         keyspace.expired += 1
         keyspace.notify(events.EXPIRED, b"expired", key, self)
-        self.modified(key)
+        self.modified(key, by_time=True)
 
     def tidy(self, key: bytes) -> None:
         """Let all that is kept of a key fit whether it exists, after a change of it was broken off."""
@@ -402,14 +402,14 @@ class Database:
 
     # Signals
 
-    def modified(self, key: bytes) -> None:
-        """The key changed in the sense of WATCH and client tracking."""
+    def modified(self, key: bytes, *, by_time: bool = False) -> None:
+        """The key changed in the sense of WATCH and client tracking; ``by_time``: it expired, no client changed it."""
         if self.meter is not None:
             self.meter.note_modified(self, key)
         if self.watched and key in self.watched:
             self._touch_watched(key)
         if self.keyspace.on_modified is not None:
-            self.keyspace.on_modified(self, key)
+            self.keyspace.on_modified(self, key, by_time)
 
     def changed(self, key: bytes, number: int = 1) -> None:
         """Count changes that WATCH and tracking do not see: of a consumer group, not of the entries of its stream."""

@@ -62,7 +62,7 @@ def after_drops(
     if not value.fields:
         db.remove(key)
         keyspace.notify(events.GENERIC, b"del", key, db)
-    db.modified(key)
+    db.modified(key, by_time=True)
 
 
 def find_field(db: Database, key: bytes, value: Hash, field: bytes) -> bytes | None:

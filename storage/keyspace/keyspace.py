@@ -56,7 +56,7 @@ class Keyspace:
         on_event: called with (database index, event, key, the fields of a hash concerned), for keyspace notifications.
         on_expired: called for every key that is dropped because of its time, to propagate it.
         on_field_expired: the same for fields of hashes: (database, key, field).
-        on_modified: called for every modified key, for client tracking; None while no client tracks.
+        on_modified: called for every modified key and whether it expired, for client tracking; None while no client tracks.
         on_flushed: called once after each FLUSHDB or FLUSHALL, for client tracking.
     """
 
@@ -123,7 +123,7 @@ class Keyspace:
         self.on_expired: Callable[[Database, bytes], None] | None = None
         self.on_field_expired: Callable[[Database, bytes, bytes], None] | None = None
         self.on_flushed: Callable[[], None] | None = None
-        self.on_modified: Callable[[Database, bytes], None] | None = None
+        self.on_modified: Callable[[Database, bytes, bool], None] | None = None
         self.databases = [Database(self, index) for index in range(databases)]
 
     def notify(

@@ -278,7 +278,7 @@ def test_setting_an_expiry_again_and_again_does_not_grow_the_heap(db):
 
 def test_a_modification_reaches_watchers_and_trackers(keyspace, db):
     calls = []
-    keyspace.on_modified = lambda database, key: calls.append((database.index, key))
+    keyspace.on_modified = lambda database, key, _by_time: calls.append((database.index, key))
     watch(db, b"k")
     db.modified(b"k")
     db.modified(b"other")
