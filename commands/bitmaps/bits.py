@@ -238,7 +238,7 @@ def bitop(client: Client, args: list[bytes]) -> bytes:
         overwrite(client, target, _result(operation, values, length, client.server.tuning.bit_bytes))
         client.db.encodings[target] = RAW
         client.propagate(args)
-    elif client.db.write(target) is not None:
+    elif target in client.db.entries:  # even past its time, as in ``store_result``
         delete(client, target)
         client.propagate(args)
     return replies.integer(length)

@@ -228,9 +228,11 @@ def hgetdel(client: Client, args: list[bytes]) -> bytes:
         if content is not None and value.discard(field):
             deleted.append(field)
     if deleted:
+        if looks.dropped:
+            client.db.keyspace.notify(events.HASH, b"hexpired", name, client.db, looks.dropped)
         changed(client, name, b"hdel", deleted)
         client.propagate([b"HDEL", name, *fields])
-    if looks.dropped:
+    if looks.dropped and not deleted:
         looks.finish()
     elif deleted:
         remove_if_empty(client, name, value)

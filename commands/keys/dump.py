@@ -88,7 +88,8 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
             db.modified(name)
             keyspace.notify(events.GENERIC, b"del", name, db)
             keyspace.dirty += 1
-            client.propagate([b"UNLINK" if client.server.config.lazyfree_lazy_server_del else b"DEL", name])
+            lazy = client.server.config.lazyfree_lazy_server_del and client.server.compat.knows("7.2")
+            client.propagate([b"UNLINK" if lazy else b"DEL", name])
         return replies.OK
     TYPES[type(value)].fit(value, keyspace.limits)
     db.replace(name, value)

@@ -219,11 +219,12 @@ def _sort(client: Client, args: list[bytes], *, may_store: bool) -> bytes:
 def _store(client: Client, target: bytes, words: list[bytes]) -> bool:
     """Replace the value at a key by a list, or delete it for no words; returns False if nothing changed."""
     db = client.db
-    before = db.write(target)
     if not words:
-        if before is not None:
+        is_there = target in db.entries  # even past its time, as in ``store_result``
+        if is_there:
             delete(client, target)
-        return before is not None
+        return is_there
+    before = db.write(target)
     made = List(words)
     made.fit(db.keyspace.limits)
     db.put(target, made)

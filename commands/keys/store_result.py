@@ -37,12 +37,12 @@ def store_result(
     """
     db = client.db
     keyspace = db.keyspace
-    before = db.write(name)
     if not len(value):
-        if before is not None:
+        if name in db.entries:  # even past its time: Redis does not look it up
             delete(client, name)
             client.propagate(args)
         return replies.ZERO
+    before = db.write(name)
     if not is_fitted:
         value.fit(keyspace.limits)
     db.put(name, value)

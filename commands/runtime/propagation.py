@@ -45,6 +45,12 @@ class Propagation(Protocol):
     def flush_units(self, db: int, records: list[bytes]) -> None:
         """Propagate encoded commands immediately, each as its own unit."""
 
+    def exempt(self, since: int) -> None:
+        """Keep ``limit`` from the effects from number ``since`` on."""
+
+    def begin_limited(self) -> None:
+        """Note from now on what ``exempt`` says, until ``limit``."""
+
     def limit(self, since: int, *, aof: bool, replicas: bool) -> None:
         """Withhold the effects from number ``since`` on from the AOF, the replicas or both."""
 

@@ -187,7 +187,8 @@ def _pop_many(client: Client, args: list[bytes]) -> bytes:
         popped = list(members)
         members.members.clear()
         _pop_effects(client, name, members, len(popped))
-        client.propagate([b"UNLINK" if client.server.config.lazyfree_lazy_server_del else b"DEL", name])
+        lazy = client.server.config.lazyfree_lazy_server_del and client.server.compat.knows("7.2")
+        client.propagate([b"UNLINK" if lazy else b"DEL", name])
         return _bulks(popped, client.resp)
     popped = members.sample(count)
     for member in popped:

@@ -101,7 +101,10 @@ def propagate_claims(client: Client, key: bytes, name: bytes, group: Group, chan
         if ms != its_ms:
             time, its_ms = _time(ms), ms
         parts += (head, b"$%d\r\n%b\r\n" % (len(word), word), time, _count(count), last_id)
-    client.server.propagation.add_joined(client.db.index, b"".join(parts), len(changes))
+    propagation = client.server.propagation
+    since = len(propagation.effects)
+    propagation.add_joined(client.db.index, b"".join(parts), len(changes))
+    propagation.exempt(since)
 
 
 def propagate_read(
@@ -123,7 +126,10 @@ def propagate_read(
     else:
         tail += _id(before)
         records = head + (tail + head).join(words) + tail
-    client.server.propagation.add_joined(client.db.index, records, len(words))
+    propagation = client.server.propagation
+    since = len(propagation.effects)
+    propagation.add_joined(client.db.index, records, len(words))
+    propagation.exempt(since)
     if compat.reads_propagate_setid:
         propagate_position(client, key, name, group)
 
@@ -137,9 +143,15 @@ def propagate_position(client: Client, key: bytes, name: bytes, group: Group) ->
         len(read),
         read,
     )
-    client.server.propagation.add_encoded(client.db.index, record)
+    propagation = client.server.propagation
+    since = len(propagation.effects)
+    propagation.add_encoded(client.db.index, record)
+    propagation.exempt(since)
 
 
 def propagate_consumer(client: Client, key: bytes, group: bytes, consumer: bytes) -> None:
     """A consumer was created: XGROUP CREATECONSUMER."""
+    propagation = client.server.propagation
+    since = len(propagation.effects)
     client.propagate((b"XGROUP", b"CREATECONSUMER", key, group, consumer))
+    propagation.exempt(since)

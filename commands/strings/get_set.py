@@ -180,7 +180,9 @@ def _set_with_options(client: Client, args: list[bytes]) -> bytes:
         db.keyspace.hits += present is not None
         if not holds(options.condition, options.operand, present):
             return refusal
-    if expiry is not None and discard_expired(client, name, expiry, freed_lazily=False):
+    if expiry is not None and discard_expired(
+        client, name, expiry, lazy=client.server.config.lazyfree_lazy_server_del
+    ):
         return answer
     is_looked_up = options.xx or options.condition is not None
     overwrite(client, name, value, keep_ttl=options.keep_ttl, is_looked_up=is_looked_up)
@@ -201,7 +203,8 @@ def _propagate_set(client: Client, args: list[bytes], options: _Options, expiry:
     elif options.unit == b"PXAT" and client.server.compat.propagates_pxat_as_given:
         effect = args
     else:
-        effect = [b"SET", args[1], args[2], *times]
+        verb = args[0] if client.server.compat.propagates_pxat_as_given else b"SET"
+        effect = [verb, args[1], args[2], *times]
     older = None
     if options.condition is not None and needs_downgrade(client, _CONDITIONS_SINCE):
         older = [[b"SET", args[1], args[2], *times]]

@@ -76,7 +76,9 @@ class ActiveExpiry:
 
     def _propagate(self, db: Database, argv: list[bytes]) -> None:
         propagation = self.server.propagation
+        since = len(propagation.effects)
         propagation.add(db.index, argv)
+        propagation.exempt(since)
         if self._running and propagation.effects:
             propagation.flush()
 

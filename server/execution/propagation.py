@@ -37,6 +37,7 @@ class Propagation:
 
     __slots__ = (
         "_downgraded",
+        "_exempt",
         "_replicas_only",
         "active",
         "effects",
@@ -56,6 +57,7 @@ class Propagation:
         self.selects_first = False
         self.on_divergence: Callable[[], None] | None = None
         self._replicas_only: set[int] = set()  # places in `effects` of what no file keeps
+        self._exempt: set[int] | None = None  # places in `effects`, while a command is limited
         self._downgraded: dict[int, list[bytes]] = {}  # by places in `effects`: what replicas get instead
 
     def add(self, db: int, argv: Sequence[bytes]) -> None:
@@ -94,15 +96,27 @@ class Propagation:
             self.effects.append((db, record))
 
     def limit(self, since: int, *, aof: bool, replicas: bool) -> None:
-        """Restrict the effects from a place in ``effects`` on to some sinks (redis.set_repl)."""
-        if not (aof or replicas):
+        """Restrict the effects from a place in ``effects`` on to some sinks (redis.set_repl), but for exempt ones."""
+        exempt, self._exempt = self._exempt or set(), None
+        if not (aof or replicas or exempt):
             self.drop_from(since)
             return
         for place in range(since, len(self.effects)):
+            if place in exempt:
+                continue
             if not aof:
                 self._replicas_only.add(place)
             if not replicas:
                 self._downgraded[place] = []
+
+    def exempt(self, since: int) -> None:
+        """Keep ``limit`` from the effects from a place on: Redis limits commands, not what it makes of them or of expiry."""
+        if self._exempt is not None:
+            self._exempt.update(range(since, len(self.effects)))
+
+    def begin_limited(self) -> None:
+        """Note from now on what ``exempt`` says, until ``limit``."""
+        self._exempt = set()
 
     def connect(self, sink: Callable[[bytes], None], *, to_replicas: bool = False) -> None:
         """Start feeding a sink; its stream begins with a SELECT."""

@@ -95,6 +95,8 @@ class FakePropagation:
 class FakeBlocking:
     """Records who would block: `waiting` holds (client, keys, timeout, argv, on_missing); `recheck_at` the last one's."""
 
+    served = None
+
     def __init__(self) -> None:
         self.waiting: list[tuple[Client, list[bytes], int, list[bytes], bool]] = []
         self.unblocked: list[tuple[Client, bytes | None]] = []

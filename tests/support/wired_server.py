@@ -71,6 +71,7 @@ class WiredServer(FakeServer):
         self.mode = "standalone"
         self.stats = SimpleNamespace(denied=Counter())
         self.current_client: Client | None = None
+        self.in_script = False
         self.has_observers = 0
         self.pauses: list[tuple[int, bool] | None] = []
         self.pause = PauseRecorder(self.pauses)

@@ -69,9 +69,12 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     entry = _allowed(run, argv)
     effects = server.propagation.effects
     before, spent = len(effects), entry.nanoseconds
+    is_limited = run.propagates_to != (True, True)
+    if is_limited:
+        server.propagation.begin_limited()
     reply = server.calls.call(client, entry, argv)
     server.stats.scripted_commands += 1
-    if run.propagates_to != (True, True) and len(effects) > before:
+    if is_limited:
         server.propagation.limit(before, aof=run.propagates_to[0], replicas=run.propagates_to[1])
     if server.has_observers:
         server.calls.track(run.caller, entry, argv, script=run.command)

@@ -45,7 +45,7 @@ Log: level role
 Migrations: _tasks
 Pause: _timer holds_writes postponed until writes_only
 Persistence: aof delayed_syncs flush_delay loaded_bytes loading loading_started total_bytes
-Propagation: _downgraded _replicas_only active effects replicas sinks understood
+Propagation: _downgraded _exempt _replicas_only active effects replicas sinks understood
 PubSub: _matchers channels patterns shard_channels
 RdbInfo: aux checked expired expires keys skipped version
 Recorder: _blocked recordings
@@ -97,7 +97,7 @@ KEPT = {
         AofRewrite: _history_at _logged_at _not_before _started
         BackgroundJobs: _looked_at
         AutoSkip: _input _quiet
-        Clock: now
+        Clock: microseconds now
         ChunkCache: _next_round
         Exhaustion: _silent_until
         Keyspace: now
