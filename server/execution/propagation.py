@@ -142,6 +142,7 @@ class Propagation:
         self.effects.clear()
         self._replicas_only.clear()
         self._downgraded.clear()
+        self._exempt = None
 
     def drop_from(self, since: int) -> None:
         """Drop the effects from a place in ``effects`` on, and what was recorded about these places."""
