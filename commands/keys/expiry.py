@@ -79,17 +79,19 @@ def delete_expired(client: Client, name: bytes, when: int) -> bool:
     return True
 
 
-def discard_expired(client: Client, name: bytes, when: int, *, lazy: bool) -> bool:
+def discard_expired(client: Client, name: bytes, when: int, *, overwrites: bool) -> bool:
     """Delete a key instead of storing a value whose expiry is already past; returns whether it did (8.8).
 
-    The value counts as expired even if no key was there. Propagates UNLINK if it is
-    ``lazy``, else DEL.
+    The value counts as expired even if no key was there. Propagates DEL or UNLINK as
+    lazyfree-lazy-server-del says if the command ``overwrites`` the key, else as lazyfree-lazy-expire.
     """
     db, server = client.db, client.server
     if when > db.keyspace.now or not db.keyspace.expiring or not server.compat.discards_expired_values:
         return False
     if db.write(name) is not None:
         delete(client, name)
+        config = server.config
+        lazy = config.lazyfree_lazy_server_del if overwrites else config.lazyfree_lazy_expire
         client.propagate([b"UNLINK" if lazy else b"DEL", name])
     db.keyspace.expired += 1
     return True

@@ -180,9 +180,7 @@ def _set_with_options(client: Client, args: list[bytes]) -> bytes:
         db.keyspace.hits += present is not None
         if not holds(options.condition, options.operand, present):
             return refusal
-    if expiry is not None and discard_expired(
-        client, name, expiry, lazy=client.server.config.lazyfree_lazy_server_del
-    ):
+    if expiry is not None and discard_expired(client, name, expiry, overwrites=True):
         return answer
     is_looked_up = options.xx or options.condition is not None
     overwrite(client, name, value, keep_ttl=options.keep_ttl, is_looked_up=is_looked_up)

@@ -118,9 +118,7 @@ def increx(client: Client, args: list[bytes]) -> bytes:
     expiry = options.expiry
     if expiry is not None and b"ENX" in words and name in db.expires:
         expiry = None
-    if expiry is None or not discard_expired(
-        client, name, expiry, lazy=client.server.config.lazyfree_lazy_expire
-    ):
+    if expiry is None or not discard_expired(client, name, expiry, overwrites=False):
         text = b"%d" % new if whole else long_double.format_fixed(new)
         _store(client, name, text, expiry, whole=whole, persist=b"PERSIST" in words)
     return _answer(client, new, added, whole=whole)
