@@ -139,8 +139,9 @@ class Snapshots:
         finally:
             files.close(fd)
         persistence.end_loading()
+        empty = f", empty keys skipped: {self.info.empty}" if self.info.empty else ""
         server.log.notice(
-            f"Done loading RDB, keys loaded: {self.info.keys}, keys expired: {self.info.expired}."
+            f"Done loading RDB, keys loaded: {self.info.keys}, keys expired: {self.info.expired}{empty}."
         )
         server.log.notice(f"DB loaded from disk: {loop.time() - started:.3f} seconds")
 

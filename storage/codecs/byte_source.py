@@ -19,6 +19,10 @@ class RdbError(Exception):
     """The RDB data cannot be read; the text says why."""
 
 
+class EmptyValueError(RdbError):
+    """A key of a collection without elements, which Redis skips where it loads a file."""
+
+
 class PayloadRefusedError(RdbError):
     """A DUMP payload has an unknown version or a wrong checksum: RESTORE has its own error."""
 

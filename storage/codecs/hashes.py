@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..collections.hash import Hash
 from . import hash_templates, listpack, ziplist
-from .byte_source import ByteSource, RdbError
+from .byte_source import ByteSource, EmptyValueError, RdbError
 from .codec import PLAIN, Codec, Extension, Writing
 from .encoding import encode_length, encode_string, read_length, read_string
 
@@ -63,8 +63,10 @@ def read_hash(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Has
         if value_type == 25:
             source.skip(8)
         _take_in_all(found, read_string(source), value_type)
+    if not found.fields and value_type == 9:  # Redis refuses an empty zipmap
+        raise RdbError("A zipmap without fields")
     if not found.fields:
-        raise RdbError("A hash without fields")
+        raise EmptyValueError("A hash without fields")
     yield found
 
 

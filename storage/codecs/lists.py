@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..collections.list import List
 from . import listpack, ziplist
-from .byte_source import RdbError
+from .byte_source import EmptyValueError, RdbError
 from .codec import PLAIN, Codec, Writing
 from .encoding import encode_length, read_length, read_string
 
@@ -49,7 +49,7 @@ def read_list(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Lis
             elements += ziplist.unpack(read_string(source)) if value_type == 14 else _node(source)
             yield None
     if not elements:
-        raise RdbError("A list without elements")
+        raise EmptyValueError("A list without elements")
     yield List(elements)
 
 

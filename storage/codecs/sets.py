@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..collections.set import HASHTABLE, INTSET, LISTPACK, Set
 from . import listpack
-from .byte_source import RdbError
+from .byte_source import EmptyValueError, RdbError
 from .codec import PLAIN, Codec, Writing
 from .encoding import encode_length, read_length, read_string
 
@@ -50,6 +50,8 @@ def read_set(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Set 
             if number % _PAUSE == _PAUSE - 1:
                 yield None
     found = Set(members, encoding)
+    if not members and value_type != 11:  # Redis refuses an empty intset
+        raise EmptyValueError("A set without members")
     if not members or len(found) != len(members):
         raise RdbError("A set without members, or with one that stands there twice")
     yield found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..collections.sorted_set import LISTPACK, SKIPLIST, SortedSet
 from . import listpack, ziplist
-from .byte_source import RdbError
+from .byte_source import EmptyValueError, RdbError
 from .codec import PLAIN, Codec, Writing
 from .encoding import encode_length, read_length, read_string
 
@@ -54,8 +54,10 @@ def read_sorted_set(source: ByteSource, value_type: int, valkey: bool) -> Iterat
             scores[member] = _old_score(source) if value_type == 3 else _SCORE.unpack(source.take(8))[0]
             if number % _PAUSE == _PAUSE - 1:
                 yield None
-    if not scores or len(scores) != count:
-        raise RdbError("A sorted set without members, or with one that stands there twice")
+    if not count:
+        raise EmptyValueError("A sorted set without members")
+    if len(scores) != count:
+        raise RdbError("A sorted set with a member that stands there twice")
     if any(map(isnan, scores.values())):
         raise RdbError("A sorted set with a score that is not a number")
     found = SortedSet(scores)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..codecs.byte_source import ByteSource, PayloadRefusedError, RdbError
+from ..codecs.byte_source import ByteSource, EmptyValueError, PayloadRefusedError, RdbError
 from ..codecs.crc64 import crc64
 from ..codecs.encoding import read_length, read_string, skip_string
 from ..codecs.hash_templates import read_template
@@ -47,6 +47,7 @@ class RdbInfo:
         keys: how many were loaded.
         expired: how many of the file are past their time, left out or not.
         skipped: how many were left out because Rillet does not have their type.
+        empty: how many were left out because their collection has no element.
         expires: how many had an expiry, of all.
         checked: whether the file has a checksum, which was found to be right.
     """
@@ -56,6 +57,7 @@ class RdbInfo:
     keys: int = 0
     expired: int = 0
     skipped: int = 0
+    empty: int = 0
     expires: int = 0
     checked: bool = False
 
@@ -297,6 +299,11 @@ class _Loader:
             for value in kind.codec.read(source, value_type, self.valkey):
                 if value is None:
                     yield None
+        except EmptyValueError:
+            self.info.keys -= 1
+            self.info.expires -= expiry is not None
+            self.info.empty += 1
+            return
         except RdbError as error:
             raise RdbError(f"{error} (key '{_shown(key)}')") from error
         assert value is not None

@@ -47,7 +47,7 @@ Pause: _timer holds_writes postponed until writes_only
 Persistence: aof delayed_syncs flush_delay loaded_bytes loading loading_started total_bytes
 Propagation: _downgraded _exempt _replicas_only active effects replicas sinks understood
 PubSub: _matchers channels patterns shard_channels
-RdbInfo: aux checked expired expires keys skipped version
+RdbInfo: aux checked empty expired expires keys skipped version
 Recorder: _blocked recordings
 Replicas: _pending _start connected full_syncs good partial_syncs refused_partial_syncs transfer
 Replication: backlog id2 link offset second_offset
