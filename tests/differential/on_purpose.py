@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from rillet.server.config_bindings import WITHOUT_EFFECT
+
 
 @dataclass(frozen=True)
 class Purpose:
@@ -127,6 +129,48 @@ ON_PURPOSE: dict[str, Purpose] = {
         "no modification: the clock of the key runs on",
         "a modification, as each other command that removes members",
         "a key that is written to must not be evicted first",
+    ),
+    "doctors": Purpose(
+        "MEMORY DOCTOR, LATENCY DOCTOR and LOLWUT",
+        "its own words and pictures",
+        "other words",
+        "they are read by people alone, and the words of Redis are not ours to copy",
+    ),
+    "memory-stats-fields": Purpose(
+        "the fields of MEMORY STATS",
+        "one for each of its structures",
+        "those that Python's memory has as well",
+        "the others would say nothing",
+    ),
+    "forms-of-payloads": Purpose(
+        "the bytes of DUMP and of files for small values",
+        "its present forms, compressed by LZF",
+        "forms that older servers load, too, and no compression",
+        "all servers read both; an application sees the values",
+    ),
+    "orders-of-hash-tables": Purpose(
+        "the order of FUNCTION LIST, and of the `pmessage`s of several patterns for one message",
+        "that of a hash table",
+        "that in which they were made",
+        "neither promises an order",
+    ),
+    "async-loading": Purpose(
+        "`repl-diskless-load swapdb`",
+        "a replica answers reads from its old data while it loads",
+        "answers `LOADING`",
+        "two data sets at once take twice the memory",
+    ),
+    "loadaof-without-a-file": Purpose(
+        "DEBUG LOADAOF without `appendonly yes`",
+        "an error, and no data is left",
+        "an error, and the data stays",
+        "nothing may be lost by a command for tests",
+    ),
+    "damaged-collections": Purpose(
+        "a file or a payload with a field or member twice in a listpack, or a score that is no number",
+        "loaded unless `sanitize-dump-payload` is on; what commands then do is chance",
+        "refused, with the key in the message",
+        "no data may be wrong without a word",
     ),
     "references-without-entries": Purpose(
         "XDELEX with DELREF that removes references to entries that are gone, and no entry",
@@ -262,10 +306,9 @@ ON_PURPOSE: dict[str, Purpose] = {
         "nothing but the headline differs",
     ),
     "without-effect": Purpose(
-        "settings of parts that Rillet does not have (`activedefrag`, `io-threads`, `syslog-enabled` and their like)",
+        "settings of parts that Rillet does not have: their names stand [below](#settings-without-effect)",
         "have effect",
-        "are kept and shown; a value that is not the default is a warning in the log, "
-        "and the page of directives says at each why it has no effect",
+        "are kept and shown; a value that is not the default is a warning in the log",
         "files of redis-server start unchanged",
     ),
     "migrate": Purpose(
@@ -410,6 +453,11 @@ def page() -> str:
         "| --- | --- | --- | --- |",
     ]
     lines += [f"| {each.about} | {each.redis} | {each.rillet} | {each.why} |" for each in ON_PURPOSE.values()]
+    lines += ["", "## Settings without effect", "", "| settings | why |", "| --- | --- |"]
+    reasons: dict[str, list[str]] = {}
+    for name, why in WITHOUT_EFFECT.items():
+        reasons.setdefault(why, []).append(f"`{name}`")
+    lines += [f"| {', '.join(names)} | {why} |" for why, names in reasons.items()]
     return "\n".join(lines) + "\n"
 
 
