@@ -111,7 +111,7 @@ def _keep(_value: object, _limits: Limits) -> None:
     """The encoding follows from the value."""
 
 
-def _is_whole(_value: bytes) -> bool:
+def _needs_no_repair(_value: bytes) -> bool:
     return True
 
 
@@ -127,7 +127,7 @@ STRING: Final[ValueType[bytes]] = ValueType(
     encoding=string.encoding,
     serialized_bytes=string.serialized_bytes,
     fit=_keep,
-    make_whole=_is_whole,
+    make_whole=_needs_no_repair,
     sizes="strings_sizes",
 )
 

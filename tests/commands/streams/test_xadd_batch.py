@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.fake_server import make_client, run
 
-from rillet.commands.streams.xadd_batch import _MANY, _given_columns, _given_rows, xadd_batch
+from rillet.commands.streams.xadd_batch import SHORTEST_RUN, _given_columns, _given_rows, xadd_batch
 from rillet.storage.streams.ids import MAX_U64
 from rillet.storage.streams.stream import Stream
 
@@ -40,7 +40,7 @@ def batches(draw):
     names = draw(st.lists(st.sampled_from([b"f", b"%d", b"name"]), min_size=1, max_size=2))
     value = draw(VALUES)
     first = draw(st.sampled_from([95, 9_999_995]))
-    number = draw(st.sampled_from([_MANY - 1, _MANY, 3 * _MANY]))
+    number = draw(st.sampled_from([SHORTEST_RUN, SHORTEST_RUN + 3, 6 * SHORTEST_RUN]))
     batch = []
     for at in range(number):
         word = b"%d-%d" % (first + at * step[0], 8 + at * step[1])
