@@ -15,6 +15,7 @@ import random
 import shutil
 import tempfile
 import time
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -443,6 +444,14 @@ class _Plan:
 
     def run(self, seed: int) -> _Run:
         """Run the test once, to its end or its error."""
+        with warnings.catch_warnings():
+            # A program that has crashed has closed nothing; that is no fault of the test.
+            warnings.simplefilter("ignore", ResourceWarning)
+            run = self._run(seed)
+            gc.collect()
+        return run
+
+    def _run(self, seed: int) -> _Run:
         for old in self.folder.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()
         loop = _loop_of(seed)

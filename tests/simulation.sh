@@ -20,7 +20,7 @@ for python in "$PYTHON" "$(command -v python3.12)" "$versions"/3.12.*/bin/python
         # arq allows no redis-py of today; it works with it.
         [ -d "$($folder/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/arq" ] ||
             $folder/bin/pip install --quiet --disable-pip-version-check --no-deps arq click pyjwt || exit 1
-        exec $folder/bin/pytest --rootdir . -m "" -q tests/testing/test_simulation.py \
+        exec $folder/bin/pytest --rootdir . -m "" -o filterwarnings= -q tests/testing/test_simulation.py \
             tests/testing/test_simulated_frameworks.py tests/testing/test_loop_server.py \
             tests/testing/test_pages.py -k "simul or loop" "$@"
     fi

@@ -13,6 +13,8 @@ if sys.version_info < (3, 12):
 
 from rillet.testing import simulation
 
+pytestmark = pytest.mark.frameworks  # make test-simulation installs them
+
 JOBS = 5
 
 

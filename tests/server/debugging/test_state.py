@@ -76,6 +76,7 @@ KEPT = {
         CommandEntry: batch_handler feeds_monitor minimum maximum name queued readonly runs_script slowlogged write
         Keyspace: databases
         Log: path quiet
+        Listeners: naming
         Server: _parts handles_signals shares_loop loop mode rillet_version run_id sentinel supervisor
         ServerTuning: bit_bytes entry_bytes few_clients parsed_bytes slice_commands waits
         Turns: slice
