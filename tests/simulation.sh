@@ -15,7 +15,7 @@ for python in "$PYTHON" "$(command -v python3.12)" "$versions"/3.12.*/bin/python
     if [ -n "$python" ] && is_new "$python"; then
         folder=.venvs/simulation
         [ -x $folder/bin/pytest ] || { "$python" -m venv $folder && $folder/bin/pip install --quiet \
-            --disable-pip-version-check --editable '.[simulation]' pytest-asyncio coredis taskiq-redis \
+            --disable-pip-version-check --editable '.[simulation]' hypothesis pytest-asyncio coredis taskiq-redis \
             'faststream[redis]' streaq simloom uvloop; } || exit 1
         # arq allows no redis-py of today; it works with it.
         [ -d "$($folder/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/arq" ] ||
