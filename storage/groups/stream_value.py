@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _number: Final = attrgetter("number")
 _STREAM_BYTES: Final = 1000
-_GROUP_BYTES: Final = 2300
-_CONSUMER_BYTES: Final = 700
+_GROUP_BYTES: Final = 800
+_CONSUMER_BYTES: Final = 250
 _GROUPS: Final = 64  # of more groups the first ones serve as a sample
 
 

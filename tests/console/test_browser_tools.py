@@ -221,7 +221,7 @@ def test_a_recording_shows_the_timeline_of_a_message(rillet, opened):
     expect(page.locator(".timeline li")).to_have_count(2)
     client.xclaim("orders", "billing", "Alice", 0, ["4-0"])
     expect(page.locator(".timeline li")).to_have_count(3)
-    expect(page.locator(".timeline li").last).to_contain_text("claimed by Alice in billing")
+    expect(page.locator(".timeline li").last).to_contain_text("claimed by Alice from Bob in billing")
     page.goto("/act/ack?key=orders&group=billing&id=4-0")
     page.get_by_role("button", name="Run").click()
     expect(page.locator("h1 .badge.good")).to_be_visible()

@@ -74,6 +74,7 @@ def test_any_master_that_is_accepted_comes_back(host, port, old):
     client = make_client(server=FakeServer())
     followed = []
     client.server.log = SimpleNamespace(notice=lambda _: None)
+    client.server.shares_loop = False
     client.server.replication = SimpleNamespace(
         link=None, failover=SimpleNamespace(active=False), follow=lambda *master: followed.append(master)
     )
@@ -90,6 +91,7 @@ def test_any_master_that_is_accepted_comes_back(host, port, old):
 )
 def test_a_host_with_control_characters_or_spaces_is_refused(host):
     client = make_client(server=FakeServer())
+    client.server.shares_loop = False
     client.server.replication = SimpleNamespace(link=None, failover=SimpleNamespace(active=False))
     for command in ("REPLICAOF", "SLAVEOF"):
         assert run(client, command, host, "1") == b"-ERR Invalid master host\r\n"

@@ -129,7 +129,7 @@ KEPT = {
     """,
     "the random numbers of a fault that is gone": "Faults: _decided",
     "clients that are still to connect": "Listeners: _postponed _waiting arriving",
-    "the sockets and files of the server": "Listeners: _accepting _bound _files _place _tcp _tls doors\nFolder: _locks",
+    "the sockets and files of the server": "Listeners: _accepting _bound _files _place _tcp _tls doors naming\nFolder: _locks",
     "control connections, and the one that resets": "Server: controls current_client\nStats: _controls",
     "the end of the server": "Server: _end_announced _stopping exit_status\nSignals: ending",
     "the start of the server": "Server: _loaded",

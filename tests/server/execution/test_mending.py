@@ -431,7 +431,7 @@ def test_an_error_while_the_keys_are_mended_is_survived_once():
             mend(*args)
 
         mending._mend = fail_once  # type: ignore[method-assign]
-        trial.send(batch, failing=Failing(passing.calls * 2 // 3))
+        trial.send(batch, failing=Failing(passing.calls // 3))
         settle(trial)
         assert not trial.died, trial.log
         assert not disagreements(trial), (place, second.raised)
