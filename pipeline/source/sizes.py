@@ -1,8 +1,8 @@
 """How many entries to ask for at once, and to put into one batch, so that bytes bound a task's memory, and not rows.
 
 A reply of XRANGE has a number of entries and no limit of bytes. So the first one is short, and each that follows is as long as
-entries like those before may be: 1,100 values of 2 MiB take 0.3 GB of Python's memory instead of 6. What was received is
-counted by the connection: adding up the words of entries would cost a sixth of reading them.
+entries like those before may be. What was received is counted by the connection: adding up the words of entries would cost a
+sixth of reading them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rights that docs/spark.md lists are enough for each way to read and write, and not one of them is missing."""
+"""The rights that docs/spark.md lists are enough for each way to read and write."""
 
 from __future__ import annotations
 
