@@ -180,7 +180,7 @@ class Gatherer:
         return False
 
     def _recover(self, batch: Batch, stream: str, limits: Limits) -> None:
-        """Take what is pending with us and in no batch: a life of ours ended between delivery and Spark's log."""
+        """Take what is pending with us and in no batch: an earlier run ended between delivery and Spark's log."""
         self._ensure_group(stream)
         # It was a batch once, and comes back as it was: its bytes only count for what is to follow.
         room = min(limits.rows - batch.rows, _MOST_AT_ONCE)

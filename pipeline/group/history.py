@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from ..redis import ids
 from ..redis.stream_state import fetch_states
 from ..source.judgement import What, describe, reconcile
-from ..source.look import StreamLook, ask_witnesses
+from ..source.look import StreamLook, check_entries
 from ..source.losses import LOG, report_loss
-from ..source.offsets import Position, Seen
+from ..source.offsets import Position, StreamSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,7 +49,7 @@ def judge(
     states = fetch_states(connection, positions)
     # Entries that others removed are none of ours to count.
     uncounted = {name: replace(at, added=None) for name, at in positions.items()}
-    answers = ask_witnesses(connection, uncounted, states)
+    answers = check_entries(connection, uncounted, states)
     changed: dict[str, Position | None] = {}
     broken: set[str] = set()
     facts = member.all_facts([name for name, now in states.items() if now is not None])
@@ -96,4 +96,4 @@ def _position(now: StreamState | None, row: Mapping[bytes, object] | None) -> Po
     delivered, lag = row[b"last-delivered-id"], row.get(b"lag")
     assert isinstance(delivered, bytes)
     added = max(now.added - lag, 0) if now.added is not None and isinstance(lag, int) else None
-    return Position(ids.parse(delivered), added, seen=Seen.of(now))
+    return Position(ids.parse(delivered), added, snapshot=StreamSnapshot.of(now))

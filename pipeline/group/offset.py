@@ -49,7 +49,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Claim:
-    """Entries taken over from ``owner`` (our own name: from a life of ours that died), all delivered equally often.
+    """Entries taken over from ``owner`` (our own name: from an earlier run of this query), all delivered equally often.
 
     ``deliveries`` counts this delivery too; ``ids`` ascend.
     """

@@ -27,15 +27,15 @@ from pyspark.sql.streaming.datasource import (
 from ..quick_ack import QuickAck
 from ..redis import ids
 from ..redis.connection import ConnectionLost, ServerError
+from ..redis.gc_pause import gc_paused
 from ..redis.key_names import key_of
-from ..redis.no_cycles import no_cycles
 from ..redis.options import OptionError, Options
 from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
 from ..source.entry_batches import ColumnOptions, Columns, session_zone
 from ..source.losses import LOG, DataLossError
+from ..source.name_clashes import NameClashes
 from ..source.offsets import OffsetError
-from ..source.own_names import OwnNames
 from .batch import Batch, Gatherer, Limits, give_up
 from .history import judge, take_positions
 from .member import Member
@@ -98,7 +98,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._schema = schema
         self._columns = ColumnOptions.of(given)
         self._options = GroupOptions.of(given)
-        self._own_names = OwnNames(schema, self._columns, group_columns())
+        self._name_clashes = NameClashes(schema, self._columns, group_columns())
         self._gatherer: Gatherer | None = None
         self._acknowledged = -1
         self._returned = -1
@@ -148,7 +148,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             return ReadMaxBytes(self._options.max_bytes)
         return ReadMaxRows(self._options.max_rows)
 
-    @no_cycles()
+    @gc_paused()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Acknowledge the batch that Spark has committed, and have the next one delivered.
 
@@ -233,9 +233,9 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     def _check_names(self, batch: Batch) -> None:
         """Refuse what a schema would read wrongly; what was delivered stays pending with us."""
-        streams = self._own_names.unseen(piece.stream for piece in batch.pieces)
+        streams = self._name_clashes.unseen(piece.stream for piece in batch.pieces)
         try:
-            self._own_names.check(fetch_states(self._gathering().member.connection, streams))
+            self._name_clashes.check(fetch_states(self._gathering().member.connection, streams))
         except OptionError:
             self.stop()
             raise
@@ -302,7 +302,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         gatherer.member.create_groups({name: options.later_start_of(name) for name in new})
         self._ensured.update(new)
 
-    @no_cycles()
+    @gc_paused()
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return where the group stands, by stream: how far it and the stream are, entries not delivered (null if unknown), pending."""
         gatherer = self._gathering()
@@ -319,7 +319,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         }
         return {"v": 1, "mode": "group", "group": self._options.group, "streams": found}
 
-    @no_cycles()
+    @gc_paused()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[GroupPartition]:
         """Share the entries of a batch among tasks."""
         if start == end:

@@ -11,8 +11,8 @@ from pyspark.sql.datasource import InputPartition
 
 from ..redis import ids
 from ..redis.connection import checked
+from ..redis.gc_pause import gc_paused
 from ..redis.key_names import key_of
-from ..redis.no_cycles import no_cycles
 from ..redis.shards import connect
 from ..source.losses import DataLossError
 from ..source.sizes import BATCH_BYTES, Pace, cut
@@ -51,7 +51,7 @@ def read_pieces(
     with (
         connect(endpoint) as master,
         connect(endpoint, replica=True) if endpoint.read_replicas else nullcontext(master) as connection,
-        no_cycles(),
+        gc_paused(),
     ):
         pace = Pace(connection, size)
         for piece, found, length in _fetched(connection, partition.pieces, pace):

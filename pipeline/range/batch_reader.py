@@ -8,12 +8,12 @@ from pyspark.sql.datasource import DataSourceReader
 
 from ..quick_ack import QuickAck
 from ..redis import stream_state
-from ..redis.no_cycles import no_cycles
+from ..redis.gc_pause import gc_paused
 from ..redis.options import OptionError
 from ..redis.shards import connect
+from ..source.name_clashes import NameClashes
 from ..source.offsets import Position
 from ..source.options import EARLIEST, LATEST
-from ..source.own_names import OwnNames
 from .partitions import range_partitions
 from .pushdown import COLUMNS, Narrowed, narrow
 from .task import RangePartition, read_range
@@ -41,7 +41,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         self._options = options
         self._narrowed = Narrowed()
 
-    @no_cycles()
+    @gc_paused()
     def partitions(self) -> list[InputPartition]:
         """Return the ranges to read."""
         options = self._options
@@ -50,7 +50,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         with connect(options.endpoint, at_start=True) as connection:
             names = filter(self._narrowed.wants, options.names(connection))
             states = stream_state.fetch_states(connection, names)
-            OwnNames(self._schema, options.columns).check(states)
+            NameClashes(self._schema, options.columns).check(states)
             for name, now in states.items():
                 if now is None:
                     if options.pattern is None:

@@ -61,14 +61,14 @@ def range_partitions(
     rows: dict[str, int] = {}
     for name, to in end.items():
         at = start.get(name)
-        if at is not None and (to.id > at.id or to.life > at.life):
+        if at is not None and (to.id > at.id or to.generation > at.generation):
             known, now = at.rows_to(to), states.get(name)
             rows[name] = known if known is not None else (now.length if now else 0)
     total = sum(rows.values())
     found: list[tuple[StreamRange, int]] = []
     for name, guess in rows.items():
         at, to, now = start[name], end[name], states.get(name)
-        after = at.id if at.life == to.life else 0
+        after = at.id if at.generation == to.generation else 0
         known = at.rows_to(to)
         least = -(-options.min_partitions * guess // total) if total else 1
         parts = part_count(guess, least=least, rows_per_part=options.max_rows_per_partition)

@@ -26,16 +26,16 @@ from pyspark.sql.streaming.datasource import (
 from ..quick_ack import QuickAck
 from ..redis import ids, stream_state
 from ..redis.connection import ServerError
+from ..redis.gc_pause import gc_paused
 from ..redis.key_names import key_of
-from ..redis.no_cycles import no_cycles
 from ..redis.shards import connect
 from ..redis.sized_reads import SizedReads
 from ..source import offsets
 from ..source.judgement import describe, reconcile, untouched
-from ..source.look import StreamLook, ask_witnesses
+from ..source.look import StreamLook, check_entries
 from ..source.losses import LOG, report_loss
+from ..source.name_clashes import NameClashes
 from ..source.offsets import OffsetError, Position
-from ..source.own_names import OwnNames
 from .batch_reader import resolve
 from .partitions import names_to_cut, range_partitions
 from .split import share_rows
@@ -64,7 +64,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._options = options
         self._connection = connect(options.endpoint, at_start=True)
         self._sized = SizedReads(self._connection)
-        self._own_names = OwnNames(schema, options.columns)
+        self._name_clashes = NameClashes(schema, options.columns)
         self._names: list[str] = list(options.streams)
         self._names_at: float | None = None
         self._steps: dict[tuple[str, int, int], Steps] = {}
@@ -84,7 +84,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     # What Spark calls in the driver
 
-    @no_cycles()
+    @gc_paused()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query starts."""
         found: dict[str, Position] = {}
@@ -111,7 +111,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         """Remember what there is now: the query ends when it has read that."""
         self._targets = stream_state.fetch_states(self._connection, self._find_names())
 
-    @no_cycles()
+    @gc_paused()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return how far the next batch goes; ``start`` itself where there is nothing to do.
 
@@ -162,7 +162,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._forget_ended(positions, begin)
         for name, at in positions.items():
             if at != begin.get(name) and (now := states.get(name)) is not None:
-                positions[name] = at.seen_as(now)
+                positions[name] = at.with_snapshot(now)
         if positions == begin:
             return start  # as it is: in another version it would be another offset
         end = self._dumped(positions)
@@ -170,7 +170,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._moved_at = time.monotonic()
         return end
 
-    @no_cycles()
+    @gc_paused()
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where the streams end: what progress reports show as ``latestOffset``.
 
@@ -182,7 +182,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         found = {name: Position(now.last, now.added) for name, now in states.items() if now is not None}
         return offsets.dump(found)
 
-    @no_cycles()
+    @gc_paused()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the ranges of one batch; the same ids whenever they are planned."""
         begin, to = self._positions(start), self._positions(end)
@@ -237,7 +237,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         the range was planned, which may be long ago in another process, it is counted here.
         """
         to, now = end.get(name), states.get(name)
-        if to is None or now is None or to.id <= at.id or to.life != at.life:
+        if to is None or now is None or to.id <= at.id or to.generation != at.generation:
             return None
         if (walked := self._steps.get((name, at.id, to.id))) is not None:
             return walked
@@ -294,7 +294,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _states(self, positions: Mapping[str, Position]) -> dict[str, StreamState | None]:
         """Return the streams to read as they are now, and with a pattern those that it found before and that are gone."""
         states = stream_state.fetch_states(self._connection, self._find_names())
-        self._own_names.check(states)
+        self._name_clashes.check(states)
         if self._options.pattern is not None:
             missed = [name for name, at in positions.items() if name not in states and not at.is_ended]
             found = stream_state.fetch_states(self._connection, missed)
@@ -314,7 +314,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         """
         positions, corrected = dict(begin), set()
         known = {name: at for name, at in begin.items() if name in states}
-        answers = ask_witnesses(self._connection, known, states)
+        answers = check_entries(self._connection, known, states)
         for name, at in known.items():
             now = states[name]
             verdict = reconcile(at, now, self._look(name, now, answers))

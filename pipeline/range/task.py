@@ -11,8 +11,8 @@ from pyspark.sql.datasource import InputPartition
 
 from ..redis import ids
 from ..redis.connection import ServerError, checked
+from ..redis.gc_pause import gc_paused
 from ..redis.key_names import key_of
-from ..redis.no_cycles import no_cycles
 from ..redis.replicas import Written, reading
 from ..redis.shards import connect
 from ..redis.stream_state import StreamState, fetch_states, parse_state, state_request
@@ -75,7 +75,7 @@ def read_range(
     """
     columns = Columns(schema, options.columns, zone=session_zone())
     key = key_of(partition.ranges[0].stream)
-    with reading(options.endpoint, partition.shard, partition.written, key) as connection, no_cycles():
+    with reading(options.endpoint, partition.shard, partition.written, key) as connection, gc_paused():
         gathered: list[Any] = []
         streams: list[tuple[str, int]] = []
         size = 0

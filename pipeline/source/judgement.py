@@ -20,7 +20,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from ..redis import ids
-from .offsets import ENDED, Position, Seen
+from .offsets import ENDED, Position, StreamSnapshot
 
 if TYPE_CHECKING:
     from ..redis.stream_state import StreamState
@@ -73,12 +73,12 @@ class Look(Protocol):
         ...
 
 
-def witness(at: Position, now: StreamState | None) -> int | None:
+def entry_to_check(at: Position, now: StreamState | None) -> int | None:
     """Return the entry whose presence ``reconcile`` will ask for; None: none. For asking about many streams at once."""
-    seen = at.seen
-    if now is None or seen is None or seen.newest is None or now.newest == seen.newest:
+    snapshot = at.snapshot
+    if now is None or snapshot is None or snapshot.newest is None or now.newest == snapshot.newest:
         return None
-    return None if now.first is None or now.first > seen.newest else seen.newest
+    return None if now.first is None or now.first > snapshot.newest else snapshot.newest
 
 
 def reconcile(at: Position, now: StreamState | None, look: Look) -> Verdict:
@@ -98,17 +98,21 @@ def reconcile(at: Position, now: StreamState | None, look: Look) -> Verdict:
             return Verdict(What.DELETED, at, 0)  # known, or it never was
         lost = at.backlog
         # Said once: what it was seen to have is accounted for.
-        known = at.added if lost == 0 or at.seen is None or at.seen.added is None else at.seen.added
-        ended = replace(at, added=known, gone=at.gone + (lost or 0), seen=ENDED)
+        known = (
+            at.added if lost == 0 or at.snapshot is None or at.snapshot.added is None else at.snapshot.added
+        )
+        ended = replace(at, added=known, gone=at.gone + (lost or 0), snapshot=ENDED)
         return Verdict(What.DELETED, ended, lost)
     if at.is_ended:
-        verdict = reconcile(replace(at, seen=None), now, look)
+        verdict = reconcile(replace(at, snapshot=None), now, look)
         is_the_same = at.added is None or now.added is None or now.added >= at.added
         if not verdict.is_another_history or (verdict.what is What.ROLLED_BACK and is_the_same):
             return verdict  # it is back, as by a failover to a replica and back
-        start = Position(0, now.removed, at.life + 1, at.gone + (now.removed or 0), Seen.of(now))
+        start = Position(
+            0, now.removed, at.generation + 1, at.gone + (now.removed or 0), StreamSnapshot.of(now)
+        )
         return Verdict(What.BEGUN_ANEW, start, 0)
-    if at.seen is not None and _contradicts(at.seen, at, now, look):
+    if at.snapshot is not None and _contradicts(at.snapshot, at, now, look):
         return _another_history(at, now, look)
     if now.last < at.id:
         return _another_history(at, now, look)
@@ -119,33 +123,35 @@ def reconcile(at: Position, now: StreamState | None, look: Look) -> Verdict:
         return _another_history(at, now, look)
     if gone == 0:
         return Verdict(What.GOES_ON, at)
-    position = replace(at, added=at.added + gone, gone=at.gone + gone, seen=Seen.of(now))
+    position = replace(at, added=at.added + gone, gone=at.gone + gone, snapshot=StreamSnapshot.of(now))
     return Verdict(What.GONE, position, gone)
 
 
 def untouched(at: Position, end: Position, now: StreamState, look: Look) -> bool:
     """Return whether what was planned between two positions is surely still there, all of it."""
-    seen = end.seen
-    if seen is None or now.added is None or now.last < end.id or _contradicts(seen, end, now, look):
+    snapshot = end.snapshot
+    if snapshot is None or now.added is None or now.last < end.id or _contradicts(snapshot, end, now, look):
         return False
-    if now.removed == seen.removed:
+    if now.removed == snapshot.removed:
         return True
-    is_head_there = now.first is not None and now.first <= max(at.id, seen.first or 0)
-    is_trimmed_only = now.first != seen.first and (now.max_deleted or 0) <= at.id
+    is_head_there = now.first is not None and now.first <= max(at.id, snapshot.first or 0)
+    is_trimmed_only = now.first != snapshot.first and (now.max_deleted or 0) <= at.id
     return is_head_there and is_trimmed_only and _is_there(end, now, look)
 
 
-def _contradicts(seen: Seen, at: Position, now: StreamState, look: Look) -> bool:
+def _contradicts(snapshot: StreamSnapshot, at: Position, now: StreamState, look: Look) -> bool:
     """Return whether a stream that was once as seen cannot have become what it is now."""
-    if _fell(seen.added, now.added) or _fell(seen.removed, now.removed):
+    if _fell(snapshot.added, now.added) or _fell(snapshot.removed, now.removed):
         return True
-    if now.first is not None and (now.first <= at.id if seen.first is None else now.first < seen.first):
+    if now.first is not None and (
+        now.first <= at.id if snapshot.first is None else now.first < snapshot.first
+    ):
         return True
-    if now.added is None or now.removed is None or seen.added is None:
+    if now.added is None or now.removed is None or snapshot.added is None:
         return False
-    if seen.newest is not None and now.first is not None and now.first > seen.newest:
-        return now.length > now.added - seen.added  # all there is was added since
-    if now.removed != seen.removed:
+    if snapshot.newest is not None and now.first is not None and now.first > snapshot.newest:
+        return now.length > now.added - snapshot.added  # all there is was added since
+    if now.removed != snapshot.removed:
         return False
     # Nothing was removed since: whatever was there is there.
     return not _is_there(at, now, look)
@@ -167,35 +173,37 @@ def _gone(at: Position, accounted: int, now: StreamState, added: int, look: Look
 
 def _surely_none(at: Position, now: StreamState, look: Look) -> bool:
     """Return whether nothing after a position was removed since it was taken, as far as that shows without counting."""
-    seen = at.seen
-    if seen is None:
+    snapshot = at.snapshot
+    if snapshot is None:
         return False
-    if now.removed == seen.removed:
+    if now.removed == snapshot.removed:
         return True
     # Trimming moves the first entry. Something was removed out of the middle otherwise, if not by XDEL.
-    if now.first == seen.first or now.max_deleted is None or now.max_deleted > at.id:
+    if now.first == snapshot.first or now.max_deleted is None or now.max_deleted > at.id:
         return False
     return _is_there(at, now, look)
 
 
 def _is_there(at: Position, now: StreamState, look: Look) -> bool:
     """Return whether the newest entry that was seen is still there, or none was seen."""
-    newest = at.seen.newest if at.seen else None
+    newest = at.snapshot.newest if at.snapshot else None
     if newest is None or newest == now.newest:
         return True
-    asked = witness(at, now)
+    asked = entry_to_check(at, now)
     return asked is not None and look.has(asked)
 
 
 def _another_history(at: Position, now: StreamState, look: Look) -> Verdict:
     removed = now.removed
     if _is_recreated(at, now, look):
-        start = Position(0, removed, at.life + 1, at.gone + (removed or 0), Seen.of(now))
+        start = Position(0, removed, at.generation + 1, at.gone + (removed or 0), StreamSnapshot.of(now))
         return Verdict(What.RECREATED, start, None)
     behind = min(at.id, now.last)
     added = None if now.added is None else now.added - _present_after(behind, now, look)
     lost = None if added is None or at.added is None or at.added <= added else at.added - added
-    return Verdict(What.ROLLED_BACK, replace(at, id=behind, added=added, seen=Seen.of(now)), lost)
+    return Verdict(
+        What.ROLLED_BACK, replace(at, id=behind, added=added, snapshot=StreamSnapshot.of(now)), lost
+    )
 
 
 def _is_recreated(at: Position, now: StreamState, look: Look) -> bool:
@@ -204,22 +212,22 @@ def _is_recreated(at: Position, now: StreamState, look: Look) -> bool:
     That is only sure while nothing was removed from it. New entries have greater ids than the position, as a rule. So what
     matters is whether there are entries at or below it: known ones, if it was rolled back, or new ones whose ids began again.
     """
-    seen = at.seen
+    snapshot = at.snapshot
     if now.removed:
         return False
     if now.first is None or now.first > at.id:
         return True
-    if seen is None or now.first == seen.first:
+    if snapshot is None or now.first == snapshot.first:
         return False
-    if seen.first is not None:
-        if now.first > seen.first:
+    if snapshot.first is not None:
+        if now.first > snapshot.first:
             return True  # the first entry that was seen was never in it
-        if look.has(seen.first):
+        if look.has(snapshot.first):
             return False
-    if now.added is None or seen.removed is None:
+    if now.added is None or snapshot.removed is None:
         return True
     # It would be from before the first entry that was seen: no more had been added than were removed when it was seen.
-    return now.added - _present_after(at.id, now, look) > seen.removed
+    return now.added - _present_after(at.id, now, look) > snapshot.removed
 
 
 def _present_after(stream_id: int, now: StreamState, look: Look) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..redis import ids
 from ..redis.connection import checked
 from ..redis.key_names import key_of
-from .judgement import witness
+from .judgement import entry_to_check
 from .losses import LOG
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class StreamLook:
         connection: to its server.
         name: of the stream.
         now: the state.
-        answers: of `ask_witnesses`; what is not in them is asked for when it is needed.
+        answers: of `check_entries`; what is not in them is asked for when it is needed.
         page: entries in one reply.
     """
 
@@ -61,14 +61,14 @@ class StreamLook:
         return count
 
 
-def ask_witnesses(
+def check_entries(
     connection: Connection, positions: Mapping[str, Position], states: Mapping[str, StreamState | None]
 ) -> Answers:
     """Ask in one round trip for the entries that the judgement of many streams will look for."""
     asked = [
         (name, wanted)
         for name, at in positions.items()
-        if (wanted := witness(at, states.get(name))) is not None
+        if (wanted := entry_to_check(at, states.get(name))) is not None
     ]
     replies = checked(connection.pipeline([_entry(*each) for each in asked]))
     return {each: bool(reply) for each, reply in zip(asked, replies, strict=True)}

@@ -4,16 +4,16 @@ Range mode::
 
     {"v": 2, "streams": {"orders": ["1526919030474-55", 1200, "1526919030474-2", 1526919030480, 1300, 200]}}
 
-A stream's position is ``[id, added, first, newest, seen_added, removed, life, gone]``. ``id`` is the last id read.
+A stream's position is ``[id, added, first, newest, snapshot_added, removed, generation, gone]``. ``id`` is the last id read.
 ``added`` is how many of the entries that were ever added are accounted for up to there: read, or counted as gone; null
 where that is not known (a start in the middle of a stream until its first batch, a server before Redis 7). A stream whose
 start is a moment yet to come is not here before that. The four in the middle are the stream as it was when the position
 was taken: its first and its newest entry, null where it was empty, and how many had been added and removed. A later look
-compares them with the stream, to see whether that is still the same one. ``life`` counts how often the stream was seen
+compares them with the stream, to see whether that is still the same one. ``generation`` counts how often the stream was seen
 deleted and created again, ``gone`` how many entries were trimmed or deleted before they were read.
 
 What is as usual is left out at the end: a stream that was not looked at (``first`` is false), one that was read to its end
-(``newest`` is ``id`` and ``seen_added`` is ``added``), and zeros. An id whose sequence is 0 is its milliseconds. So ten
+(``newest`` is ``id`` and ``snapshot_added`` is ``added``), and zeros. An id whose sequence is 0 is its milliseconds. So ten
 thousand streams that were read are 0.6 MB and not 1.4, and are written and read in two fifths of the time.
 
 Version 1 has an object for each stream, and every field by its name. It is read, and not written any more.
@@ -46,7 +46,7 @@ class OffsetError(LabelledError, ValueError):
 
 
 @dataclass(frozen=True)
-class Seen:
+class StreamSnapshot:
     """A stream as it was when a position was taken: entries that were there, None where it was empty, and counts."""
 
     first: int | None
@@ -55,13 +55,13 @@ class Seen:
     removed: int | None
 
     @classmethod
-    def of(cls, now: StreamState) -> Seen:
+    def of(cls, now: StreamState) -> StreamSnapshot:
         """Return what to remember of a stream."""
         return cls(now.first, now.newest, now.added, now.removed)
 
 
 # Of a stream that is gone: no entry has the id 0-0.
-ENDED: Final = Seen(0, None, None, None)
+ENDED: Final = StreamSnapshot(0, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -70,37 +70,41 @@ class Position:
 
     id: int
     added: int | None = None
-    life: int = 0
+    generation: int = 0
     gone: int = 0
-    seen: Seen | None = None
+    snapshot: StreamSnapshot | None = None
 
     @property
     def is_ended(self) -> bool:
         """Whether the stream was seen to be gone when all that was known of it was read."""
-        return self.seen == ENDED
+        return self.snapshot == ENDED
 
     @property
     def backlog(self) -> int | None:
         """How many entries behind it the stream was seen to have; None: some, which were not counted."""
-        if self.seen is None or self.seen.newest is None or self.seen.newest <= self.id:
+        if self.snapshot is None or self.snapshot.newest is None or self.snapshot.newest <= self.id:
             return 0
-        if self.added is None or self.seen.added is None:
+        if self.added is None or self.snapshot.added is None:
             return None
-        return self.seen.added - self.added
+        return self.snapshot.added - self.added
 
     def rows_to(self, end: Position) -> int | None:
         """Return how many entries there are to read up to another position; None where that is not known."""
-        if end.added is None or (self.added is None and self.life == end.life):
+        if end.added is None or (self.added is None and self.generation == end.generation):
             return None
-        return end.added - (end.gone - self.gone) - ((self.added or 0) if self.life == end.life else 0)
+        return (
+            end.added
+            - (end.gone - self.gone)
+            - ((self.added or 0) if self.generation == end.generation else 0)
+        )
 
     def moved(self, to: int, added: int | None, *, gone: int = 0) -> Position:
         """Return the position after reading up to an id, with so many more entries found missing."""
-        return Position(to, added, self.life, self.gone + gone, self.seen)
+        return Position(to, added, self.generation, self.gone + gone, self.snapshot)
 
-    def seen_as(self, now: StreamState) -> Position:
+    def with_snapshot(self, now: StreamState) -> Position:
         """Return the position with the stream as it is now."""
-        return Position(self.id, self.added, self.life, self.gone, Seen.of(now))
+        return Position(self.id, self.added, self.generation, self.gone, StreamSnapshot.of(now))
 
 
 def dump(positions: Mapping[str, Position]) -> dict[str, Any]:
@@ -169,16 +173,25 @@ def id_of_word(word: Any) -> Any:
 
 
 def _row(at: Position) -> Row:
-    seen = at.seen
+    snapshot = at.snapshot
     last = id_word(at.id)
-    if seen is None:
-        row: Row = [last, at.added, False, last, at.added, 0, at.life, at.gone]
+    if snapshot is None:
+        row: Row = [last, at.added, False, last, at.added, 0, at.generation, at.gone]
     else:
-        newest = last if seen.newest == at.id else id_word(seen.newest)
-        row = [last, at.added, id_word(seen.first), newest, seen.added, seen.removed, at.life, at.gone]
+        newest = last if snapshot.newest == at.id else id_word(snapshot.newest)
+        row = [
+            last,
+            at.added,
+            id_word(snapshot.first),
+            newest,
+            snapshot.added,
+            snapshot.removed,
+            at.generation,
+            at.gone,
+        ]
     if at.gone:
         return row
-    if at.life:
+    if at.generation:
         return row[:7]
     if row[5] != 0:
         return row[:6]
@@ -186,24 +199,28 @@ def _row(at: Position) -> Row:
         return row[:5]
     if row[3] != last:
         return row[:4]
-    return row[:2] if seen is None else row[:3]
+    return row[:2] if snapshot is None else row[:3]
 
 
 def _of_row(row: Row) -> Position:
     last, added = row[:2]
     usual: Row = [False, last, added, 0, 0, 0]
-    first, newest, seen_added, removed, life, gone = row[2:] + usual[len(row) - 2 :]
-    seen = None if first is False else Seen(id_of_word(first), id_of_word(newest), seen_added, removed)
-    return Position(id_of_word(last), added, life, gone, seen)
+    first, newest, snapshot_added, removed, generation, gone = row[2:] + usual[len(row) - 2 :]
+    snapshot = (
+        None
+        if first is False
+        else StreamSnapshot(id_of_word(first), id_of_word(newest), snapshot_added, removed)
+    )
+    return Position(id_of_word(last), added, generation, gone, snapshot)
 
 
 def _of_fields(at: Mapping[str, Any]) -> Position:
     """Read a position of version 1; the first ones did not have what was seen of the stream."""
-    seen = None
+    snapshot = None
     if "seen" in at:
         first, newest, added, removed = at["seen"]
-        seen = Seen(_parsed(first), _parsed(newest), added, removed)
-    return Position(ids.parse(at["id"]), at["added"], at["life"], at["gone"], seen)
+        snapshot = StreamSnapshot(_parsed(first), _parsed(newest), added, removed)
+    return Position(ids.parse(at["id"]), at["added"], at["life"], at["gone"], snapshot)
 
 
 def _parsed(word: str | None) -> int | None:

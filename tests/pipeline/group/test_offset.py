@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rillet.pipeline.group.offset import Claim, GroupOffset, Run, claims_of, shares
 from rillet.pipeline.redis import ids
-from rillet.pipeline.source.offsets import OffsetError, Position, Seen
+from rillet.pipeline.source.offsets import OffsetError, Position, StreamSnapshot
 from rillet.pipeline.source.offsets import load as load_range
 
 numbers = st.integers(0, ids.MAX_ID)
@@ -71,7 +71,7 @@ def test_version_1_is_read():
         Run("s", 5 << 64, 5 << 64 | 3, 2),
         Run("s", 7 << 64, 7 << 64, 1),
     )
-    seen = Position(7 << 64, 9, seen=Seen(5 << 64, 7 << 64, 9, 0))
+    seen = Position(7 << 64, 9, snapshot=StreamSnapshot(5 << 64, 7 << 64, 9, 0))
     expected = GroupOffset("g", "c", 3, pieces, 1, 2, {"s": seen})
     assert GroupOffset.of_json(json.dumps(tree)) == expected
     assert GroupOffset.of_json(expected.as_json()) == expected

@@ -128,7 +128,7 @@ def test_a_checkpoint_without_a_proof_goes_on_too(connection):
     spark = engine(connection, streams="s")
     spark.drain()
     next(scene)
-    old = offsets.dump({"s": replace(position(spark), seen=None)})
+    old = offsets.dump({"s": replace(position(spark), snapshot=None)})
     assert len(old["streams"]["s"]) == 2
     with pytest.raises(DataLossError, match="rolled back"):
         engine(connection, old, streams="s").trigger()
@@ -249,9 +249,9 @@ def test_a_stream_that_was_read_whole_and_deleted_may_be_created_again(connectio
     """What lives shortly is what patterns are for."""
     for streams in ({"streams": "s"}, {"streamspattern": "s*", "discoveryintervalms": "0"}):
         spark = engine(connection, **streams)
-        for life in range(3):
-            add(connection, "s", 10 * life + 1, 4)
-            assert numbers(spark.drain()) == list(range(10 * life + 1, 10 * life + 5))
+        for turn in range(3):
+            add(connection, "s", 10 * turn + 1, 4)
+            assert numbers(spark.drain()) == list(range(10 * turn + 1, 10 * turn + 5))
             connection.call("DEL", "s")
             assert spark.drain() == []
             spark.restart()

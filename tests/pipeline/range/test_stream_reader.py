@@ -443,7 +443,7 @@ def test_a_key_deleted_and_created_again_is_another_stream(connection):
             spark.trigger()
         lenient = engine(connection, spark.offset, streams="s", failondataloss="false", maxrowspertrigger="2")
         assert read_ids(lenient.drain()) == words
-        assert position(lenient, "s").life == 1
+        assert position(lenient, "s").generation == 1
         lenient.restart()
         lenient.reader.prepareForTriggerAvailableNow()
         add(connection, "s", "20-0")

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.streams.stream_history import History, Version
 
-from rillet.pipeline.source.judgement import Verdict, What, describe, reconcile, witness
-from rillet.pipeline.source.offsets import Position, Seen
+from rillet.pipeline.source.judgement import Verdict, What, describe, entry_to_check, reconcile
+from rillet.pipeline.source.offsets import Position, StreamSnapshot
 
 HUNDRED = Version().add(*range(1, 101))
 
@@ -19,7 +19,7 @@ def read(version, upto=None, *, proven=True):
     """The position of a reader that saw a stream in this state, and has come to an id."""
     upto = version.last if upto is None else upto
     at = Position(upto, version.added - version.count_after(upto))
-    return replace(at, seen=Seen.of(version.state)) if proven else at
+    return replace(at, snapshot=StreamSnapshot.of(version.state)) if proven else at
 
 
 def rolled_back(lost, new, *, of=HUNDRED):
@@ -156,7 +156,7 @@ def test_before_redis_7_only_ids_and_entries_say_something():
     def old(version):
         return replace(version.state, added=None, max_deleted=None)
 
-    at = replace(READ, added=None, seen=Seen(1, 100, None, None))
+    at = replace(READ, added=None, snapshot=StreamSnapshot(1, 100, None, None))
     assert reconcile(at, old(HUNDRED.add(101)), HUNDRED) == Verdict(What.GOES_ON, at)
     lost = reconcile(at, old(rolled_back(10, 0)), rolled_back(10, 0))
     assert (lost.what, lost.position.id) == (What.ROLLED_BACK, 90)
@@ -195,7 +195,7 @@ def test_a_server_is_asked_only_where_something_is_in_doubt():
     assert reconcile(READ, HUNDRED.state, Silent()).what is What.GOES_ON
     assert reconcile(READ, HUNDRED.trim(0).add(101).state, Silent()).what is What.GOES_ON
     new = HUNDRED.add(101).trim(60).state
-    assert witness(READ, new) == 100
+    assert entry_to_check(READ, new) == 100
     assert reconcile(READ, new, Witnesses()).what is What.GOES_ON
     assert reconcile(READ, HUNDRED.add(101, 102).state, Witnesses()).what is What.GOES_ON
 
@@ -230,21 +230,25 @@ class Reader:
             self.missed |= set(passed).difference(now.entries)
             position = position.moved(passed[-1] if passed else position.id, position.added + len(rows))
         if now is not None and position != self.at:
-            position = replace(position, seen=Seen.of(now.state))
+            position = replace(position, snapshot=StreamSnapshot.of(now.state))
         self.at = position
         if now is not None:
             history.is_same = True
 
     def check(self, history, verdict):
-        now, seen = history.now, self.at.seen
+        now, snapshot = history.now, self.at.snapshot
         if now is None:
             assert verdict.what is What.DELETED
         elif history.is_same:
             assert verdict.what in {What.GOES_ON, What.GONE}
             assert verdict.lost >= 0
-        elif seen is not None and seen.newest is not None and now.added - len(now.entries) == seen.removed:
+        elif (
+            snapshot is not None
+            and snapshot.newest is not None
+            and now.added - len(now.entries) == snapshot.removed
+        ):
             # Nothing was removed that could explain it.
-            assert verdict.is_another_history or now.has(seen.newest)
+            assert verdict.is_another_history or now.has(snapshot.newest)
 
 
 steps = st.one_of(

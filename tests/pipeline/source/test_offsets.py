@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from rillet.pipeline.redis import ids
 from rillet.pipeline.source import offsets
-from rillet.pipeline.source.offsets import OffsetError, Position, Seen
+from rillet.pipeline.source.offsets import OffsetError, Position, StreamSnapshot
 
 
 def test_offsets_survive_the_checkpoint():
     positions = {
-        "b": Position(ids.MAX_ID, 7, 1, 2, Seen(4, ids.MAX_ID, 9, 2)),
-        "a": Position(0, seen=Seen(None, None, None, None)),
+        "b": Position(ids.MAX_ID, 7, 1, 2, StreamSnapshot(4, ids.MAX_ID, 9, 2)),
+        "a": Position(0, snapshot=StreamSnapshot(None, None, None, None)),
         "\udcff": Position(5, 5),
     }
     tree = json.loads(json.dumps(offsets.dump(positions)))
@@ -31,8 +31,10 @@ names = (
 stream_ids = st.integers(0, ids.MAX_ID) | st.integers(0, 3) | st.integers(0, 5).map(lambda ms: ms << 64)
 counts = st.integers(0, 3) | st.integers(0, 2**64 - 1)
 # Few values, so that what is left out when it is equal often is.
-seen = st.builds(Seen, stream_ids | st.none(), stream_ids | st.none(), counts | st.none(), counts | st.none())
-positions = st.builds(Position, stream_ids, counts | st.none(), counts, counts, seen | st.none())
+snapshots = st.builds(
+    StreamSnapshot, stream_ids | st.none(), stream_ids | st.none(), counts | st.none(), counts | st.none()
+)
+positions = st.builds(Position, stream_ids, counts | st.none(), counts, counts, snapshots | st.none())
 
 
 @given(st.dictionaries(names, positions))
@@ -54,8 +56,8 @@ def test_version_1_is_read(found):
         return None if stream_id is None else ids.text(stream_id)
 
     streams = {
-        name: {"id": ids.text(at.id), "added": at.added, "life": at.life, "gone": at.gone}
-        | ({"seen": [text(at.seen.first), text(at.seen.newest), at.seen.added, at.seen.removed]} if at.seen else {})
+        name: {"id": ids.text(at.id), "added": at.added, "life": at.generation, "gone": at.gone}
+        | ({"seen": [text(at.snapshot.first), text(at.snapshot.newest), at.snapshot.added, at.snapshot.removed]} if at.snapshot else {})
         for name, at in found.items()
     }  # fmt: skip
     assert offsets.load(json.loads(json.dumps({"v": 1, "streams": streams}))) == found
@@ -71,21 +73,21 @@ def test_the_json_is_the_documented_one():
         "v": 2,
         "streams": {"orders": ["1526919030474-55", 1200]},
     }
-    seen = Seen(ids.parse("1526919030474-2"), ids.parse("1526919030480-0"), 1300, 200)
+    snapshot = StreamSnapshot(ids.parse("1526919030474-2"), ids.parse("1526919030480-0"), 1300, 200)
     whole = ["1526919030474-55", 1200, "1526919030474-2", 1526919030480, 1300, 200]
-    assert row(Position(last, 1200, seen=seen)) == whole
-    assert row(Position(last, 1200, 3, 0, seen)) == [*whole, 3]
-    assert row(Position(last, 1200, 0, 7, seen)) == [*whole, 0, 7]
-    assert row(Position(5 << 64, 9, seen=Seen(3 << 64, 5 << 64, 9, 0))) == [5, 9, 3]
-    assert row(Position(0, 0, seen=Seen(None, None, 0, 0))) == ["0-0", 0, None, None]
+    assert row(Position(last, 1200, snapshot=snapshot)) == whole
+    assert row(Position(last, 1200, 3, 0, snapshot)) == [*whole, 3]
+    assert row(Position(last, 1200, 0, 7, snapshot)) == [*whole, 0, 7]
+    assert row(Position(5 << 64, 9, snapshot=StreamSnapshot(3 << 64, 5 << 64, 9, 0))) == [5, 9, 3]
+    assert row(Position(0, 0, snapshot=StreamSnapshot(None, None, 0, 0))) == ["0-0", 0, None, None]
     assert row(Position(0, None, 1)) == ["0-0", None, False, "0-0", None, 0, 1]
 
 
 def test_a_backlog_is_what_was_seen_behind_a_position():
-    seen = Seen(ids.parse("1-0"), ids.parse("9-0"), 9, 0)
-    assert Position(ids.parse("4-0"), 4, seen=seen).backlog == 5
-    assert Position(ids.parse("4-0"), None, seen=seen).backlog is None
-    assert Position(ids.parse("9-0"), None, seen=seen).backlog == 0
+    snapshot = StreamSnapshot(ids.parse("1-0"), ids.parse("9-0"), 9, 0)
+    assert Position(ids.parse("4-0"), 4, snapshot=snapshot).backlog == 5
+    assert Position(ids.parse("4-0"), None, snapshot=snapshot).backlog is None
+    assert Position(ids.parse("9-0"), None, snapshot=snapshot).backlog == 0
     assert Position(ids.parse("4-0"), 4).backlog == 0
 
 

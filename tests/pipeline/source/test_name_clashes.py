@@ -15,11 +15,11 @@ from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint, OptionError, Options
 from rillet.pipeline.source.entry_batches import ColumnOptions, default_schema
+from rillet.pipeline.source.name_clashes import NameClashes
 from rillet.pipeline.source.options import SourceOptions
-from rillet.pipeline.source.own_names import OwnNames
 
 ORDER = StructType().add("ts", "timestamp").add("id", "string").add("total", "long")
-WORDS = r"entries of stream 'own-names-\d+' have a field 'ts', and column 'ts' .* is the time of .* 'metadataPrefix'.*'_ts'"
+WORDS = r"entries of stream 'name-clashes-\d+' have a field 'ts', and column 'ts' .* is the time of .* 'metadataPrefix'.*'_ts'"
 numbers = itertools.count()
 
 
@@ -31,7 +31,7 @@ def redis(request, running):
 
 @pytest.fixture
 def stream(redis):
-    name = f"own-names-{next(numbers)}"
+    name = f"name-clashes-{next(numbers)}"
     yield name
     redis.call("DEL", name)
 
@@ -42,7 +42,7 @@ def options(redis, stream, *, streaming, **more):
 
 
 def look(schema, fields, **given):
-    watch = OwnNames(schema, ColumnOptions.of(Options(given)))
+    watch = NameClashes(schema, ColumnOptions.of(Options(given)))
     watch.check({"s": SimpleNamespace(samples=(fields,))})
 
 
