@@ -7,7 +7,7 @@ holds *all* entries between its first and its last), claimed ones one by one, ea
                                                        [["worker-3", 2, "1699999999000-0 3-0 0-1"]]]}}
 
 Of a stream that is a list of runs, each ``[first, last, count]`` or ``[id]``, and one of claims, each ``[owner, deliveries,
-ids]``, which is left out where it is empty. Ids and ``positions`` are as in `source.offsets`; version 1 is read as well.
+ids]``, which is left out where it is empty. Ids and ``positions`` are as in `source.offsets`.
 
 Nothing here talks to a server or to Spark.
 """
@@ -24,11 +24,11 @@ from ..source.offsets import (
     VERSION,
     OffsetError,
     Position,
+    check_version,
     dump_streams,
     id_of_word,
     id_word,
     load_streams,
-    version_of,
 )
 
 if TYPE_CHECKING:
@@ -157,14 +157,14 @@ class GroupOffset:
             fields: Mapping[str, Any] = json.loads(given) if isinstance(given, str) else given
         except ValueError:
             fields = {"text": given}  # which no version is
-        version = version_of(fields)
+        check_version(fields)
         if fields.get("mode") != _MODE:
             raise OffsetError(
                 "this checkpoint was written by another mode: the option 'mode' cannot change in a query"
             )
         pieces: list[BatchPart] = []
         for stream, given_pieces in fields["pieces"].items():
-            runs, claims = _lists(given_pieces, version)
+            runs, claims = given_pieces if len(given_pieces) == 2 else (given_pieces[0], ())
             pieces += [
                 Claim(stream, owner, deliveries, ids_of_steps(packed)) for owner, deliveries, packed in claims
             ]
@@ -176,7 +176,7 @@ class GroupOffset:
             pieces=tuple(pieces),
             gone=fields["gone"],
             dead=fields["dead"],
-            positions=load_streams(fields.get("positions", {}), version),
+            positions=load_streams(fields.get("positions", {})),
             query=fields.get("query", ""),
             is_named_only=fields.get("named_only", False),
         )
@@ -205,14 +205,6 @@ def shares(pieces: Sequence[BatchPart], parts: int) -> list[list[BatchPart]]:
         result[middle * parts // (2 * total)].append(piece)
         before += piece.count
     return [share for share in result if share]
-
-
-def _lists(pieces: Any, version: int) -> tuple[list[Any], list[Any]]:
-    """Return runs and claims of a stream."""
-    if version == 1:
-        return pieces["runs"], pieces["claims"]
-    runs, *claims = pieces
-    return runs, claims[0] if claims else []
 
 
 def _run(stream: str, first: str | int, last: str | int | None = None, count: int = 1) -> Run:

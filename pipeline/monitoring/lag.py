@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..redis import ids
 from ..redis.key_names import printable_name
-from ..source.offsets import READABLE, Position, load
+from ..source.offsets import VERSION, Position, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -99,7 +99,7 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
                 )
                 for name, facts in sorted(latest.get("streams", {}).items())
             ]
-        elif all(tree.get("v") in READABLE and "streams" in tree for tree in (end, latest)):
+        elif all(tree.get("v") == VERSION and "streams" in tree for tree in (end, latest)):
             newest = load(latest)
             found += [
                 _range_lag(printable_name(name), at, newest.get(name))

@@ -164,7 +164,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             if at != begin.get(name) and (now := states.get(name)) is not None:
                 positions[name] = at.with_snapshot(now)
         if positions == begin:
-            return start  # as it is: in another version it would be another offset
+            return start
         end = self._dumped(positions)
         self._offsets.append((end, positions))
         self._moved_at = time.monotonic()

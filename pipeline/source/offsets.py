@@ -15,8 +15,6 @@ deleted and created again, ``gone`` how many entries were trimmed or deleted bef
 What is as usual is left out at the end: a stream that was not looked at (``first`` is false), one that was read to its end
 (``newest`` is ``id`` and ``snapshot_added`` is ``added``), and zeros. An id whose sequence is 0 is its milliseconds. So ten
 thousand streams that were read are 0.6 MB and not 1.4, and are written and read in two fifths of the time.
-
-Version 1 has an object for each stream, and every field by its name. It is read, and not written any more.
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ Word = str | int | None
 Row = list[Any]
 
 VERSION: Final = 2
-READABLE: Final = (1, 2)
 
 
 class OffsetError(LabelledError, ValueError):
@@ -118,43 +115,39 @@ def dump_streams(positions: Mapping[str, Position]) -> dict[str, Row]:
 
 
 def load(tree: Mapping[str, Any]) -> dict[str, Position]:
-    """Read what ``dump`` wrote, or that of an earlier Rillet.
+    """Read what ``dump`` wrote.
 
     Raises:
         OffsetError: another version, another mode, or no offset at all.
     """
-    version = version_of(tree)
+    check_version(tree)
     if "streams" not in tree:
         raise OffsetError(
             "this checkpoint was written by another mode: the option 'mode' cannot change in a query"
         )
-    return load_streams(tree["streams"], version)
+    return load_streams(tree["streams"])
 
 
-def load_streams(streams: Mapping[str, Any], version: int) -> dict[str, Position]:
-    """Read positions by stream as a version has them."""
-    read = _of_fields if version == 1 else _of_row
-    return {name: read(at) for name, at in streams.items()}
+def load_streams(streams: Mapping[str, Row]) -> dict[str, Position]:
+    """Read what ``dump_streams`` returned."""
+    return {name: _of_row(row) for name, row in streams.items()}
 
 
-def version_of(tree: Mapping[str, Any]) -> int:
-    """Return the version of an offset.
+def check_version(tree: Mapping[str, Any]) -> None:
+    """Refuse what is no offset of this version.
 
     Raises:
-        OffsetError: it is of a later Rillet, or none.
+        OffsetError: it is of another Rillet, or of another source.
     """
     if not isinstance(tree, dict) or "v" not in tree:
         raise OffsetError(
             f"this checkpoint is of another source, whose offsets are as {str(tree)[:60]}: another source needs another checkpoint"
         )
-    version = tree["v"]
-    if version not in READABLE:
+    if tree["v"] != VERSION:
         raise OffsetError(
-            f"this checkpoint has offsets of version {version!r}; this Rillet reads versions 1 to {VERSION}. "
-            "Go on with the Rillet that wrote it, or a later one"
+            f"this checkpoint has offsets of version {tree['v']!r}; this Rillet reads version {VERSION}. "
+            "Go on with the Rillet that wrote it"
         )
-    assert isinstance(version, int)
-    return version
 
 
 def id_word(stream_id: int | None) -> Word:
@@ -212,16 +205,3 @@ def _of_row(row: Row) -> Position:
         else StreamSnapshot(id_of_word(first), id_of_word(newest), snapshot_added, removed)
     )
     return Position(id_of_word(last), added, generation, gone, snapshot)
-
-
-def _of_fields(at: Mapping[str, Any]) -> Position:
-    """Read a position of version 1; the first ones did not have what was seen of the stream."""
-    snapshot = None
-    if "seen" in at:
-        first, newest, added, removed = at["seen"]
-        snapshot = StreamSnapshot(_parsed(first), _parsed(newest), added, removed)
-    return Position(ids.parse(at["id"]), at["added"], at["life"], at["gone"], snapshot)
-
-
-def _parsed(word: str | None) -> int | None:
-    return None if word is None else ids.parse(word)

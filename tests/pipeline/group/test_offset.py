@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rillet.pipeline.group.offset import Claim, GroupOffset, Run, claims_of, shares
 from rillet.pipeline.redis import ids
-from rillet.pipeline.source.offsets import OffsetError, Position, StreamSnapshot
+from rillet.pipeline.source.offsets import OffsetError, Position
 from rillet.pipeline.source.offsets import load as load_range
 
 numbers = st.integers(0, ids.MAX_ID)
@@ -60,25 +60,6 @@ def test_the_json_is_the_documented_one():
     }  # fmt: skip
 
 
-def test_version_1_is_read():
-    tree = {
-        "v": 1, "mode": "group", "group": "g", "consumer": "c", "batch": 3, "rows": 5, "gone": 1, "dead": 2,
-        "pieces": {"s": {"runs": [["5-0", "5-3", 2], ["7-0", "7-0", 1]], "claims": [["w", 2, "3-0 1-0"]]}},
-        "positions": {"s": {"id": "7-0", "added": 9, "life": 0, "gone": 0, "seen": ["5-0", "7-0", 9, 0]}},
-    }  # fmt: skip
-    pieces = (
-        Claim("s", "w", 2, (3 << 64, 4 << 64)),
-        Run("s", 5 << 64, 5 << 64 | 3, 2),
-        Run("s", 7 << 64, 7 << 64, 1),
-    )
-    seen = Position(7 << 64, 9, snapshot=StreamSnapshot(5 << 64, 7 << 64, 9, 0))
-    expected = GroupOffset("g", "c", 3, pieces, 1, 2, {"s": seen})
-    assert GroupOffset.of_json(json.dumps(tree)) == expected
-    assert GroupOffset.of_json(expected.as_json()) == expected
-    del tree["positions"]
-    assert GroupOffset.of_json(tree).positions == {}
-
-
 def test_a_batch_of_the_same_entries_is_another_offset():
     first = GroupOffset("g", "c").following([Run("s", 1, 2, 2)], consumer="c", gone=0, dead=0, positions={})
     second = first.following([Run("s", 1, 2, 2)], consumer="c", gone=0, dead=0, positions={})
@@ -111,7 +92,7 @@ def test_claims_are_put_together_by_owner_and_count():
 
 def test_offsets_of_the_other_mode_are_refused():
     with pytest.raises(OffsetError, match="another mode"):
-        GroupOffset.of_json({"v": 1, "streams": {"s": {"id": "1-0", "added": 1, "life": 0, "gone": 0}}})
+        GroupOffset.of_json({"v": 2, "streams": {"s": ["1-0", 1]}})
     with pytest.raises(OffsetError, match="another mode"):
         load_range(GroupOffset("g", "c").as_json())
     with pytest.raises(OffsetError, match=r"^\[REDIS_STREAMS.BAD_OFFSET\] .*version 3"):
