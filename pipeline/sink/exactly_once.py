@@ -11,7 +11,7 @@ are staged in the server first, and the marker remembers how many of them are ou
 dropped.
 
 Every batch moves the marker, one without rows, too. So before batch 9 it says 8, or the target was rolled back or emptied,
-and what was published since is lost in it. (Markers without ``v`` stood still when a batch had no rows.)
+and what was published since is lost in it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,16 @@ class Progress:
     batch: int = -1
     published: int = 0
     steps: int = 0
-    version: int = _VERSION
+
+    @classmethod
+    def of(cls, text: bytes) -> Progress | None:
+        """Read a marker; None: it is something else."""
+        try:
+            fields = json.loads(text)
+            found = cls(int(fields["batch"]), int(fields.get("published", 0)), int(fields.get("of", 0)))
+            return found if fields["v"] == _VERSION else None
+        except (ValueError, TypeError, KeyError):
+            return None
 
     @property
     def complete(self) -> bool:
@@ -64,9 +73,7 @@ class Progress:
 
     def text(self) -> str:
         """As the marker holds it."""
-        words = {"batch": self.batch}
-        if self.version > 1:
-            words = {"v": self.version} | words
+        words = {"v": _VERSION, "batch": self.batch}
         if not self.complete:
             words |= {"published": self.published, "of": self.steps}
         return json.dumps(words)
@@ -170,14 +177,10 @@ class Publisher:
     def progress(self) -> Progress:
         """Return what the marker says now."""
         text = self._connection.call("GET", self.marker)
-        if text is None:
-            return Progress()
-        try:
-            fields = json.loads(text)
-            published, steps = int(fields.get("published", 0)), int(fields.get("of", 0))
-            return Progress(int(fields["batch"]), published, steps, int(fields.get("v", 1)))
-        except (ValueError, TypeError, KeyError):
-            raise SinkError(f"key {self.marker!r} is no marker of this sink: {text[:80]!r}") from None
+        found = Progress() if text is None else Progress.of(text)
+        if found is None:
+            raise SinkError(f"key {self.marker!r} is no marker of this sink: {text[:80]!r}")
+        return found
 
     # The way of a batch
 
@@ -209,7 +212,7 @@ class Publisher:
         """
         if self._rising:
             return
-        if now.complete and (now.batch == batch - 1 or now.version < _VERSION):
+        if now.complete and now.batch == batch - 1:
             return
         first = now.batch + now.complete
         found = f"says {now.text()}" if now.batch >= 0 else "is not there"

@@ -109,18 +109,6 @@ def test_a_batch_without_rows_moves_the_marker(server, monkeypatch):
         assert numbers_of(scene) == [0, 1, 0]
 
 
-def test_a_marker_that_did_not_move_without_rows_is_no_gap(server, monkeypatch):
-    with Scene(server) as scene:
-        query = Query(scene, monkeypatch)
-        query.run(0, [rows(1)])
-        (marker,) = scene.left()
-        scene.call("SET", marker, '{"batch": 3}')
-        query.run(9, [rows(1, 9)])
-        with pytest.raises(DataLossError):
-            query.run(11, [rows(1, 11)])
-        assert numbers_of(scene) == [0, 9]
-
-
 def begun(scene, query, monkeypatch):
     """A batch of four steps of which some are out, and a picture of that moment."""
     messages = query.tasks(0, [rows(12)])

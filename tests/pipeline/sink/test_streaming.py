@@ -236,7 +236,7 @@ def publish_with_a_pause(server, monkeypatch, pause, then):
         options = query.writer._options
         with Connection(options.endpoint) as first, Connection(options.endpoint) as second:
             slow, quick = (Publisher(connection, options, scene.query) for connection in (first, second))
-            scene.call("SET", quick.marker, '{"batch": 7}')
+            scene.call("SET", quick.marker, '{"v": 2, "batch": 7}')
             send = first.exchange
 
             def exchange(*given, **named):

@@ -227,10 +227,11 @@ def test_a_full_server_is_an_error(running):
         assert scene.left() == []
 
 
-def test_a_marker_that_is_something_else_is_refused(server):
+@pytest.mark.parametrize("text", ["hello", "7", '{"v": 3, "batch": 0}', '{"batch": 0}'])
+def test_a_marker_that_is_something_else_is_refused(server, text):
     with Scene(server, writeId="w") as scene:
         scene.save(rows(1))
-        scene.call("SET", scene.left()[0], "hello")
+        scene.call("SET", scene.left()[0], text)
         with pytest.raises(SinkError, match="is no marker of this sink"):
             scene.save(rows(1))
 
