@@ -1,8 +1,8 @@
 """The life of a message, from the commands that a recording of a Rillet has and their replies, or its append-only file.
 
 Only a reply says what a command did: XREADGROUP and XCLAIM name the entries, XACK says how many. Commands between MULTI
-and EXEC have the replies of EXEC. A script hides its commands, and MAXLEN does not name what it trims: such events are
-not certain.
+and EXEC have the replies of EXEC. The commands of a script are recorded beside it, but by an older Rillet they are not, and
+MAXLEN does not name what it trims: such events are not certain.
 
 The append-only file has no replies, no clients and rarely times, but all that changed something since its last rewrite,
 also before the console was there.
@@ -38,6 +38,7 @@ _KEPT: Final = frozenset(
     b"XADD XREADGROUP XCLAIM XAUTOCLAIM XACK XNACK XACKDEL XDEL XDELEX XTRIM XGROUP DEL UNLINK FLUSHALL FLUSHDB RENAME "
     b"RENAMENX COPY RESTORE MOVE SWAPDB EVAL EVALSHA FCALL MULTI EXEC DISCARD".split()
 )
+_SCRIPTS: Final = frozenset({b"EVAL", b"EVALSHA", b"FCALL"})
 _QUEUED: Final = b"+QUEUED\r\n"
 _WHATEVER_KEY: Final = frozenset({b"MULTI", b"EXEC", b"DISCARD", b"FLUSHALL", b"FLUSHDB", b"SWAPDB"})
 _ANY_DATABASE: Final = frozenset({b"FLUSHALL", b"SWAPDB", b"COPY", b"MOVE"})
@@ -164,12 +165,12 @@ class Event:
     Attributes:
         what: "added", "delivered", "read again", "claimed", "given back", "acknowledged", "dropped from pending",
             "deleted", "trimmed", "removed with its stream", "came with its stream" (by a command that put another
-            stream in this place) or "perhaps changed by a script".
+            stream in this place) or "perhaps changed by a script" (an older Rillet does not record what scripts did).
         time: in milliseconds of the server's clock; of a command that was blocked when it got its reply. None if the
             append-only file does not say it.
         consumer: who has it from then on, or had it.
         certain: False where another command may have done it.
-        note: more about it.
+        note: more about it, as ``XACK inside EVAL`` of a command of a script.
         origin: whose it was before, of an entry that was claimed.
     """
 
@@ -191,13 +192,16 @@ def events(
     rows = [
         row
         for row in rows
-        if key in row[6] or row[7][0].upper() in _WHATEVER_KEY or row[8] == _QUEUED  # parsing takes long
+        if key in row[6]
+        or row[7][0].upper() in _WHATEVER_KEY
+        or row[8] == _QUEUED
+        or any(row[10:])  # parsing takes long
     ]
-    for row, reply in _in_effect(rows):
+    for row, reply, inside in _in_effect(rows):
         name = row[7][0].upper()
         concerns = (key in row[6] or name in _WHATEVER_KEY) and (row[3] == database or name in _ANY_DATABASE)
         if concerns and reply is not None and not isinstance(reply, Exception):
-            life.see(row, reply)
+            life.see(row, reply, inside)
     found = life.events + ([life.arrival] if exists and life.arrival else [])
     if (
         not exists
@@ -214,7 +218,20 @@ def events(
     return tuple(found)
 
 
-def _in_effect(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], Any]]:
+def _in_effect(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], Any, str]]:
+    """Give commands when they run, those of a script in its place, and say inside of which script they are."""
+    for row, reply in _outside_transactions(rows):
+        name = row[7][0].upper()
+        if name not in _SCRIPTS or len(row) < 11:
+            yield row, reply, ""
+            continue
+        for _, database, keys, words, encoded in row[10]:
+            inside = b"%b inside %b" % (words[0].upper(), name)
+            inner = [*row[:3], database, *row[4:6], keys, words, encoded, row[9], []]
+            yield inner, _parsed(encoded), inside.decode("ascii")
+
+
+def _outside_transactions(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], Any]]:
     """Give the commands with their replies, those of a transaction when EXEC runs them."""
     queued: dict[int, list[Sequence[Any]]] = {}
     for row in rows:
@@ -223,10 +240,10 @@ def _in_effect(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], A
         if name in {b"MULTI", b"DISCARD"}:
             queued.pop(client, None)
         elif name == b"EXEC":
-            for one, result in zip(
-                queued.pop(client, ()), reply if isinstance(reply, list) else (), strict=False
-            ):
-                yield [*one[:1], row[1], row[2], *one[3:8], b"", row[9]], result
+            pairs = zip(queued.pop(client, ()), reply if isinstance(reply, list) else (), strict=False)
+            for position, (one, result) in enumerate(pairs):
+                inner = [[each for each in scripted if each[0] == position] for scripted in row[10:]]
+                yield [*one[:1], row[1], row[2], *one[3:8], b"", row[9], *inner], result
         elif row[8] == _QUEUED:
             queued.setdefault(client, []).append(row)
         else:
@@ -251,6 +268,7 @@ class _Life:
         self._id = entry_id
         self._holders: dict[bytes, bytes] = {}  # consumers by group, while it is pending
         self._row: Sequence[Any] = ()
+        self._inside = ""
         self.trims: list[Event] = []
         self._acts: Final[dict[bytes, Callable[[list[bytes], Any], None]]] = {
             b"XADD": self._xadd,
@@ -266,12 +284,12 @@ class _Life:
             b"XGROUP": self._xgroup,
             **dict.fromkeys((b"DEL", b"UNLINK", b"FLUSHALL", b"FLUSHDB"), self._del),
             **dict.fromkeys((b"RENAME", b"RENAMENX", b"COPY", b"RESTORE", b"MOVE", b"SWAPDB"), self._move),
-            **dict.fromkeys((b"EVAL", b"EVALSHA", b"FCALL"), self._script),
+            **dict.fromkeys(_SCRIPTS, self._script),
         }
 
-    def see(self, row: Sequence[Any], reply: Any) -> None:
+    def see(self, row: Sequence[Any], reply: Any, inside: str) -> None:
         """Add what a command did to the message; one that cannot be understood is logged, and leaves the others."""
-        self._row = row
+        self._row, self._inside = row, inside
         words: list[bytes] = row[7]
         seen = self._acts.get(words[0].upper())
         if seen is None:
@@ -295,7 +313,7 @@ class _Life:
         client = plain(row[5].decode("utf-8", "replace")) or f"id {row[4]}"
         lost = "a fault hit the command: its reply may be lost" if row[9] else ""
         moment = row[1] if row[2] is None else row[2]
-        said = "; ".join(filter(None, (note, lost)))
+        said = "; ".join(filter(None, (note, self._inside, lost)))
         return Event(what, moment, group, consumer, client, certain, said, origin)
 
     def _note(self, what: str, group: bytes = b"", consumer: bytes = b"", **more: Any) -> None:

@@ -1,8 +1,8 @@
 """The lives of stream entries, from the commands that a recording has and their replies.
 
 Only a reply says what a command did: XREADGROUP, XCLAIM and XAUTOCLAIM name the entries, XACK says how many. Commands
-between MULTI and EXEC have the replies of EXEC. A script hides its commands, and MAXLEN does not name what it trims:
-such events are not certain.
+between MULTI and EXEC have the replies of EXEC. The commands of a script are recorded beside it, but by an older Rillet
+they are not, and MAXLEN does not name what it trims: such events are not certain.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ SCRIPT: Final = "perhaps changed by a script"
 
 DELIVERIES: Final = {DELIVERED, CLAIMED, READ_AGAIN}
 _ENDS: Final = {DELETED, REMOVED}
+_SCRIPTS: Final = {"EVAL", "EVALSHA", "FCALL", "EVAL_RO", "EVALSHA_RO", "FCALL_RO"}
 _ID: Final = re.compile(r"\*|\d")
 
 
@@ -46,7 +47,7 @@ class Event:
         what: "added", "delivered", "claimed", "read again" (a consumer read what it has pending), "acknowledged", "given
             back" (XNACK), "dropped from pending" (its consumer or group is gone), "deleted", "trimmed", "removed with its
             stream", "came with its stream" (RENAME, COPY, RESTORE put another stream in this place), "perhaps changed by
-            a script".
+            a script" (an older Rillet does not record what scripts did).
         time: in milliseconds of the server's clock; of a blocked command the time of its reply.
         group: of a delivery, a claim, an acknowledgement; else "".
         consumer: who has it from then on, or who had it; "" where that is unknown.
@@ -54,7 +55,7 @@ class Event:
         number: of the command in the recording.
         lost: a fault hit the command, so that the client may not have got the reply.
         certain: False where another command may have done it.
-        note: more about it, "" for nothing.
+        note: more about it, as ``XACK inside EVAL`` of a command of a script; "" for nothing.
     """
 
     what: str
@@ -140,6 +141,7 @@ class Lives:
         self._wide: list[Event] = []  # what concerns every entry there is
         self._trims: list[Event] = []
         self._scene: RecordedCommand
+        self._inside = ""  # which command of a script it is
         acts: dict[str, Callable[[Sequence[str], Any], None]] = {
             "XADD": self._add,
             "XREADGROUP": self._read,
@@ -165,7 +167,7 @@ class Lives:
             "EVALSHA": self._script,
             "FCALL": self._script,
         }
-        for command in _in_effect(commands):
+        for command, self._inside in _in_effect(commands):
             act = acts.get(command.words[0].upper())
             if (
                 act is None
@@ -184,13 +186,14 @@ class Lives:
         events = list(_undergone(_in_order(own + self._wide), exists=exists))
         gaps = []
         if not any(each.what in {ADDED, CAME} for each in events):
-            gaps.append("its XADD was not recorded: the recording began later, or a script added it")
+            gaps.append("its XADD was not recorded: the recording began later")
         if not exists and not any(each.what in _ENDS for each in events):
             trims = [each for each in self._trims if _lived(own, each)]
             trims = trims[1:] if len(trims) > 1 and trims[0].number == own[0].number else trims
             if trims:
                 only = len(trims) == 1 and not self._wide
-                note = "" if only else f"by this command or one of {len(trims) - 1} before it"
+                unsure = "" if only else f"by this command or one of {len(trims) - 1} before it"
+                note = "; ".join(filter(None, (unsure, trims[-1].note)))
                 events.append(replace(trims[-1], certain=only, note=note))
             else:
                 gaps.append("it is gone, and the command that removed it was not recorded")
@@ -357,14 +360,36 @@ class Lives:
     def _note(self, entry: str, what: str, group: str = "", consumer: str = "", **more: Any) -> None:
         self.by_id.setdefault(entry, _Life()).events.append(self._event(what, group, consumer, **more))
 
-    def _event(self, what: str, group: str = "", consumer: str = "", **more: Any) -> Event:
+    def _event(
+        self, what: str, group: str = "", consumer: str = "", *, note: str = "", certain: bool = True
+    ) -> Event:
         by = self._scene
         client = by.client or f"id={by.client_id}"
         when = by.time if by.answered is None else by.answered
-        return Event(what, when, group, consumer, client, by.number, lost=by.fault is not None, **more)
+        note = "; ".join(filter(None, (note, self._inside)))
+        lost = by.fault is not None
+        return Event(what, when, group, consumer, client, by.number, lost, certain, note)
 
 
-def _in_effect(commands: Iterable[RecordedCommand]) -> Iterator[RecordedCommand]:
+def _in_effect(commands: Iterable[RecordedCommand]) -> Iterator[tuple[RecordedCommand, str]]:
+    """Give commands when they run, those of a script in its place, and say inside of which script they are."""
+    for command in _outside_transactions(commands):
+        if command.words[0].upper() not in _SCRIPTS or command.scripted is None:
+            yield command, ""
+            continue
+        for each in command.scripted:
+            inner = replace(
+                command,
+                words=each.words,
+                keys=each.keys,
+                database=each.database,
+                reply=each.reply,
+                error=each.error,
+            )
+            yield inner, f"{each.words[0].upper()} inside {command.words[0].upper()}"
+
+
+def _outside_transactions(commands: Iterable[RecordedCommand]) -> Iterator[RecordedCommand]:
     """Give the commands of a transaction when EXEC runs them, with their own replies."""
     queued: dict[int, list[RecordedCommand]] = {}
     for command in commands:
@@ -372,7 +397,8 @@ def _in_effect(commands: Iterable[RecordedCommand]) -> Iterator[RecordedCommand]
         if name in {"MULTI", "DISCARD"}:
             queued.pop(command.client_id, None)
         elif name == "EXEC":
-            for each, reply in zip(queued.pop(command.client_id, ()), command.reply or (), strict=False):
+            pairs = zip(queued.pop(command.client_id, ()), command.reply or (), strict=False)
+            for position, (each, reply) in enumerate(pairs):
                 error = str(reply) if isinstance(reply, Exception) else None
                 yield replace(
                     each,
@@ -382,6 +408,8 @@ def _in_effect(commands: Iterable[RecordedCommand]) -> Iterator[RecordedCommand]
                     time=command.time,
                     answered=command.answered,
                     fault=command.fault,
+                    scripted=command.scripted
+                    and tuple(inner for inner in command.scripted if inner.position == position),
                 )
         elif command.reply == "QUEUED":
             queued.setdefault(command.client_id, []).append(command)

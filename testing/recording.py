@@ -21,6 +21,27 @@ class RecordingError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
+class ScriptedCommand:
+    """A write command that a script ran.
+
+    Attributes:
+        position: of the script's command in its transaction, from 0; 0 outside of one.
+        database: the one that the script had selected.
+        keys: the words that are keys.
+        words: as the script gave them; passwords are ``(redacted)``.
+        reply: the reply as Python values; None for an error.
+        error: the text of an error reply, else None.
+    """
+
+    position: int
+    database: int
+    keys: tuple[str, ...]
+    words: tuple[str, ...]
+    reply: Any
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedCommand:
     """One command of a client, and its reply.
 
@@ -40,6 +61,8 @@ class RecordedCommand:
         fault: the ID of the fault that hit it; then the client may not have got the reply. None without one.
         answered: when its reply was due; None while it is blocked, or if the client left before.
         encoded: the bytes of the reply as they were sent; None without one.
+        scripted: the write commands that a script ran, in order; with EXEC those of all scripts in the transaction. None
+            if the server is a Rillet that does not record them yet.
     """
 
     number: int
@@ -54,6 +77,7 @@ class RecordedCommand:
     answered: int | None
     fault: int | None
     encoded: bytes | None = field(repr=False)
+    scripted: tuple[ScriptedCommand, ...] | None = ()
 
     def is_a(self, command: str) -> bool:
         """Whether it is this command or subcommand: ``xack``, ``XGROUP CREATE``, ``XGROUP|CREATE``."""
@@ -78,7 +102,7 @@ class Recording:
     """The commands of all clients since its beginning; a sequence, also while it goes on.
 
     ``rillet.testing.Server.recording`` returns it, for ``with``. Between MULTI and EXEC each command has the reply
-    QUEUED, and EXEC has their replies; what a script runs is not recorded, nor is DEBUG. A blocked command has its
+    QUEUED, and EXEC has their replies; the write commands of a script stand in its ``scripted``. DEBUG is not recorded. A blocked command has its
     reply as soon as it is served. It may be read in several threads.
 
     Args:
@@ -210,14 +234,13 @@ class Recording:
 
 
 def _command_of(fields: list[Any]) -> RecordedCommand:
-    number, time, answered, database, client_id, client, keys, words, encoded, fault = fields
-    reply = None if encoded is None else parse_reply(encoded)
-    is_error = isinstance(reply, Exception)
+    number, time, answered, database, client_id, client, keys, words, encoded, fault, *scripted = fields
+    reply, error = (None, None) if encoded is None else _reply_and_error(encoded)
     return RecordedCommand(
         number=number,
         words=tuple(map(_text, words)),
-        reply=None if is_error else reply,
-        error=str(reply) if is_error else None,
+        reply=reply,
+        error=error,
         client=_text(client),
         client_id=client_id,
         database=database,
@@ -226,7 +249,20 @@ def _command_of(fields: list[Any]) -> RecordedCommand:
         answered=answered,
         fault=fault or None,
         encoded=encoded,
+        scripted=tuple(map(_scripted_of, scripted[0])) if scripted else None,
     )
+
+
+def _scripted_of(fields: list[Any]) -> ScriptedCommand:
+    position, database, keys, words, encoded = fields
+    return ScriptedCommand(
+        position, database, tuple(map(_text, keys)), tuple(map(_text, words)), *_reply_and_error(encoded)
+    )
+
+
+def _reply_and_error(encoded: bytes) -> tuple[Any, str | None]:
+    reply = parse_reply(encoded)
+    return (None, str(reply)) if isinstance(reply, Exception) else (reply, None)
 
 
 def _text(word: bytes) -> str:

@@ -24,6 +24,23 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 
 
+class Interceptor(Protocol):
+    """What sees the commands of clients while DEBUG records them or lets some fail."""
+
+    def scripted(
+        self, caller: Client, script: list[bytes], client: Client, argv: list[bytes], reply: bytes
+    ) -> None:
+        """Take note of a write command that a script ran.
+
+        Args:
+            caller: the client that sent the script.
+            script: the words by which it did.
+            client: the one that the command ran for.
+            argv: the command's words.
+            reply: the encoded reply.
+        """
+
+
 class Clock(Protocol):
     """The server's time, in milliseconds of Unix time; tests and DEBUG may move it."""
 
@@ -126,6 +143,10 @@ class ServerContext(Protocol):
     snapshot_error: bytes | None
     mode: str
     role: str
+
+    @property
+    def interceptor(self) -> Interceptor | None:
+        """What sees the commands of clients; usually None."""
 
     @property
     def version(self) -> str:

@@ -51,6 +51,12 @@ class Debugging:
             self.recorder.add(client, arrival, reply)
         return reply
 
+    def scripted(
+        self, caller: Client, script: list[bytes], client: Client, argv: list[bytes], reply: bytes
+    ) -> None:
+        """Record a write command that a script ran: ``Interceptor.scripted``."""
+        self.recorder.add_scripted(caller, script, client.db.index, argv, reply)
+
     def answer(self, client: Connection, reply: bytes) -> bytes:
         """Return what a client whose command was blocked is sent as its reply."""
         fault, sent = self.faults.answer(client, reply)

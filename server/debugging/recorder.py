@@ -7,7 +7,7 @@ dropped. A command is kept once, by all the recordings that were on when it ran.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +25,23 @@ MOST_BYTES: Final = 64 << 20
 _ENTRY_BYTES: Final = 500  # of a command without its words and its reply
 
 
+@dataclass(frozen=True, slots=True)
+class Scripted:
+    """A write command that a script ran.
+
+    Attributes:
+        position: of the script's command in its transaction, from 0; 0 outside of one.
+        database: the one that the script had selected.
+        words: passwords redacted.
+        reply: encoded.
+    """
+
+    position: int
+    database: int
+    words: list[bytes]
+    reply: bytes
+
+
 @dataclass(slots=True, eq=False)
 class Recorded:
     """One command of a client.
@@ -38,6 +55,8 @@ class Recorded:
         words: as sent, passwords redacted.
         reply: encoded, as the command returned it; None if there is none (yet).
         fault: the ID of the fault that hit it, 0 without one; then the client may not have got the reply.
+        scripted: the write commands of its scripts: of EVAL and its like one, of EXEC one for each of those in it.
+        scripted_bytes: the approximate memory of these.
     """
 
     number: int
@@ -49,11 +68,17 @@ class Recorded:
     words: list[bytes]
     reply: bytes | None
     fault: int = 0
+    scripted: list[Scripted] = field(default_factory=list)
+    scripted_bytes: int = 0
 
     @property
     def size(self) -> int:
         """The approximate bytes of memory."""
-        return _ENTRY_BYTES + sum(map(len, self.words)) + 50 * len(self.words) + len(self.reply or b"")
+        return _size(self.words, self.reply) + self.scripted_bytes
+
+
+def _size(words: list[bytes], reply: bytes | None) -> int:
+    return _ENTRY_BYTES + sum(map(len, words)) + 50 * len(words) + len(reply or b"")
 
 
 class Recording:
@@ -111,6 +136,7 @@ class Recorder:
         self.recordings: dict[int, Recording] = {}
         self._ids = count(first_id(server))
         self._numbers = count(1)
+        self._running: dict[Client, Recorded] = {}
         # Commands that wait for their reply, with the recordings that keep them.
         self._blocked: dict[Client, tuple[Recorded, list[Recording]]] = {}
 
@@ -141,13 +167,34 @@ class Recorder:
 
     def arrival(self, client: Client, argv: list[bytes]) -> Recorded:
         """Return what is known of a command before it runs."""
-        return Recorded(
+        entry = Recorded(
             0, self._server.clock.now, None, client.db.index, client.id, client.name, redacted(argv), None
         )
+        self._running[client] = entry
+        return entry
+
+    def add_scripted(
+        self, caller: Client, script: list[bytes], database: int, argv: list[bytes], reply: bytes
+    ) -> None:
+        """Add a write command of a script to the command of the client that runs it."""
+        entry = self._running.get(caller)
+        # What is larger than a whole recording will be dropped by it: it need not be gathered first.
+        if entry is None or not self.recordings or entry.scripted_bytes > MOST_BYTES:
+            return
+        position = 0
+        if caller.transaction is not None:
+            position = entry.scripted[-1].position if entry.scripted else 0
+            queued = caller.transaction.commands
+            while queued[position][1] is not script:
+                position += 1
+        words = redacted(argv)
+        entry.scripted.append(Scripted(position, database, words, reply))
+        entry.scripted_bytes += _size(words, reply)
 
     def add(self, client: Client, entry: Recorded, reply: bytes | None) -> None:
         """Record a command that has run; one that is blocked gets its reply later."""
         recordings = list(self.recordings.values())
+        self._running.pop(client, None)
         entry.number = next(self._numbers)
         entry.reply = reply
         if reply is None and client.state is BLOCKED:
@@ -169,14 +216,15 @@ class Recorder:
 
     def forget(self, client: Client) -> None:
         """Wait no longer for the reply of a client whose connection is gone."""
+        self._running.pop(client, None)
         self._blocked.pop(client, None)
 
-    def keys(self, entry: Recorded) -> list[bytes]:
+    def keys(self, words: list[bytes]) -> list[bytes]:
         """Return the keys that a command names; none if it is unknown or cannot be parsed."""
         try:
-            found = self._server.dispatcher.find(entry.words)
+            found = self._server.dispatcher.find(words)
         except ReplyError:
             return []
-        if not found.minimum <= len(entry.words) <= found.maximum:
+        if not found.minimum <= len(words) <= found.maximum:
             return []
-        return [entry.words[reference.index] for reference in keys_of(found.command, entry.words)]
+        return [words[reference.index] for reference in keys_of(found.command, words)]

@@ -96,7 +96,14 @@ async def test_it_shows_who_added_delivered_claimed_and_acknowledged_and_when(cl
         (("COPY", "orders", "others"), ("delivered", "g", "Bob", True)),
         (("COPY", "orders", "orders", "DB", 3), ("delivered", "g", "Bob", True)),
         (("SWAPDB", 3, 4), ("delivered", "g", "Bob", True)),
-        (("EVAL", "return 1", 1, "orders"), ("perhaps changed by a script", "", "", False)),
+        (("EVAL", "return 1", 1, "orders"), ("delivered", "g", "Bob", True)),
+        (
+            ("EVAL", "redis.call('XACK', KEYS[1], 'g', '1-0')", 1, "orders"),
+            ("acknowledged", "g", "Bob", True),
+        ),
+        (("EVAL", "redis.call('XDEL', 'orders', '1-0')", 0), ("deleted", "", "", True)),
+        (("EVAL", "redis.call('FLUSHALL')", 0), ("removed with its stream", "", "", True)),
+        (("EVAL", "redis.call('XTRIM', KEYS[1], 'MAXLEN', 0)", 1, "orders"), ("trimmed", "", "", True)),
     ],
     ids=lambda words: " ".join(map(str, words[:2])),
 )
@@ -106,6 +113,41 @@ async def test_each_command_leaves_its_event(client, link, words, event):
     client.execute_command(*words)
     exists = event[0] not in {"deleted", "trimmed", "removed with its stream"}
     assert life_of(await life(link, exists=exists))[-1] == event
+
+
+async def test_the_command_inside_a_script_is_named_at_its_place(client, link):
+    client.function_load(
+        "#!lua name=t\nredis.register_function('claim', function(keys) "
+        "return redis.call('XCLAIM', keys[1], 'g', 'Lua', 0, '1-0') end)",
+        replace=True,
+    )
+    begin(client)
+    ack = "redis.call('XACK', KEYS[1], 'g', '1-0') error('late')"
+    with client.pipeline() as pipe:
+        pipe.evalsha("0" * 40, 1, "orders").fcall("claim", 1, "orders").xclaim(
+            "orders", "g", "Al", 0, ["1-0"]
+        )
+        pipe.eval(ack, 1, "orders").xdel("orders", "1-0")
+        pipe.execute(raise_on_error=False)
+    client.eval_ro("return redis.call('XLEN', KEYS[1])", 1, "orders")
+    assert [(one.what, one.consumer, one.note) for one in await life(link, exists=False)] == [
+        ("added", b"", ""),
+        ("delivered", b"Bob", ""),
+        ("claimed", b"Lua", "XCLAIM inside FCALL"),
+        ("claimed", b"Al", ""),
+        ("acknowledged", b"Al", "XACK inside EVAL"),
+        ("deleted", b"", ""),
+    ]
+
+
+async def test_what_a_rillet_before_the_field_has_recorded_may_have_been_a_script(client, link):
+    begin(client)
+    client.eval("return 1", 1, "orders")
+    await life(link)
+    rows = [row[:10] for _, row in sorted(link.tape.rows.items())]
+    assert life_of(events(rows, b"orders", "1-0", 0, exists=True))[-1] == (
+        "perhaps changed by a script", "", "", False,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

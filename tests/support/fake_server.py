@@ -194,6 +194,7 @@ class FakeServer:
         self.log = FakeLog()
         self.background_jobs = FakeJobs()
         self.monitors: set[Client] = set()
+        self.interceptor = None
 
     def after_flushall(self) -> None:
         """There is no dump file."""

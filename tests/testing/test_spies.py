@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import redis
@@ -275,13 +277,151 @@ def test_an_entry_goes_and_comes_with_its_stream(server, bob):
         assert lives("orders")[-2:] == [again, ("deleted", "")]
 
 
-def test_a_script_may_have_done_anything(server, bob):
+ACK = "return redis.call('XACK', KEYS[1], 'billing', '1-0')"
+LIBRARY = """#!lua name=jobs
+redis.register_function('take', function(keys)
+    return redis.call('XREADGROUP', 'GROUP', 'billing', 'Lua', 'COUNT', 1, 'STREAMS', keys[1], '>')
+end)
+redis.register_function{function_name='look', flags={'no-writes'}, callback=function(keys)
+    return redis.call('XRANGE', keys[1], '-', '+')
+end}
+"""
+
+
+def whole(history):
+    return [(each.what, each.consumer, each.certain, each.note) for each in history]
+
+
+@pytest.mark.parametrize(
+    ("script", "event"),
+    [
+        (ACK, ("acknowledged", "Bob", True, "XACK inside EVAL")),
+        ("redis.call('XDEL', KEYS[1], '1-0', '2-0')", ("deleted", "", True, "XDEL inside EVAL")),
+        ("redis.call('XTRIM', KEYS[1], 'MINID', 2)", ("trimmed", "", True, "XTRIM inside EVAL")),
+        ("redis.call('FLUSHALL')", ("removed with its stream", "", True, "FLUSHALL inside EVAL")),
+        ("redis.call('DEL', 'ord' .. 'ers')", ("removed with its stream", "", True, "DEL inside EVAL")),
+        (
+            "redis.call('RENAME', KEYS[1], 'x')",
+            ("removed with its stream", "", True, "RENAME to x; RENAME inside EVAL"),
+        ),
+        (
+            "redis.setresp(3) redis.call('XREADGROUP', 'GROUP', 'billing', 'Bob', 'STREAMS', KEYS[1], 0)",
+            ("read again", "Bob", True, "XREADGROUP inside EVAL"),
+        ),
+        (ACK.removeprefix("return ") + " error('late')", ("acknowledged", "Bob", True, "XACK inside EVAL")),
+    ],
+)  # fmt: skip
+def test_the_command_inside_a_script_that_changed_an_entry_is_named(server, bob, script, event):
     with server.recording():
         fill(bob)
         bob.xreadgroup("billing", "Bob", {"orders": ">"}, count=1)
-        bob.eval("return redis.call('XACK', KEYS[1], 'billing', '1-0')", 1, "orders")
-        event = server.history("orders", "1-0").events[-1]
-        assert (event.what, event.certain) == ("perhaps changed by a script", False)
+        with contextlib.suppress(redis.ResponseError):
+            bob.eval(script, 1, "orders")
+        found = whole(server.history("orders", "1-0"))
+        assert found == [("added", "", True, ""), ("delivered", "Bob", True, ""), event]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "return 1",
+        "return redis.call('XRANGE', KEYS[1], '-', '+')",
+        "redis.pcall('XACK', KEYS[1], 'billing')",  # wrong arity
+        "return redis.call('XADD', KEYS[1], '*', 'n', 9)",
+        "redis.call('SELECT', 1) return redis.call('DEL', KEYS[1])",  # of another database
+        "return redis.call('XACK', KEYS[1], 'billing', '2-0')",
+        "return redis.call('SET', 'other', 1)",
+    ],
+)
+def test_nothing_is_said_where_a_script_left_the_entry_alone(server, bob, script):
+    with server.recording():
+        fill(bob)
+        with server.client(db=1) as other:
+            fill(other)
+        bob.eval(script, 2, "orders", "other")
+        assert whole(server.history("orders", "1-0")) == [("added", "", True, "")]
+
+
+def test_functions_and_readers_are_told_apart(server, bob):
+    bob.function_load(LIBRARY, replace=True)
+    with server.recording():
+        fill(bob)
+        bob.fcall("look", 1, "orders")
+        bob.fcall_ro("look", 1, "orders")
+        bob.eval_ro("return redis.call('XLEN', KEYS[1])", 1, "orders")
+        bob.fcall("take", 1, "orders")
+        bob.evalsha(bob.script_load(ACK), 1, "orders")
+        assert whole(server.history("orders", "1-0")) == [
+            ("added", "", True, ""),
+            ("delivered", "Lua", True, "XREADGROUP inside FCALL"),
+            ("acknowledged", "Lua", True, "XACK inside EVALSHA"),
+        ]
+
+
+def test_scripts_in_a_transaction_stand_at_their_place(server, bob):
+    bob.function_load(LIBRARY, replace=True)
+    with server.recording():
+        fill(bob)
+        with bob.pipeline() as pipe:
+            pipe.evalsha("0" * 40, 1, "orders").eval("return 1", 1, "orders")
+            pipe.fcall("take", 1, "orders").xclaim("orders", "billing", "Al", 0, ["1-0"])
+            pipe.eval(ACK, 1, "orders").eval(ACK, 1, "orders").xdel("orders", "1-0")
+            pipe.execute(raise_on_error=False)
+        history = server.history("orders", "1-0")
+        assert whole(history) == [
+            ("added", "", True, ""),
+            ("delivered", "Lua", True, "XREADGROUP inside FCALL"),
+            ("claimed", "Al", True, ""),
+            ("acknowledged", "Al", True, "XACK inside EVAL"),
+            ("deleted", "", True, ""),
+        ]
+        assert len({each.number for each in history.events[1:]}) == 1
+
+
+def test_a_script_with_many_keys_says_only_what_it_did_to_each(server, bob):
+    """As BullMQ moves a job: lists, hashes, sorted sets, and a line in a stream of events that is cut."""
+    script = """
+    local id = redis.call('INCR', KEYS[1])
+    redis.call('HSET', KEYS[2] .. id, 'data', ARGV[1])
+    redis.call('LPUSH', KEYS[3], id)
+    redis.call('ZADD', KEYS[4], 1, id)
+    return redis.call('XADD', KEYS[5], 'MAXLEN', 2, '*', 'event', 'added', 'jobId', id)
+    """
+    with server.recording() as recorded:
+        fill(bob)
+        ids = []
+        for number in range(3):
+            server.clock.advance(milliseconds=1)
+            ids.append(bob.eval(script, 6, "id", "job:", "wait", "marker", "events", "orders", number))
+        assert whole(server.history("orders", "1-0")) == [("added", "", True, "")]
+        added = ("added", "", True, "XADD inside EVAL")
+        assert whole(server.history("events", ids[1])) == [added]
+        trimmed = ("trimmed", "", False, "by this command or one of 1 before it; XADD inside EVAL")
+        assert whole(server.history("events", ids[0])) == [added, trimmed]
+        last = recorded[-1].scripted
+        assert [each.words[0] for each in last] == ["INCR", "HSET", "LPUSH", "ZADD", "XADD"]
+        assert (last[-1].keys, last[-1].reply, last[0].reply) == (("events",), ids[2], 3)
+        assert recorded[0].scripted == ()
+
+
+def test_what_a_server_without_the_field_has_recorded_may_have_been_a_script(server, bob):
+    with server.recording() as recorded:
+        fill(bob)
+        bob.xreadgroup("billing", "Bob", {"orders": ">"}, count=1)
+        bob.eval(ACK, 1, "orders")
+        old = [replace(each, scripted=None) for each in recorded]
+    event = Lives(old, "orders").history("1-0", exists=True).events[-1]
+    assert (event.what, event.certain) == ("perhaps changed by a script", False)
+
+
+def test_a_script_with_more_than_a_recording_keeps_is_counted_as_dropped(server, bob):
+    with server.recording(last=10) as recorded:
+        bob.eval(
+            "local big = string.rep('x', 1e6) for n = 1, 80 do redis.call('SET', KEYS[1], big) end", 1, "k"
+        )
+        bob.set("k", 1)
+        assert "SET" in str(recorded[0])
+        assert recorded.dropped > 0
 
 
 def test_what_was_not_recorded_is_said(server, bob):

@@ -79,6 +79,8 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     if server.has_observers:
         server.calls.track(run.caller, entry, argv, script=run.command)
     assert reply is not None, f"{entry.name} did not answer a script"
+    if server.interceptor is not None and entry.write:
+        server.interceptor.scripted(run.caller, run.command, client, argv, reply)
     if entry.nanoseconds - spent > _SLOW:
         interpreter.look()
     if reply[0] == 45:  # a minus: an error

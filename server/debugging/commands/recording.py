@@ -8,7 +8,7 @@
     DEBUG CONTROL
 
 A command is recorded as a client sent it: between MULTI and EXEC each with its QUEUED, and EXEC with all replies; a
-script as EVAL or FCALL, without the commands that it runs. DEBUG itself, the traffic of replicas and what a control
+script as EVAL or FCALL, and beside it the write commands that it ran. DEBUG itself, the traffic of replicas and what a control
 connection sends is not recorded.
 """
 
@@ -36,8 +36,11 @@ def record(client: Client, args: list[bytes]) -> bytes:
     commands the recording no longer has, the number of the oldest that it has (0 without any), and those from
     ``number`` on, the oldest first. READ adds those of all further numbers, for a client that has read commands while
     they were blocked. Each is ``[number, time, answered, database, client ID, client name, keys, words,
-    reply, fault]``: times in milliseconds of the server's clock, the reply as the bytes that the command returned, the
+    reply, fault, scripted]``: times in milliseconds of the server's clock, the reply as the bytes that the command returned, the
     ID of the fault that hit it or 0. ``answered`` is null while the command is blocked, the reply also if it has none.
+    ``scripted`` has the write commands that scripts ran, also those that failed later, each as ``[position, database,
+    keys, words, reply]``: the position of the script in its transaction counts from 0, the commands of all its scripts
+    stand beside EXEC.
     """
     recorder = server_of(client).debugging.recorder
     action, rest = args[2].upper(), args[3:]
@@ -90,9 +93,23 @@ def _shown(client: Client, recorder: Recorder, entry: Recorded) -> bytes:
             replies.integer(entry.database),
             replies.integer(entry.client_id),
             replies.bulk(entry.client_name),
-            replies.bulk_array(recorder.keys(entry)),
+            replies.bulk_array(recorder.keys(entry.words)),
             replies.bulk_array(entry.words),
             null if entry.reply is None else replies.bulk(entry.reply),
             replies.integer(entry.fault),
+            replies.array(
+                [
+                    replies.array(
+                        [
+                            replies.integer(each.position),
+                            replies.integer(each.database),
+                            replies.bulk_array(recorder.keys(each.words)),
+                            replies.bulk_array(each.words),
+                            replies.bulk(each.reply),
+                        ]
+                    )
+                    for each in entry.scripted
+                ]
+            ),
         ]
     )

@@ -12,12 +12,33 @@ def test_a_recording_is_started_read_and_stopped(wire):
     assert (dropped, oldest) == (0, entry[0])
     assert entry[1] == entry[2] > 0
     assert entry[3] == 0
-    assert entry[5:] == [b"", [b"k"], [b"SET", b"k", b"v"], b"+OK\r\n", 0]
+    assert entry[5:] == [b"", [b"k"], [b"SET", b"k", b"v"], b"+OK\r\n", 0, []]
     wire.call("GET", "k")
     _, _, later = wire.call("DEBUG", "RECORD", "READ", number, oldest + 1).plain()
     assert [each[7] for each in later] == [[b"GET", b"k"]]
     assert len(wire.call("DEBUG", "RECORD", "STOP", number).plain()[2]) == 2
     assert wire.call("DEBUG", "RECORD", "READ", number).plain() == b"ERR There is no recording with this ID"
+
+
+def test_what_scripts_ran_stands_beside_them(wire):
+    number = wire.call("DEBUG", "RECORD", "START").plain()
+    wire.call("EVAL", "redis.call('GET', 'k') redis.call('SELECT', 3) redis.call('SET', 'k', 'v')", 0)
+    wire.call("MULTI")
+    wire.call("PING")
+    wire.call("EVAL", "return redis.pcall('XADD', KEYS[1], '1-1', 'a', 'b', 'c')", 1, "s")
+    wire.call("EVAL", "return redis.pcall('LPUSH', KEYS[1], 'a')", 1, "s")
+    wire.call("EXEC")
+    _, _, entries = wire.call("DEBUG", "RECORD", "STOP", number).plain()
+    assert [each[10] for each in entries] == [
+        [[0, 3, [b"k"], [b"SET", b"k", b"v"], b"+OK\r\n"]],
+        [], [], [], [],
+        [
+            [1, 0, [b"s"], [b"XADD", b"s", b"1-1", b"a", b"b", b"c"], entries[5][10][0][4]],
+            [2, 0, [b"s"], [b"LPUSH", b"s", b"a"], b":1\r\n"],
+        ],
+    ]  # fmt: skip
+    assert entries[5][10][0][4].startswith(b"-ERR wrong number of arguments")
+    wire.call("DEL", "s")
 
 
 def test_single_commands_are_read_beside_those_from_a_number_on(wire):
