@@ -71,12 +71,13 @@ def every_fault(
         directives: of the server that the test is given, as in ``rillet.testing.Server``.
 
     Returns:
-        A test that raises an AssertionError with every place that breaks it, and what the client saw there.
+        A test that raises an AssertionError with every place that breaks it, and what the client saw there; or with the
+        names of those of ``commands`` that the run without faults never sent.
     """
     kinds: list[dict[str, Any]] = [{"close": each} for each in _each(close)]
     kinds += [{"error": each} for each in _each(error)] + [{"delay": each} for each in _each(delay)]
     kinds = kinds or [{"close": "before"}, {"close": "after"}]
-    wanted = [command.upper().replace("|", " ") for command in commands]
+    wanted = list(dict.fromkeys(command.upper().replace("|", " ") for command in commands))
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(test)
@@ -174,21 +175,23 @@ class _Plan:
         counts: dict[str, int] = {}
         found: list[Place] = []
         for command in seen:
-            name = self._name_of(command)
-            if name is None:
-                continue
-            counts[name] = counts.get(name, 0) + 1
-            words = " ".join(command.words)
-            found += [Place(name, counts[name], words[:_WIDE], kind) for kind in self._kinds]
+            names = self._names_of(command)
+            for name in names:  # a fault counts all that it names: XGROUP also each XGROUP CREATE
+                counts[name] = counts.get(name, 0) + 1
+            words = " ".join(command.words)[:_WIDE]
+            found += [Place(name, counts[name], words, kind) for name in names[:1] for kind in self._kinds]
+        missing = [name for name in self._wanted if name not in counts]
+        if missing:
+            raise AssertionError(f"the test never sends {', '.join(missing)}")
         if not found:
-            raise AssertionError(f"the test sends none of these commands: {', '.join(self._wanted) or 'any'}")
+            raise AssertionError("the test sends no command")
         return found
 
-    def _name_of(self, command: RecordedCommand) -> str | None:
+    def _names_of(self, command: RecordedCommand) -> list[str]:
         if self._wanted:
-            return next((name for name in self._wanted if command.is_a(name)), None)
+            return [name for name in self._wanted if command.is_a(name)]
         name = command.words[0].upper()
-        return None if name in _CONNECTING else name
+        return [] if name in _CONNECTING else [name]
 
     @staticmethod
     @contextlib.contextmanager

@@ -39,11 +39,8 @@ def prepare(server):
     return client
 
 
-ALL = ("XREADGROUP", "XACK", "INCRBY", "SET")
-
-
 def test_a_counter_before_the_acknowledgement_doubles_and_each_place_is_named():
-    @every_fault(*ALL, close=("before", "after"))
+    @every_fault("XREADGROUP", "XACK", "INCRBY", close=("before", "after"))
     def test(server):
         client = prepare(server)
         work(client, by_id=False)
@@ -61,7 +58,7 @@ def test_a_counter_before_the_acknowledgement_doubles_and_each_place_is_named():
 
 
 def test_a_note_by_id_holds():
-    @every_fault(*ALL, close=("before", "after"))
+    @every_fault("XREADGROUP", "XACK", "SET", close=("before", "after"))
     def test(server):
         client = prepare(server)
         work(client, by_id=True)
@@ -121,8 +118,71 @@ def test_a_test_that_fails_by_itself_or_sends_nothing_says_so():
     def sends_nothing(server):
         server.client().set("a", 1)
 
-    with pytest.raises(AssertionError, match="none of these commands: GET"):
+    with pytest.raises(AssertionError, match="the test never sends GET"):
         sends_nothing()
+
+    @every_fault()
+    def sends_nothing_at_all(server):
+        del server
+
+    with pytest.raises(AssertionError, match="the test sends no command"):
+        sends_nothing_at_all()
+
+
+@pytest.mark.parametrize(
+    ("named", "missing"),
+    [
+        (("SET", "INCR"), "INCR"),  # redis-py sends INCRBY
+        (("GET", "set", "xgroup|destroy"), "GET, XGROUP DESTROY"),
+        (("XGROUP CREATE", "XGROUP DESTROY", "XGROUP"), "XGROUP DESTROY"),
+        (("XGROUP", "XGROUP CREATE"), None),
+    ],
+)
+def test_a_named_command_that_the_test_never_sends_is_an_error_and_no_fault_is_tried(named, missing):
+    runs = []
+
+    @every_fault(*named, delay=0.001)
+    def test(server):
+        runs.append(1)
+        with server.client() as client:
+            client.set("a", 1)
+            client.incr("a")
+            client.xgroup_create("s", "g", mkstream=True)
+
+    if missing is None:
+        test()
+    else:
+        with pytest.raises(AssertionError, match=f"the test never sends {missing}$"):
+            test()
+        assert len(runs) == 1
+
+
+@pytest.mark.parametrize(
+    "named", [("XGROUP CREATE", "XGROUP"), ("XGROUP", "XGROUP CREATE"), ("XGROUP", "XGROUP")]
+)
+def test_a_command_and_its_subcommand_may_both_be_named(named):
+    seen = []
+
+    @every_fault(*named, error="ERR no")
+    def test(server):
+        with server.client() as client:
+            done = []
+            for call in (
+                lambda: client.xgroup_create("s", "g", mkstream=True),
+                lambda: client.xgroup_createconsumer("s", "g", "c"),
+                lambda: client.xgroup_create("s", "h"),
+                lambda: client.xgroup_setid("s", "h", 0),
+            ):
+                try:
+                    call()
+                except redis.ResponseError as error:
+                    done.append(str(error) == "no" or "NOGROUP")
+                else:
+                    done.append(False)
+            seen.append([at for at, hit in enumerate(done) if hit is True])
+
+    test()
+    assert sorted(seen) == [[], [0], [1], [2], [3]]
 
 
 def test_redis_py_tries_again_without_a_pause():
