@@ -23,7 +23,7 @@ from ..streams.iteration import pieces
 from ..streams.macro_nodes import Node
 from . import listpack
 from .byte_source import RdbError
-from .encoding import packed_string, read_length, read_raw_string, read_string, unpack_lzf
+from .encoding import encode_length, packed_string, read_length, read_raw_string, read_string, unpack_lzf
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,9 +52,13 @@ _MARKED: Final = 0x80  # in a length for walking backwards: it has another byte 
 
 
 def encode_nodes(stream: Stream, writing: Writing) -> Iterator[bytes]:
-    """Yield the nodes, each with its key, as many as the stream has macro nodes."""
+    """Yield the number of macro nodes that have live entries, and then these nodes, each with its key.
+
+    A trim by MINID can leave the first node without any. Redis 8.10.2 writes such a node and then refuses the file.
+    """
     encoder = listpack.Words()
-    nodes = stream.macro_nodes.all()
+    nodes = [node for node in stream.macro_nodes.all() if node.live]
+    yield encode_length(len(nodes))
     starts = [node.first_id for node in nodes]
     at = 0
     others: list[AnyChunk] = []

@@ -70,7 +70,6 @@ def encode_stream(stream: Stream, stream_type: int, writing: Writing = PLAIN) ->
         stream_type: one of ``STREAM_TYPES``.
         writing: its defaults are those of types 26 and 27.
     """
-    yield encode_length(stream.macro_nodes.count)
     yield from encode_nodes(stream, writing)
     yield encode_length(stream.length) + _encode_id(stream.last_id)
     if stream_type >= 19:

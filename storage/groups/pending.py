@@ -108,6 +108,10 @@ class Pending:
         self.column = column
         self.at = at
 
+    def __lt__(self, _other: Pending) -> bool:
+        # For lines of equal facts: one is of an entry that is acknowledged, which was delivered anew since.
+        return False
+
 
 class Order(Freeable):
     """Pending entries by ID: all of a group, or those of one owner.
@@ -129,6 +133,9 @@ class Order(Freeable):
         """Return both lists."""
         return self.entries, self.late
 
+    def __len__(self) -> int:
+        return len(self.entries) + len(self.late)
+
     def extend(self, new: list[Pending]) -> None:
         """List entries in ascending order."""
         entries = self.entries
@@ -146,7 +153,7 @@ class Order(Freeable):
 
     def sweep(self, living: int) -> None:
         """Drop what lingers if it is more than half; ``living`` entries belong here."""
-        if len(self.entries) + len(self.late) > 2 * living + _SLACK:
+        if len(self) > 2 * living + _SLACK:
             self.entries = self.living(self.settled())
 
     def settled(self) -> list[Pending]:
@@ -433,7 +440,7 @@ class Pel(Freeable):
 
     def sweep(self) -> None:
         """Drop what lingers in the order by ID if it is more than half."""
-        if len(self.order.entries) > 2 * len(self.by_text) + _SLACK:
+        if len(self.order) > 2 * len(self.by_text) + _SLACK:
             self.order.sweep(len(self.by_text))
             if not self.by_text:
                 self._owned = self._idle = None
@@ -479,9 +486,9 @@ class Pel(Freeable):
             owned: dict[Consumer, Order] = {}
             for entry in self.order.walk():
                 owner = entry.consumer
-                (owned.get(owner) or owned.setdefault(owner, Order(owner))).entries.append(entry)
+                owned.setdefault(owner, Order(owner)).entries.append(entry)
             self._owned = owned
-        return self._owned.get(consumer) or Order(consumer)
+        return self._owned.get(consumer, Order(consumer))
 
     def oldest(self, latest: int = MAX_MS) -> Iterator[Pending]:
         """As ``IdleOrder.oldest``."""

@@ -20,6 +20,7 @@ from rillet.storage.streams.ids import MAX_ID, MAX_U64
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.macro_nodes import Node
 from rillet.storage.streams.stream import Stream
+from rillet.storage.streams.trimming import trim_before
 
 NODE = 40  # entries, enough for a node to be kept
 
@@ -335,3 +336,17 @@ def test_a_kept_node_that_is_no_longer_kept_unpacked_is_packed_in_a_form_that_is
     packed = chunk.pack(0.9)
     assert type(packed) is Deflated
     assert packed.data() == chunk.data
+
+
+@pytest.mark.parametrize("after", [(), (3,), (3, 4)])
+def test_a_first_node_that_a_trim_has_left_empty_is_not_written(after):
+    stream = stream_of([(1, (b"a",)), (2, (b"b",))], node=2)
+    stream.delete(2)
+    trim_before(stream, 2)
+    for stream_id in after:
+        stream.append(stream_id, resp([b"f", b"c"]), 1 << 20, 2)
+    again = stream_in(load(file_of(stream)))
+    stream.check_invariants()
+    again.check_invariants()
+    assert list(iter_entries(again)) == list(iter_entries(stream))
+    assert (again.last_id, again.entries_added) == (stream.last_id, stream.entries_added)

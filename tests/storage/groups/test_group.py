@@ -238,3 +238,35 @@ def test_a_removed_range_does_not_slow_later_walks():
     acknowledge(group, [number(ms) for ms in range(1, 4990)])
     assert group.pel.first().text == text(4990)
     assert len(group.pel.order.entries) == 11
+
+
+def deliver_next(group: Group, stream: Stream, count: int) -> list[bytes]:
+    """XREADGROUP > in millisecond 5."""
+    consumer = group.consumers.get(b"c") or group.create_consumer(b"c", 5)
+    pieces, raw, last = stream.entries_after(group.last_id, count)
+    texts = texts_in(pieces, raw)
+    group.pel.deliver(consumer, pieces, texts, 5)
+    group.last_id = last
+    return texts
+
+
+def test_an_entry_delivered_again_in_the_millisecond_of_its_acknowledgement_has_its_place_by_time():
+    stream, group = stream_of(2), Group()
+    assert not list(group.pel.oldest())  # from here on there is an order by time
+    for _ in range(3):
+        group.last_id = 0
+        group.pel.acknowledge(deliver_next(group, stream, 1))
+        assert group.pel.last() is None
+    group.last_id = 0
+    deliver_next(group, stream, 1)
+    assert [entry.text for entry in group.pel.oldest()] == [text(1)]
+    group.check_invariants()
+
+
+def test_a_group_set_back_again_and_again_keeps_nothing_of_what_it_acknowledges():
+    stream, group = stream_of(200), Group()
+    group.pel.acknowledge(deliver_next(group, stream, 200)[:-1])
+    for _ in range(10):
+        group.last_id = 0
+        group.pel.acknowledge(deliver_next(group, stream, 199))
+    assert len(group.pel.order) < 300
