@@ -6,6 +6,7 @@ pending. An ID is judged alone: whether there is such an entry makes no differen
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from ..streams.chunk import ids_in
@@ -61,7 +62,7 @@ def trim_acked_to_length(
         How many entries were removed, and the ID up to which entries were looked at.
     """
     if not approximate:
-        return _trim(stream, MAX_ID, stream.length - threshold, removed_ids), MAX_ID
+        return _trim(stream, MAX_ID, stream.length - threshold, removed_ids, by_length=True), MAX_ID
     return _trim_nodes(stream, MAX_ID, stream.length - threshold, limit, removed_ids)
 
 
@@ -79,11 +80,11 @@ def trim_acked_before(
         How many entries were removed, and the ID up to which entries were looked at.
     """
     if not approximate:
-        return _trim(stream, threshold - 1, stream.length, removed_ids), threshold - 1
+        return _trim(stream, threshold - 1, stream.length, removed_ids, by_length=False), threshold - 1
     return _trim_nodes(stream, threshold - 1, stream.length, limit, removed_ids)
 
 
-def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None) -> int:
+def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None, *, by_length: bool) -> int:
     """The exact way of both: the entries up to an ID that no group needs, at most so many of them."""
     if most <= 0:
         return 0
@@ -93,7 +94,23 @@ def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None) 
     removed = trim_to_length(stream, stream.length - min(most, stream.rank(border)), gone=gone)
     if removed_ids is not None:
         removed_ids += map(encode, gone.ids())
-    return removed + _remove(stream, _unreferenced(stream, end, most - removed), removed_ids)
+    doomed = _unreferenced(stream, end, most - removed)
+    if by_length:
+        doomed = _within_reach(stream, doomed, most - removed)
+    return removed + _remove(stream, doomed, removed_ids)
+
+
+def _within_reach(stream: Stream, doomed: list[int], most: int) -> list[int]:
+    """Those of some entries that MAXLEN comes to: it ends with the first node that has more than are still to go."""
+    if not doomed:
+        return doomed
+    stream.macro_nodes.settle(doomed[-1])
+    taken = 0
+    for node in stream.macro_nodes.known:
+        before, taken = taken, bisect_right(doomed, node.last_id)
+        if node.live > most - before:
+            return doomed[:taken]
+    return doomed
 
 
 def _first_needed(group: Group) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.streams.pending import pending_ids
 
@@ -41,7 +41,14 @@ def left(stream: Stream) -> list[int]:
 GROUPS = st.lists(st.tuples(st.integers(0, N + 5), st.sets(IDS, max_size=6)), max_size=2)
 
 
-@given(GROUPS, st.sets(IDS, max_size=5), st.integers(0, N), st.booleans(), st.booleans())
+@example(groups=[(N, {1, 2, 3, 4})], deleted=set(), threshold=N - 1, by_length=True, reports=True)
+@given(
+    groups=GROUPS,
+    deleted=st.sets(IDS, max_size=5),
+    threshold=st.integers(0, N),
+    by_length=st.booleans(),
+    reports=st.booleans(),
+)
 def test_an_exact_trim_takes_the_oldest_that_no_group_needs(groups, deleted, threshold, by_length, reports):
     stream = a_stream()
     for number in deleted:
@@ -55,7 +62,14 @@ def test_an_exact_trim_takes_the_oldest_that_no_group_needs(groups, deleted, thr
         if all(number <= last_id and number not in pending for last_id, pending in groups)
     ]
     if by_length:
-        doomed = free[: max(len(there) - threshold, 0)]
+        doomed = []
+        excess = max(len(there) - threshold, 0)
+        for node in range(1, N + 1, 4):  # as Redis, it ends with the first that has more than are still to go
+            here = range(node, node + 4)
+            still = excess - len(doomed)
+            doomed += [number for number in free if number in here][:still]
+            if len([number for number in there if number in here]) > still:
+                break
     else:
         doomed = [number for number in free if number < threshold]
     removed_ids: list[bytes] | None = [] if reports else None
