@@ -94,7 +94,7 @@ test-frameworks: peers
 
 # Not in `make test`: needs another extra (pandas, gRPC), and JVMs that the other tests do not have.
 test-spark: $(VENV)/.installed-dev
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,declarative]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,connect]'
 	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/pytest -m many_jvms --durations 0 --durations-min 1 tests/pipeline $(ARGS)
 

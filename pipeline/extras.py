@@ -14,7 +14,6 @@ EXTRAS: Final = {
     ),
     **dict.fromkeys(("deltalake", "pyiceberg", "sqlalchemy"), "lake"),
     **dict.fromkeys(("grpc", "grpc_status", "zstandard"), "connect"),
-    "yaml": "declarative",
 }  # fmt: skip
 
 

@@ -93,11 +93,24 @@ def register(spark: SparkSession) -> None:
     from .ledger.format import LedgerDataSource
 
     _add_to_python_path(spark)
-    # Spark tells tasks what was set, and not what is so by default: the zone in which it casts texts to times.
-    spark.conf.set(ZONE, spark.conf.get(ZONE) or "UTC")
+    _set_zone(spark)
     pushes = spark.conf.get(PUSHDOWN, "false") == "true"
     spark.dataSource.register(PushingRedisStreams if pushes else RedisStreams)
     spark.dataSource.register(LedgerDataSource)
+
+
+def _set_zone(spark: SparkSession) -> None:
+    """Set the session's zone, in which texts are cast to times, to what it is: Spark tells tasks what was set, and no defaults.
+
+    The definitions of a Declarative Pipelines project may set nothing: there the zone is in the project's spec.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.conf.set(ZONE, spark.conf.get(ZONE) or "UTC")
+    except PySparkException as error:
+        if not (error.getCondition() or "").startswith("SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"):
+            raise
 
 
 def _add_to_python_path(spark: SparkSession) -> None:

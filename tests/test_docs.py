@@ -165,6 +165,7 @@ SHOWN = {
     "docs/adding-a-data-type.md": "tests/test_docs.py",
     "docs/console.md": "tests/console/test_commands.py",
     "docs/how-to/containers.md": "tests/test_image.py",
+    "docs/how-to/declarative-pipelines.md": "tests/pipeline/test_declarative_pipelines.py",
     "docs/how-to/frameworks.md": "tests/frameworks/test_how_to.py",
     "docs/how-to/grafana.md": "tests/console/test_exporter.py",
     "docs/how-to/spark-cluster.md": "tests/pipeline/test_cluster.py",

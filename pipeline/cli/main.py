@@ -25,10 +25,6 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "replay": ("..jobs.replay", "entries of the past, from Parquet or an append-only file, into a stream"),
     "deadletter": ("..jobs.deadletter", "look at dead letters, and requeue them"),
     "package": ("..jobs.package", "what executors need of Rillet, as a file for spark-submit --py-files"),
-    "declarative": (
-        "..declarative.command",
-        "set up and run the Declarative Pipelines project: bronze, silver, gold",
-    ),
 }
 _HOW: Final = "The pipeline needs {module}, which is not installed: {command}"
 

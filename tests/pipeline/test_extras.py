@@ -31,14 +31,6 @@ def test_a_job_says_at_once_that_its_format_needs_an_extra(without, tmp_path, ca
     assert not (tmp_path / "out").exists()
 
 
-def test_the_declarative_project_needs_an_extra_to_run_and_none_to_be_made(without, tmp_path, capsys):
-    without("pandas")
-    words = ["declarative", str(tmp_path / "project")]
-    assert main([*words, "--only-make"]) == 0
-    assert main(words) == 1
-    assert "spark-pipelines needs pandas: pip install 'rillet[declarative]'" in capsys.readouterr().err
-
-
 def test_every_package_of_an_extra_is_one_that_pyproject_names():
     text = (Path(extras.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     for extra in set(extras.EXTRAS.values()):
