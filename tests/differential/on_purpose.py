@@ -190,6 +190,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "`MINID =` and the ID behind the last entry that was looked at",
         "a replay must end with the same entries",
     ),
+    "empty-first-node": Purpose(
+        "the files and payloads of a stream whose first node a trim by MINID has left without entries",
+        "hold that node, and Redis refuses to load them: `Bad data format`",
+        "leave it out",
+        "a file must be loaded again",
+    ),
     "one-time-of-msetex": Purpose(
         "MSETEX with a time given twice (`EX 1 EX 2`), as it is propagated",
         "`EX 1 PXAT ms`, which no server loads",
