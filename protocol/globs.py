@@ -17,6 +17,7 @@ _STAR: Final = ord("*")
 _QUESTION: Final = ord("?")
 _OPEN: Final = ord("[")
 _CLOSE: Final = ord("]")
+_MOST_STARS: Final = 1000  # before other characters; as in Redis nothing fits a pattern with more of them
 
 
 def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
@@ -72,6 +73,8 @@ def _compile(pattern: bytes, ignore_case: bool) -> re.Pattern[bytes]:
                 byte = pattern[position]
                 position += 1
             stretches[-1].append(re.escape(bytes((byte,))))
+    if sum(map(bool, stretches[1:])) > _MOST_STARS:
+        return re.compile(b"(?!)")
     first, *rest = (b"".join(stretch) for stretch in stretches)
     if rest:
         *middle, last = rest

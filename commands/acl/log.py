@@ -85,7 +85,6 @@ class AclLog:
             context = b"multi" if client.transaction is not None else b"toplevel"
         now = self.server.clock.now
         line = client_line(client)
-        number, self._next = self._next, self._next + 1
         for index, entry in enumerate(self.entries):
             like = (entry.reason, entry.context, entry.subject, entry.username)
             if like == (reason, context, subject, username) and now - entry.updated <= _TOGETHER:
@@ -93,5 +92,6 @@ class AclLog:
                 entry.updated, entry.client = now, line
                 self.entries.insert(0, self.entries.pop(index))
                 return
+        number, self._next = self._next, self._next + 1
         self.entries.insert(0, Entry(number, reason, context, subject, username, line, now, now))
         del self.entries[max(self.server.config.acllog_max_len, 0) :]

@@ -173,7 +173,8 @@ def leave_modes(client: Client) -> None:
     server.part(PubSub).remove(client)
     discard_transaction(client)
     client.db = server.keyspace.databases[0]
-    client.reply_mode = "on"
+    if client.reply_mode != "skip":  # which is for this very command's reply
+        client.reply_mode = "on"
     client.asking = client.asked = client.reads_replica = False
     client.no_evict = client.no_evict and not server.compat.reset_ends_no_evict
     client.no_touch = False

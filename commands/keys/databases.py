@@ -78,9 +78,8 @@ def flushall(client: Client, args: list[bytes]) -> bytes:
     """Reply OK; propagated even if all databases are empty."""
     _check_flush(args)
     keyspace = client.server.keyspace
-    gone = keyspace.flush(keyspace.databases)
+    keyspace.dirty += keyspace.flush(keyspace.databases)
     client.server.after_flushall()
-    keyspace.dirty += gone
     client.propagate(args)
     return _flushed(client, args)
 

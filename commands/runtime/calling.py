@@ -60,6 +60,9 @@ class Calls(Protocol):
     def call_queued(self, client: Client, commands: list[tuple[Any, list[bytes]]]) -> list[bytes]:
         """Run the commands of a transaction; returns their replies."""
 
+    def note_failure(self) -> None:
+        """Count the running command as failed, although it replies: its reply has an error."""
+
     def feed_monitors(self, client: Client, argv: list[bytes]) -> None:
         """Send a command to every client in MONITOR."""
 

@@ -47,7 +47,7 @@ _IN_SCRIPTS: Final = {
 _NO_LONGER: Final = {
     Reason.COMMAND: b"no permission to execute the command or subcommand",
     Reason.KEY: b"no permission to touch the specified keys",
-    Reason.CHANNEL: b"no permission to access one of the channels used as arguments to the command",
+    Reason.CHANNEL: b"no permission to access one of the channels used as arguments",
 }
 
 

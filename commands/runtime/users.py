@@ -144,7 +144,7 @@ class Selector:
         letters, _, pattern = rule.partition(b"~")
         if letters:
             letters = letters[1:].upper()
-            if not letters or letters.strip(b"RW"):
+            if letters not in {b"R", b"W", b"RW", b"WR"}:
                 raise RuleError(SYNTAX)
             readable, writable = b"R" in letters, b"W" in letters
         if _SPACE.search(pattern):
@@ -163,19 +163,21 @@ class Selector:
 
     def _command(self, word: bytes) -> None:
         allowed = word[:1] == b"+"
-        if _SPACE.search(word):
-            raise RuleError(SYNTAX)  # as text it would be several words, or a line of its own
         name = word[1:].decode("latin-1")
         if name in EVERY_MODE:
             self._set(name, allowed=allowed)
         else:
             head, bar, first = name.rpartition("|")
-            if not bar or not first or not allowed:
+            if not bar or not allowed or head not in EVERY_MODE:
                 raise RuleError(UNKNOWN)
-            if "|" in head and head in EVERY_MODE:
+            if "|" in head:
                 raise RuleError(_NESTED)
-            if head not in EVERY_MODE or subcommands_of(head):
+            if not first:
+                raise RuleError(SYNTAX)
+            if subcommands_of(head):
                 raise RuleError(UNKNOWN)
+            if _SPACE.search(word):
+                raise RuleError(SYNTAX)  # as text it would be several words, or a line of its own
             words = self.first_words.setdefault(head, [])
             if first.encode("latin-1") not in words:
                 words.append(first.encode("latin-1"))

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     # The title of a section, and what yields its fields.
     Section: TypeAlias = tuple[str, Callable[[Server], Iterator[tuple[str, object]]]]
 
+# What would end the name of a field, or make it a comment: a script chooses the codes of its errors.
+_UNSAFE: Final = bytes.maketrans(b"#:", b"__")
+
 
 def _server(server: Server) -> Iterator[tuple[str, object]]:
     uptime = (server.clock.now - server.started) // 1000
@@ -297,8 +300,8 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "io_threaded_writes_processed", 0
     yield "io_threaded_total_prefetch_batches", 0
     yield "io_threaded_total_prefetch_entries", 0
-    yield "client_query_buffer_limit_disconnections", 0
-    yield "client_output_buffer_limit_disconnections", 0
+    yield "client_query_buffer_limit_disconnections", stats.query_buffer_disconnections
+    yield "client_output_buffer_limit_disconnections", stats.output_buffer_disconnections
     yield "reply_buffer_shrinks", 0
     yield "reply_buffer_expands", 0
     yield from _event_loop(server)
@@ -417,7 +420,8 @@ def _commandstats(server: Server) -> Iterator[tuple[str, object]]:
 
 def _errorstats(server: Server) -> Iterator[tuple[str, object]]:
     for code, count in sorted(server.stats.errors.items()):
-        yield f"errorstat_{code.decode('latin-1')}", f"count={count}"
+        name = code.translate(_UNSAFE).decode("utf-8", "surrogateescape")
+        yield f"errorstat_{name}", f"count={count}"
 
 
 def _latencystats(server: Server) -> Iterator[tuple[str, object]]:

@@ -476,7 +476,8 @@ class Percentiles(Kind[tuple[float, ...]]):
             values = tuple(float(word) for word in words)
         except ValueError:
             raise ValueError("Invalid latency-tracking-info-percentiles parameters") from None
-        if any(math.isnan(value) for value in values):
+        # Python's float forgives white space.
+        if any(math.isnan(value) for value in values) or any(word != word.strip() for word in words):
             raise ValueError("Invalid latency-tracking-info-percentiles parameters")
         if not all(0 <= value <= 100 for value in values):
             raise ValueError("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
@@ -541,7 +542,8 @@ def _integer(word: bytes) -> int | None:
 
 def _memory(word: bytes) -> int | None:
     found = _MEMORY.match(word)
-    if found is None or len(found[1]) > 20:
+    if found is None:
         return None
-    value = int(found[1] or 0) * _UNITS[(found[2] or b"").lower()]
-    return value if value <= ULONG_MAX else None
+    digits = found[1].lstrip(b"0") or b"0"
+    number = int(digits) if len(digits) <= 20 else ULONG_MAX
+    return min(number * _UNITS[(found[2] or b"").lower()], ULONG_MAX)  # saturates as in Redis

@@ -146,6 +146,10 @@ class Calls:
             answers.append(self.call(client, entry, argv) or b"")
         return answers
 
+    def note_failure(self) -> None:
+        """Count the running command as failed, although it replies: its reply has an error."""
+        self.current.failed += 1
+
     def failed(
         self, client: Client, entry: CommandEntry, argv: list[bytes], error: Exception
     ) -> bytes | None:

@@ -260,6 +260,7 @@ class Dispatcher:
             self.server.log.warning(
                 f"Closing client id={client.id}: its transaction is over client-query-buffer-limit"
             )
+            self.server.stats.query_buffer_disconnections += 1
             client.close(after_reply=False)
             return None
         return replies.QUEUED

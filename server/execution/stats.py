@@ -18,6 +18,7 @@ _COUNTS: Final = {
     name: attrgetter(name) for name in ("total_commands", "net_in", "net_out", "reads", "writes")
 }
 
+_DISABLED: Final = b"ERRORSTATS_DISABLED"  # stands alone once there are too many codes of errors
 _WINDOW_MS: Final = 1500  # of the instantaneous figures
 # Each client is looked at, which takes up to 0.4 µs: of ten thousand that would be 3 % of a processor ten times a second.
 _MS_A_CLIENT: Final = 0.4  # between two samples
@@ -57,6 +58,8 @@ class Stats:
         self.peak_memory_time = 0  # seconds since the epoch
         self.evicted_keys = 0
         self.evicted_clients = 0
+        self.query_buffer_disconnections = 0
+        self.output_buffer_disconnections = 0
         self.exceeded_milliseconds = 0  # over maxmemory, without the present excess
         # Of clients that are gone, without what those that are connected counted before.
         self._past = {name: -self._connected(name) for name in _COUNTS}
@@ -109,15 +112,20 @@ class Stats:
         return self.peak_memory
 
     def count_error(self, text: bytes) -> None:
-        """Count an error reply by its code, ERR where it is one word; Redis limits the number of codes, too."""
+        """Count an error reply by its code, ERR where it is one word.
+
+        As in Redis, the 129th code ends the counting by code until CONFIG RESETSTAT: a script chooses its codes.
+        """
         self.total_errors += 1
         code, blank, _ = text.partition(b" ")
         if not blank:
             code = b"ERR"
+        if _DISABLED in self.errors:
+            return
         if code in self.errors or len(self.errors) < 128:
             self.errors[code] = self.errors.get(code, 0) + 1
         else:
-            self.errors[b"ERRORSTATS_OVERFLOW"] = self.errors.get(b"ERRORSTATS_OVERFLOW", 0) + 1
+            self.errors = {_DISABLED: 1}
 
     def sample(self, monotonic_ms: int) -> None:
         """Take a sample for the instantaneous figures; called about ten times a second, of many clients less often."""

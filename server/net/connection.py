@@ -191,6 +191,7 @@ class Connection(Client, asyncio.Protocol):
         self.unparsed_bytes += len(data)
         if not self.state.runs:
             if self.query_buffer > self.server.config.client_query_buffer_limit:
+                self.server.stats.query_buffer_disconnections += 1
                 self.close(after_reply=False)
             elif self.state is AWAITING_TURN:
                 self._pause_reading()
@@ -375,7 +376,10 @@ class Connection(Client, asyncio.Protocol):
             self.server.log.verbose(
                 f"Protocol error from client {self.address.decode()}: {self.parser.error!r}"
             )
-            self.write(self.parser.error)
+            if self.reply_mode == "on":
+                self.write(self.parser.error)
+        else:
+            self.server.stats.query_buffer_disconnections += 1
         self.close(after_reply=bool(self.parser.error))
 
     # Output
@@ -456,6 +460,7 @@ class Connection(Client, asyncio.Protocol):
             self.server.log.warning(
                 f"Client id={self.id} addr={self.address.decode()} closed for overcoming of output buffer limits."
             )
+            self.server.stats.output_buffer_disconnections += 1
             self.close(after_reply=False)
 
     def pause_writing(self) -> None:

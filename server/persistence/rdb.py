@@ -321,12 +321,9 @@ class Snapshots:
             return
         self.cancel()
         if self.server.config.save:
-            changes = self.server.keyspace.dirty
-            try:
+            # A failure is in the log, and writes are refused from here on.
+            with contextlib.suppress(ReplyError):
                 self.save()
-            except ReplyError:
-                return  # the log says why, and writes are refused from here on
-            self.server.keyspace.dirty = changes
 
     def cron(self) -> None:
         """Begin a save that is scheduled, or due by a save point; called ten times a second."""

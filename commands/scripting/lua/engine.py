@@ -274,6 +274,7 @@ class Scripting:
         except FailedScriptError as error:
             text = error.reply(name)
             if error.counted:
+                self.server.calls.note_failure()
                 return ReplyError(text).encoded
             raise ReplyError(text) from error
         finally:
@@ -286,11 +287,17 @@ class Scripting:
                 self.server.log.notice(f"Slow script is over after {milliseconds} milliseconds")
 
     def _counting_errors(self, reply: bytes, run: Run) -> bytes:
-        """Return a script's reply after counting the errors in it that the script made itself."""
+        """Return a script's reply after counting the errors in it that the script made itself.
+
+        As in Redis, the script fails once for each error of its commands in the reply, and once for all of its own.
+        """
         if reply.startswith(b"-") or b"\r\n-" in reply:
-            for text in errors_in(reply):
-                if text not in run.errors_counted:
-                    self.server.stats.count_error(text)
+            errors = errors_in(reply)
+            own = [text for text in errors if text not in run.errors_counted]
+            for text in own:
+                self.server.stats.count_error(text)
+            for _ in range(len(errors) - len(own) + bool(own)):
+                self.server.calls.note_failure()
         return reply
 
     def _check_flags(self, client: Client, flags: frozenset[str], *, read_only: bool) -> None:
