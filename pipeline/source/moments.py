@@ -147,8 +147,8 @@ def times(texts: pa.Array, kind: pa.DataType, zone: str) -> pa.Array:
     """Return times: instants, of the session's zone where they name none; or what a clock showed, wherever, if the type has no zone."""
     here = (zone_of(zone) if kind.tz else 0) or 0
     raw = texts.cast(pa.binary())
-    # Arrow reads minutes with a zone, Spark does not: a usual time has its seconds.
-    is_usual = pc.equal(pc.binary_slice(raw, 16, 17), b":")
+    # Arrow reads hours and minutes with a zone (`T22-00:00`, `T22:00+01:00`), Spark does not: a usual time has its seconds.
+    is_usual = pc.and_(*(pc.equal(pc.binary_slice(raw, at, at + 1), b":") for at in (13, 16)))
     return apart(
         texts, is_usual, lambda some: _usual_times(some, kind, here), lambda some: _times(some, kind, here)
     )

@@ -196,6 +196,30 @@ ON_PURPOSE: dict[str, Purpose] = {
         "leave it out",
         "a file must be loaded again",
     ),
+    "stray-line-break": Purpose(
+        "ACL rules whose last word ends in a line break (`+get|a\\n`, `+select|0\\n`)",
+        "accepted where the command has no such subcommand",
+        "refused",
+        "the text would break an `aclfile`",
+    ),
+    "error-without-reply": Purpose(
+        "a protocol error, or QUIT, of a client under CLIENT REPLY OFF or SKIP",
+        "no reply, and the connection stays open",
+        "no reply, and the connection closes",
+        "what follows cannot be read as requests",
+    ),
+    "early-fsync": Purpose(
+        "WAITAOF under `appendfsync everysec`, with nothing but the second to wait for",
+        "waits for it",
+        "syncs at once",
+        "the promise is the same, and tests need not wait",
+    ),
+    "codes-in-70": Purpose(
+        "the codes of errors in INFO errorstats as 7.0",
+        "without a limit",
+        "128",
+        "a client could fill the memory",
+    ),
     "one-time-of-msetex": Purpose(
         "MSETEX with a time given twice (`EX 1 EX 2`), as it is propagated",
         "`EX 1 PXAT ms`, which no server loads",

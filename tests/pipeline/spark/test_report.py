@@ -65,7 +65,8 @@ class Story:
 def report_on(spark, folder, out, *, here=True):
     """The page of a report, and what was said while it was made."""
     said = io.StringIO()
-    gathering = Gathering(spark, folder, out / "tables", tables.Settings(), Progress(4, said), here=here)
+    settings = tables.Settings(poison_from=3)
+    gathering = Gathering(spark, folder, out / "tables", settings, Progress(4, said), here=here)
     return draw(gathering, *gathering.run(), out), said.getvalue()
 
 
@@ -103,7 +104,7 @@ def test_the_time_to_acknowledge_counts_from_the_first_delivery(made):
     assert shares[1.0] == 7000
 
 
-def test_what_was_delivered_three_times_is_poison(made):
+def test_what_was_delivered_as_often_as_the_settings_say_is_poison(made):
     [row] = made.table("poison")
     assert picked(row, "entry_id deliveries consumers path state") == (
         made.story.ids[2], 3, 2, "alice → bob → bob", "acked",
