@@ -99,3 +99,30 @@ class Replication(Protocol):
     @property
     def lacks_replicas(self) -> bool:
         """Whether fewer replicas are good than min-replicas-to-write requires."""
+
+
+class Interceptor(Protocol):
+    """What sees the commands of clients while DEBUG records them or lets some fail."""
+
+    def scripted(
+        self, caller: Client, script: list[bytes], client: Client, argv: list[bytes], reply: bytes
+    ) -> None:
+        """Take note of a write command that a script ran.
+
+        Args:
+            caller: the client that sent the script.
+            script: the words by which it did.
+            client: the one that the command ran for.
+            argv: the command's words.
+            reply: the encoded reply.
+        """
+
+
+class Pause(Protocol):
+    """CLIENT PAUSE."""
+
+    def begin(self, until: int, *, writes_only: bool) -> None:
+        """Postpone commands until a time in milliseconds."""
+
+    def end(self) -> None:
+        """Run what was postponed."""

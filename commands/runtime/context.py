@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ...storage.keyspace.keyspace import Keyspace
     from ..spec.versions import Compat
-    from .calling import Calls, CommandTable, Eviction, Replication, Stats
+    from .calling import Calls, CommandTable, Eviction, Interceptor, Pause, Replication, Stats
     from .client import Client
     from .migration import Migrations
     from .propagation import Propagation
@@ -22,23 +22,6 @@ if TYPE_CHECKING:
     from .users import Users
 
 Part = TypeVar("Part")
-
-
-class Interceptor(Protocol):
-    """What sees the commands of clients while DEBUG records them or lets some fail."""
-
-    def scripted(
-        self, caller: Client, script: list[bytes], client: Client, argv: list[bytes], reply: bytes
-    ) -> None:
-        """Take note of a write command that a script ran.
-
-        Args:
-            caller: the client that sent the script.
-            script: the words by which it did.
-            client: the one that the command ran for.
-            argv: the command's words.
-            reply: the encoded reply.
-        """
 
 
 class Clock(Protocol):
@@ -84,16 +67,6 @@ class Jobs(Protocol):
 
     def run_soon(self, job: Callable[[], bool]) -> None:
         """Call ``job`` again and again until it returns False."""
-
-
-class Pause(Protocol):
-    """CLIENT PAUSE."""
-
-    def begin(self, until: int, *, writes_only: bool) -> None:
-        """Postpone commands until a time in milliseconds."""
-
-    def end(self) -> None:
-        """Run what was postponed."""
 
 
 class Settings(Protocol):

@@ -19,7 +19,7 @@ TOOLS = {"advance", "connect", "disconnect", "events", "pauses"}  # for the test
 PROTOCOLS = {
     "propagation": propagation.Propagation,
     "blocking": context.Blocking,
-    "pause": context.Pause,
+    "pause": calling.Pause,
     "calls": calling.Calls,
     "log": context.Log,
     "background_jobs": context.Jobs,
