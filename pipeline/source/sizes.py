@@ -26,7 +26,7 @@ _COLUMN_BYTES: Final = 2**31 - 1
 class EntryTooLargeError(LabelledError, ValueError):
     """An entry has more bytes than a column of Arrow and Spark can have."""
 
-    label = "MALFORMED_ENTRY"
+    label = "ENTRY_TOO_LARGE"
 
 
 class Pace:

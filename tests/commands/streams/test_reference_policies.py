@@ -49,7 +49,8 @@ def test_delref_takes_the_references_of_what_it_trims(client):
 @pytest.mark.parametrize(
     ("trim", "kept"),
     [
-        ("MAXLEN 7", [1, 3, 5, 6, 7, 8, 9]),  # newer ones go where older ones must stay
+        ("MAXLEN 7", [1, 3, 4, 5, 6, 7, 8, 9]),  # one is to go when the second node begins, which has three
+        ("MAXLEN 6", [1, 3, 5, 7, 8, 9]),  # newer ones go where older ones must stay
         ("MAXLEN 0", [1, 3, 5, 7, 9]),
         ("MAXLEN 100", [1, 2, 3, 4, 5, 6, 7, 8, 9]),
         ("MINID 6-0", [1, 3, 5, 6, 7, 8, 9]),

@@ -48,7 +48,7 @@ Persistence: aof delayed_syncs flush_delay loaded_bytes loading loading_started 
 Propagation: _downgraded _exempt _replicas_only active effects replicas sinks understood
 PubSub: _matchers channels patterns shard_channels
 RdbInfo: aux checked empty expired expires keys skipped version
-Recorder: _blocked recordings
+Recorder: _blocked _running recordings
 Replicas: _pending _start connected full_syncs good partial_syncs refused_partial_syncs transfer
 Replication: backlog id2 link offset second_offset
 Scripting: _client _interpreter run
@@ -58,7 +58,7 @@ Server: needs_all_checks role slow_nanoseconds snapshot_error
 Slowlog: _next_id count entries longest total
 Snapshots: _installing _last_try _writer _written_to consecutive_failures fork_microseconds forks last_ok last_seconds
 Snapshots: saves scheduled
-Stats: connections_received connections_rejected denied errors evicted_clients evicted_keys
+Stats: output_buffer_disconnections query_buffer_disconnections connections_received connections_rejected denied errors evicted_clients evicted_keys
 Stats: _clients exceeded_milliseconds scripted_commands total_errors unexpected_errors
 TrackingTable: _own _prefixes _readers broadcasts clients key_bytes
 Turns: waiting
