@@ -40,8 +40,11 @@ class Clock:
 
     def begin_unit(self) -> int:
         """Read the time again for a script, a transaction or TIME; return it in milliseconds."""
-        now = self.tick()
-        self.microseconds = min(max(int(self.unix_seconds() * 1_000_000), now * 1000), now * 1000 + 999)
+        if self._frozen_at is not None:
+            self.microseconds = self._frozen_at * 1000
+        else:
+            self.microseconds = time_ns() // 1000 + self.offset * 1000  # one reading for both: 0.4 us of an EVAL of 3.8
+        self.now = now = self.microseconds // 1000
         return now
 
     @property
@@ -98,6 +101,12 @@ class LoopClock(Clock):
     def tick(self) -> int:
         """As of any clock."""
         self.now = now = self._system() + self.offset if self._frozen_at is None else self._frozen_at
+        return now
+
+    def begin_unit(self) -> int:
+        """As of any clock."""
+        now = self.tick()
+        self.microseconds = min(max(int(self.unix_seconds() * 1_000_000), now * 1000), now * 1000 + 999)
         return now
 
     def unix_seconds(self) -> float:
