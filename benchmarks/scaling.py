@@ -256,7 +256,7 @@ def _section(growing: Growing, lines: list[Line]) -> str:
     ]
     for line in lines:
         documented = (
-            line.documented if len(line.documented) <= 60 else line.documented.split(".")[0][:60] + " …"
+            line.documented if len(line.documented) <= 24 else line.documented.split(".")[0][:24] + " …"
         )
         note = f" ({line.case.note})" if line.case.note else ""
         costs = " | ".join(f"{cost:,.1f}" for cost in line.costs.values())
