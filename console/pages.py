@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .history import Sample
-    from .model import GroupDetail, Stream
+    from .model import GroupDetail, PendingEntry, Stream
     from .poller import Poller, Subject
 
 ROWS: Final = 200  # streams on the overview
@@ -221,6 +221,7 @@ class GroupPage(Page):
         self._filter = kept_of(self.values)
         self._sort = self._filter.get("sort", PENDING_SORTS[0])
         self._number = int(self._filter.get("at", "1"))
+        self._picked = frozenset(self.values.text("id").split())
         self._problem = ""
         self._selection = Selection(self.key, self.group)
         try:
@@ -265,8 +266,12 @@ class GroupPage(Page):
         first = (number - 1) * PENDING_ROWS
         oldest = max(detail.pel, key=lambda entry: entry.idle, default=None)
         most = max(detail.pel, key=lambda entry: entry.deliveries, default=None)
+        rows = ordered(fitting, self._sort)[first : first + PENDING_ROWS]
         return {
-            "rows": ordered(fitting, self._sort)[first : first + PENDING_ROWS],
+            "rows": rows,
+            "picked": self._picked,
+            "elsewhere": self._elsewhere(detail, rows),
+            "all_picked": bool(self.values.text("all")),
             "first": first + 1,
             "fitting": len(fitting),
             "number": number,
@@ -283,6 +288,11 @@ class GroupPage(Page):
             "most": most.deliveries if most is not None else 0,
             "most_id": most.id if most is not None else "",
         }
+
+    def _elsewhere(self, detail: GroupDetail, rows: list[PendingEntry]) -> list[str]:
+        """Return the entries that were chosen on other pages and still are pending."""
+        left = self._picked.difference(entry.id for entry in rows)
+        return [entry.id for entry in detail.pel if entry.id in left] if left else []
 
 
 def _last_rate(samples: list[Sample]) -> float | None:

@@ -109,6 +109,29 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// Entries stay chosen while the table changes below them, and from page to page: each is sent once, by its tick or from here.
+const elsewhere = document.querySelector("#elsewhere");
+const ticks = () => [...document.querySelectorAll("#group_pending input[name=id]")];
+const picked = new Set(elsewhere?.querySelector("input").value.split(" ").filter(Boolean));
+
+function tick() {
+  for (const box of ticks()) box.checked = picked.has(box.value);
+  const shown = new Set(ticks().map((box) => box.value));
+  const others = [...picked].filter((id) => !shown.has(id));
+  const rest = elsewhere.querySelector("input");
+  elsewhere.hidden = rest.disabled = !others.length;
+  rest.value = others.join(" ");
+  elsewhere.querySelector("b").textContent = others.length.toLocaleString("en");
+}
+
+if (elsewhere) {
+  const read = () => ticks().forEach((box) => picked[box.checked ? "add" : "delete"](box.value));
+  document.querySelector("#picked").addEventListener("change", read);
+  document.addEventListener("part", ({ detail }) => { if (detail === "group_pending") tick(); });
+  addEventListener("pageshow", read); // a browser that goes back fills in the ticks it remembers
+  read();
+}
+
 // What was typed before the scripts came, or what the browser has kept of an earlier visit, counts as typed.
 addEventListener("load", () => {
   document.querySelectorAll("form.fill").forEach((form) => {

@@ -161,6 +161,36 @@ def test_every_action_shows_its_command_and_runs_it(console, opened):
     assert client.xlen("orders") == 3
 
 
+def test_entries_stay_chosen_from_page_to_page_and_while_the_table_changes(console, opened):
+    client = console.client
+    client.xgroup_create("orders", "billing", "0", mkstream=True)
+    for number in range(1, 121):
+        client.xadd("orders", {"n": number}, f"{number}-0")
+    client.xreadgroup("billing", "Bob", {"orders": ">"})
+    page = opened(console, "/group?key=orders&group=billing&sort=id")
+    page.get_by_label("Choose 1-0", exact=True).check()
+    page.get_by_label("Choose 2-0", exact=True).check()
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator("#elsewhere")).to_contain_text("2 chosen on other pages")
+    page.get_by_label("Choose 60-0", exact=True).check()
+    page.get_by_role("button", name="Before").click()
+    expect(page.get_by_label("Choose 2-0", exact=True)).to_be_checked()
+    page.get_by_label("Choose 2-0", exact=True).uncheck()
+    expect(page.locator("#elsewhere")).to_contain_text("1 chosen on other pages")
+    page.get_by_role("button", name="Deliveries").click()
+    page.get_by_role("button", name="ID", exact=True).click()
+    expect(page.get_by_label("Choose 1-0", exact=True)).to_be_checked()
+    expect(page.get_by_label("Choose 2-0", exact=True)).not_to_be_checked()
+    client.xack("orders", "billing", *(f"{number}-0" for number in range(2, 52)))  # 60-0 comes to this page
+    expect(page.get_by_label("Choose 60-0", exact=True)).to_be_checked()
+    expect(page.locator("#elsewhere")).to_be_hidden()
+    page.get_by_role("button", name="Claim").click()
+    page.get_by_label("To consumer").fill("Alice")
+    run_shown(page, "XCLAIM orders billing Alice 0 1-0 60-0")
+    assert [(one["message_id"], one["consumer"]) for one in client.xpending_range("orders", "billing", "-", "+", 2)] == [
+        (b"1-0", b"Alice"), (b"52-0", b"Bob")]  # fmt: skip
+
+
 def test_two_browsers_see_the_same_changes(console, opened):
     scene(console.client)
     path = "/group?key=orders&group=billing"
