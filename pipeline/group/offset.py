@@ -87,6 +87,7 @@ class GroupOffset:
     positions: Mapping[str, Position] = field(default_factory=dict)
     query: str = ""
     is_named_only: bool = False
+    db: int = 0
 
     @property
     def rows(self) -> int:
@@ -135,6 +136,7 @@ class GroupOffset:
                 "mode": _MODE,
                 "group": self.group,
                 "consumer": self.consumer,
+                "db": self.db,
                 "batch": self.batch,
                 "rows": self.rows,
                 "gone": self.gone,
@@ -179,6 +181,7 @@ class GroupOffset:
             positions=load_streams(fields.get("positions", {})),
             query=fields.get("query", ""),
             is_named_only=fields.get("named_only", False),
+            db=fields.get("db", 0),
         )
 
 

@@ -34,8 +34,9 @@ from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
 from ..source.entry_batches import ColumnOptions, Columns, session_zone
 from ..source.losses import LOG, DataLossError
+from ..source.missed import MissedEntries
 from ..source.name_clashes import NameClashes
-from ..source.offsets import OffsetError
+from ..source.offsets import OffsetError, check_database
 from .batch import Batch, Gatherer, Limits, give_up
 from .history import judge, take_positions
 from .member import Member
@@ -111,6 +112,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._first_batch: GroupOffset | None = None
         self._without: tuple[int, Without] = (-1, {})
         self._ensured: set[str] = set()
+        self._missed_by_tasks = MissedEntries(stops=self._options.fail_on_data_loss)
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks get a copy, which must not drag a socket along.
@@ -121,13 +123,13 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Create the groups that are missing, and begin before the first batch."""
         query = uuid.uuid4().hex[:8]
-        begin = GroupOffset(self._options.group, self._options.consumer or f"spark-{query}", query=query)
+        options = self._options
+        consumer = options.consumer or f"spark-{query}"
+        begin = GroupOffset(options.group, consumer, query=query, db=options.endpoint.db)
         self._become(begin)
         gatherer = self._gathering()
-        if self._options.create_group:
-            gatherer.member.create_groups(
-                {stream: self._options.start_of(stream) for stream in gatherer.streams()}
-            )
+        if options.create_group:
+            gatherer.member.create_groups({stream: options.start_of(stream) for stream in gatherer.streams()})
         return begin.as_json()
 
     def _become(self, offset: GroupOffset) -> None:
@@ -182,7 +184,9 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _gathered(self, committed: GroupOffset, limits: Limits) -> tuple[Batch, bool]:
         """Return the next batch and whether positions were corrected; nothing is lost in it, and no field has a column's name."""
         batch, is_repaired = self._next(committed, limits)
-        self._gone += len(batch.gone)
+        self._gone += len(batch.gone) + sum(
+            self._missed_by_tasks.take(self._gathering().member.connection).values()
+        )
         self._dead += batch.dead
         if batch.gone and self._options.fail_on_data_loss:
             self.stop()
@@ -337,6 +341,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 batch.consumer,
                 tuple(share),
                 {piece.stream: without[piece.stream] for piece in share if piece.stream in without},
+                self._missed_by_tasks.key,
             )
             for share in shares(batch.pieces, parts)
         ]
@@ -433,6 +438,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return Limits(rows, size)
 
     def _own(self, offset: GroupOffset) -> GroupOffset:
+        check_database(offset.db, self._options.endpoint.db)
         if offset.group != self._options.group:
             raise OffsetError(
                 f"the checkpoint belongs to group {offset.group!r}, the query to {self._options.group!r}: "

@@ -15,6 +15,7 @@ from ..redis.gc_pause import gc_paused
 from ..redis.key_names import key_of
 from ..redis.shards import connect
 from ..source.losses import DataLossError
+from ..source.missed import note_missed
 from ..source.sizes import BATCH_BYTES, Pace, cut
 from .offset import BatchPart, Run
 
@@ -30,11 +31,15 @@ GROUP_COLUMNS: Final = {"consumer": pa.string(), "delivery_count": pa.int64(), "
 
 @dataclass
 class GroupPartition(InputPartition):
-    """The entries that one task reads, but for those ``without``, by stream; everything it needs to know of its batch."""
+    """The entries that one task reads, but for those ``without``, by stream; everything it needs to know of its batch.
+
+    ``missed`` is where it notes what it does not find (`source.missed`).
+    """
 
     consumer: str
     pieces: tuple[BatchPart, ...]
     without: dict[str, frozenset[int]] = field(default_factory=dict)
+    missed: str = ""
 
 
 def read_pieces(
@@ -63,6 +68,8 @@ def read_pieces(
                 )  # the replica lags
             if missing and options.fail_on_data_loss:
                 raise DataLossError(_missing_text(piece, piece.count - missing))
+            if missing > 0:
+                note_missed(endpoint, partition.missed, (piece.stream, *_bounds(piece)), missing)
             owner = partition.consumer if isinstance(piece, Run) else piece.owner
             deliveries = 1 if isinstance(piece, Run) else piece.deliveries
             for part, bytes_of_part in cut(entries, length):
@@ -180,8 +187,12 @@ def _fetch(connection: Connection, piece: BatchPart, pace: Pace) -> tuple[list[A
     return entries, size
 
 
+def _bounds(piece: BatchPart) -> tuple[int, int]:
+    return (piece.first, piece.last) if isinstance(piece, Run) else (piece.ids[0], piece.ids[-1])
+
+
 def _missing_text(piece: BatchPart, found: int) -> str:
-    first, last = (piece.first, piece.last) if isinstance(piece, Run) else (piece.ids[0], piece.ids[-1])
+    first, last = _bounds(piece)
     if found > piece.count:
         return (
             f"stream {piece.stream!r} has {found} entries from {ids.text(first)} to {ids.text(last)}, where {piece.count} "

@@ -6,9 +6,7 @@ a batch that is run again after a crash and a DataFrame that is used twice all r
 
 from __future__ import annotations
 
-import json
 import time
-import uuid
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +23,6 @@ from pyspark.sql.streaming.datasource import (
 
 from ..quick_ack import QuickAck
 from ..redis import ids, stream_state
-from ..redis.connection import ServerError
 from ..redis.gc_pause import gc_paused
 from ..redis.key_names import key_of
 from ..redis.shards import connect
@@ -33,9 +30,10 @@ from ..redis.sized_reads import SizedReads
 from ..source import offsets
 from ..source.judgement import describe, reconcile, untouched
 from ..source.look import StreamLook, check_entries
-from ..source.losses import LOG, report_loss
+from ..source.losses import report_loss
+from ..source.missed import MissedEntries
 from ..source.name_clashes import NameClashes
-from ..source.offsets import OffsetError, Position
+from ..source.offsets import Position
 from .batch_reader import resolve
 from .partitions import names_to_cut, range_partitions
 from .split import share_rows
@@ -74,8 +72,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._moved_at: float | None = None
         self._bytes_left: int | None = None
         self._seen: dict[str, StreamState | None] | None = None
-        # Where tasks say what they missed; a query that stops for it needs no count.
-        self._losses = "" if options.fail_on_data_loss else f"rillet:gone:{uuid.uuid4().hex}"
+        self._missed_by_tasks = MissedEntries(stops=options.fail_on_data_loss)
         self._missed: dict[str, int] = {}
 
     def __reduce__(self) -> tuple[type, tuple[StructType, SourceOptions], dict[str, Any]]:
@@ -190,7 +187,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         walked = {name: self._counted_steps(name, at, to, states) for name, at in begin.items()}
         steps = {name: counted for name, counted in walked.items() if counted}
         found: list[InputPartition] = [
-            replace(each, losses=self._losses)
+            replace(each, losses=self._missed_by_tasks.key)
             for each in range_partitions(begin, to, states, self._options, self._connection, steps)
         ]
         return found
@@ -220,11 +217,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             if known == tree:
                 return positions
         found = offsets.load(tree)
-        if tree.get("db", self._options.endpoint.db) != self._options.endpoint.db:
-            raise OffsetError(
-                f"the checkpoint is of database {tree['db']}, the query reads database {self._options.endpoint.db}: set option 'db', or "
-                "begin a new checkpoint"
-            )
+        offsets.check_database(tree.get("db", self._options.endpoint.db), self._options.endpoint.db)
         self._offsets.append((tree, found))
         return found
 
@@ -256,21 +249,8 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _lost_since_planned(self) -> dict[str, int]:
         """Return how many entries were gone, by stream, when the last batch was planned again or read."""
         found, self._missed = self._missed, {}
-        if not self._losses:
-            return found
-        try:
-            words = self._connection.call("HGETALL", self._losses)
-            if words:
-                self._connection.call("HDEL", self._losses, *words[::2], repeatable=True)
-        except ServerError as error:
-            LOG.warning(
-                "entries that tasks miss are not counted in rillet_spark_entries_gone_total: %s", error
-            )
-            self._losses = ""
-            return found
-        for field, count in zip(words[::2], words[1::2], strict=True):
-            name = json.loads(field)[0]
-            found[name] = found.get(name, 0) + int(count)
+        for name, count in self._missed_by_tasks.take(self._connection).items():
+            found[name] = found.get(name, 0) + count
         return found
 
     def _forget_ended(self, positions: dict[str, Position], begin: Mapping[str, Position]) -> None:

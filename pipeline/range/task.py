@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -10,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import InputPartition
 
 from ..redis import ids
-from ..redis.connection import ServerError, checked
+from ..redis.connection import checked
 from ..redis.gc_pause import gc_paused
 from ..redis.key_names import key_of
 from ..redis.replicas import Written, reading
-from ..redis.shards import connect
 from ..redis.stream_state import StreamState, fetch_states, parse_state, state_request
 from ..source.entry_batches import Columns, session_zone
-from ..source.losses import LOG, report_loss
+from ..source.losses import report_loss
+from ..source.missed import note_missed
 from ..source.sizes import BATCH_BYTES, Pace, cut
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 _ROWS_PER_BATCH: Final = 4000  # servers answer best 1000 at a time, Arrow likes more
 _SHORT_ROWS: Final = 100
-_KEPT_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -79,9 +77,8 @@ def read_range(
         gathered: list[Any] = []
         streams: list[tuple[str, int]] = []
         size = 0
-        noted = _Losses(partition.losses, options)
         pace = Pace(connection, options.fetch_size)
-        for name, chunk in _chunks(connection, partition, options, noted, pace):
+        for name, chunk in _chunks(connection, partition, options, pace):
             for part, length in cut(chunk, pace.size):
                 if gathered and size + length > BATCH_BYTES:
                     yield columns.batch(streams, gathered)
@@ -96,43 +93,17 @@ def read_range(
             yield columns.batch(streams, gathered)
 
 
-class _Losses:
-    """Tells the driver what was lost between planning and reading: Spark has no way from a task to its source.
-
-    A task that runs again says the same again, so that nothing counts twice.
-    """
-
-    def __init__(self, key: str, options: SourceOptions) -> None:
-        self._key = key
-        self._options = options
-
-    def add(self, part: StreamRange, count: int) -> None:
-        """Note a number of entries of a range; at least one, where they were not counted."""
-        if not self._key:
-            return
-        field = json.dumps([part.stream, part.after, part.upto])
-        try:
-            with connect(self._options.endpoint) as master:
-                checked(
-                    master.pipeline(
-                        [("HSET", self._key, field, count), ("PEXPIRE", self._key, _KEPT_MS)], repeatable=True
-                    )
-                )
-        except ServerError as error:
-            LOG.warning("what was lost is not counted in rillet_spark_entries_gone_total: %s", error)
-
-
 def _chunks(
-    connection: Connection, partition: RangePartition, options: SourceOptions, noted: _Losses, pace: Pace
+    connection: Connection, partition: RangePartition, options: SourceOptions, pace: Pace
 ) -> Iterator[tuple[str, list[Any]]]:
     """Read the ranges in their order, short ones many at a time."""
     for is_short, ranges in groupby(partition.ranges, lambda each: _is_short(each, options)):
         if is_short:
-            yield from _short(connection, list(ranges), options, noted, pace)
+            yield from _short(connection, list(ranges), options, partition.losses, pace)
             continue
         for each in ranges:
             read = _counted if each.rows is not None else _watched
-            for chunk in read(connection, each, options, noted, pace):
+            for chunk in read(connection, each, options, partition.losses, pace):
                 yield each.stream, chunk
 
 
@@ -141,7 +112,7 @@ def _is_short(part: StreamRange, options: SourceOptions) -> bool:
 
 
 def _short(
-    connection: Connection, ranges: Sequence[StreamRange], options: SourceOptions, noted: _Losses, pace: Pace
+    connection: Connection, ranges: Sequence[StreamRange], options: SourceOptions, losses: str, pace: Pace
 ) -> Iterator[tuple[str, list[Any]]]:
     """Read ranges of few entries, so many in one round trip that a reply stays about as large as that of a long range."""
     at = 0
@@ -158,7 +129,7 @@ def _short(
         size = pace.saw(entries)
         for part, found in zip(page, replies, strict=True):
             pace.size = size * len(found) // max(entries, 1)
-            for chunk in _counted(connection, part, options, noted, pace, found):
+            for chunk in _counted(connection, part, options, losses, pace, found):
                 yield part.stream, chunk
 
 
@@ -166,7 +137,7 @@ def _counted(
     connection: Connection,
     part: StreamRange,
     options: SourceOptions,
-    noted: _Losses,
+    losses: str,
     pace: Pace,
     first: list[Any] | None = None,
 ) -> Iterator[list[Any]]:
@@ -189,7 +160,7 @@ def _counted(
         cursor = ids.parse(chunk[-1][0])
     if seen < part.rows:
         _report(f"{part.rows - seen} of {part.rows} entries", part, options)
-        noted.add(part, part.rows - seen)
+        _note(part, part.rows - seen, options, losses)
     elif seen > part.rows:
         report_loss(
             f"stream {part.stream!r} holds {seen} entries from {ids.text(part.after)} to "
@@ -201,7 +172,7 @@ def _counted(
 
 
 def _watched(
-    connection: Connection, part: StreamRange, options: SourceOptions, noted: _Losses, pace: Pace
+    connection: Connection, part: StreamRange, options: SourceOptions, losses: str, pace: Pace
 ) -> Iterator[list[Any]]:
     """Read a range that was not counted: detect trimming that got ahead of us, and XDEL in the range.
 
@@ -236,10 +207,10 @@ def _watched(
     deleted = after.max_deleted if after else None
     if after is None or not whole:
         _report("some entries", part, options)
-        noted.add(part, 1)
+        _note(part, 1, options, losses)
     elif deleted is not None and deleted > max(part.after, part.deleted):
         _report("(or while they were read; only one task per batch can detect) some entries", part, options)
-        noted.add(part, 1)
+        _note(part, 1, options, losses)
 
 
 def _head_is_there(now: StreamState, part: StreamRange) -> bool:
@@ -262,3 +233,7 @@ def _report(what: str, part: StreamRange, options: SourceOptions) -> None:
         "trimmed or deleted before they were read",
         fail=options.fail_on_data_loss,
     )
+
+
+def _note(part: StreamRange, count: int, options: SourceOptions, losses: str) -> None:
+    note_missed(options.endpoint, losses, (part.stream, part.after, part.upto), count)

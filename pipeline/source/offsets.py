@@ -133,6 +133,18 @@ def load_streams(streams: Mapping[str, Row]) -> dict[str, Position]:
     return {name: _of_row(row) for name, row in streams.items()}
 
 
+def check_database(kept: int, wanted: int) -> None:
+    """Refuse to go on in another database than that of the checkpoint.
+
+    Raises:
+        OffsetError: they differ.
+    """
+    if kept != wanted:
+        raise OffsetError(
+            f"the checkpoint is of database {kept}, the query reads database {wanted}: set option 'db', or begin a new checkpoint"
+        )
+
+
 def check_version(tree: Mapping[str, Any]) -> None:
     """Refuse what is no offset of this version.
 

@@ -70,12 +70,16 @@ def test_ranges_are_read(admin, caplog, way, more):
     assert not caplog.records
 
 
-@pytest.mark.parametrize("way", ["group", "letters"])
+@pytest.mark.parametrize("way", ["group", "letters", "lenient group"])
 def test_groups_are_read(admin, caplog, way):
     more = {"maxDeliveries": "1", "deadLetterStream": "orders-dead"} if way == "letters" else {}
+    if way == "lenient group":
+        way, more = "group", {"failOnDataLoss": "false"}
     given = words(
         admin, way, streams="orders", group="g", startingOffsets="earliest", claimMinIdleMs="0", **more
     )
+    if more == {"failOnDataLoss": "false"}:
+        admin.call("ACL", "SETUSER", "engineer", "~rillet:gone:*")
     schema = default_schema("", group_columns())
     admin.call("XGROUP", "CREATE", "orders", "g", "0")
     admin.call("XREADGROUP", "GROUP", "g", "other", "COUNT", 2, "STREAMS", "orders", ">")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support import servers
 from support.deployments.replication import Proxy, follow, in_step, start
 from support.pipeline.spark_engine import Engine
@@ -17,6 +18,7 @@ from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.losses import DataLossError
+from rillet.pipeline.source.offsets import OffsetError
 
 opened = []
 SCHEMA = default_schema("", group_columns())
@@ -169,6 +171,46 @@ def test_a_stream_deleted_when_all_was_delivered_is_no_loss(connection):
     assert spark.drain() == []
     add(connection, 1, 3)
     assert numbers(spark.drain()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_named_stream_that_is_deleted_and_created_again_is_read_from_its_start(connection, restarts):
+    spark = engine(connection)
+    for first in (1, 1, 5):
+        add(connection, first, 10)
+        assert numbers(spark.drain()) == list(range(first, first + 10))
+        connection.call("DEL", "s")
+        assert spark.drain() == []
+        if restarts:
+            spark.restart()
+    add(connection, 1, 3)
+    assert numbers(spark.drain()) == [1, 2, 3]
+    assert connection.call("XPENDING", "s", "g")[0] == 0
+
+
+def test_what_is_lost_between_planning_and_reading_is_counted(connection):
+    add(connection, 1, 1000)
+    spark = engine(connection, failOnDataLoss="false")
+    start, end = spark.plan()
+    parts = spark.reader.partitions(start, end)
+    connection.call("XTRIM", "s", "MAXLEN", 10)
+    for _ in range(2):  # a task that runs again says it once
+        found = [
+            row["id"] for part in parts for batch in spark.reader.read(part) for row in batch.to_pylist()
+        ]
+        assert len(found) == 10
+    add(connection, 1001, 1)
+    assert spark.reader.latestOffset(end, ReadAllAvailable())["gone"] == 990
+
+
+def test_a_checkpoint_of_another_database_is_refused(connection):
+    add(connection, 1, 3)
+    spark = engine(connection)
+    spark.drain()
+    with pytest.raises(
+        OffsetError, match=r"checkpoint is of database 0, the query reads database 3: set option 'db'"
+    ):
+        engine(connection, spark.offset, db="3").drain()
 
 
 def test_a_stream_that_was_created_again_is_another_one(connection):

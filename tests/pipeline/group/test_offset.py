@@ -54,7 +54,7 @@ def test_the_json_is_the_documented_one():
     positions = {"s": Position(7 << 64, 9)}
     offset = GroupOffset("g", "c", 3, (*claims, *runs), gone=1, positions=positions)
     assert offset.as_json() == {
-        "v": 2, "mode": "group", "group": "g", "consumer": "c", "batch": 3, "rows": 6, "gone": 1, "dead": 0,
+        "v": 2, "mode": "group", "group": "g", "consumer": "c", "db": 0, "batch": 3, "rows": 6, "gone": 1, "dead": 0,
         "pieces": {"s": [[[5, "5-3", 2], [7]], [["w", 2, "3-0 1-0"]]], "t": [[["0-4"]]]},
         "positions": {"s": [7, 9]},
     }  # fmt: skip

@@ -1,0 +1,55 @@
+"""What tasks missed of what was planned, noted in the server: Spark has no way from a task to its source."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from ..redis.connection import ServerError, checked
+from ..redis.shards import connect
+from .losses import LOG
+
+if TYPE_CHECKING:
+    from ..redis.connection import Connection
+    from ..redis.options import Endpoint
+
+_KEPT_MS: Final = 86_400_000
+_NOT_COUNTED: Final = "what tasks miss is not counted in rillet_spark_entries_gone_total: %s"
+
+
+class MissedEntries:
+    """What the tasks of one driver missed, at ``key``; empty where a query stops for it, and needs no count."""
+
+    def __init__(self, *, stops: bool) -> None:
+        self.key = "" if stops else f"rillet:gone:{uuid.uuid4().hex}"
+
+    def take(self, connection: Connection) -> dict[str, int]:
+        """Return how many entries were missed since the last call, by stream."""
+        if not self.key:
+            return {}
+        try:
+            words = connection.call("HGETALL", self.key)
+            if words:
+                connection.call("HDEL", self.key, *words[::2], repeatable=True)
+        except ServerError as error:
+            LOG.warning(_NOT_COUNTED, error)
+            self.key = ""
+            return {}
+        found: dict[str, int] = {}
+        for field, count in zip(words[::2], words[1::2], strict=True):
+            name = json.loads(field)[0]
+            found[name] = found.get(name, 0) + int(count)
+        return found
+
+
+def note_missed(endpoint: Endpoint, key: str, part: tuple[str, int, int], count: int) -> None:
+    """Note how many entries of a part are missing: a stream, and two ids. A task that runs again notes the same again."""
+    if not key:
+        return
+    steps = [("HSET", key, json.dumps(part), count), ("PEXPIRE", key, _KEPT_MS)]
+    try:
+        with connect(endpoint) as master:
+            checked(master.pipeline(steps, repeatable=True))
+    except ServerError as error:
+        LOG.warning(_NOT_COUNTED, error)
