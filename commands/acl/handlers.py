@@ -11,7 +11,7 @@ from ..runtime.arguments import parse_integer
 from ..runtime.denials import Reason
 from ..runtime.users import RuleError, User, is_username, joined
 from ..spec.command import CATEGORIES, handles
-from ..spec.usage import help_lines, help_reply
+from ..spec.usage import help_of
 from . import file as acl_file
 from . import specs
 from .log import AclLog
@@ -306,8 +306,4 @@ def acl_whoami(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(client.user.name)
 
 
-@handles(specs.ACL_HELP)
-def acl_help(client: Client, args: list[bytes]) -> bytes:
-    """The subcommands, one or two lines each."""
-    del args
-    return help_reply(help_lines("acl"), client.server.compat)
+handles(specs.ACL_HELP, container="acl")(help_of)

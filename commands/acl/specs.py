@@ -88,7 +88,6 @@ ACL_USERS = family.command("ACL|USERS", arity=2, flags="admin noscript loading s
 ACL_WHOAMI = family.command("ACL|WHOAMI", arity=2, flags="noscript loading stale", since="6.0.0",
     summary="Returns the user of this connection.")
 
-ACL_HELP = family.command("ACL|HELP", arity=2, flags="loading stale", since="6.0.0",
-    summary="Shows helpful text about the subcommands.")
+ACL_HELP = family.help("ACL", since="6.0.0")
 
 # fmt: on

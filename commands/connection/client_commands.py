@@ -10,7 +10,7 @@ from ..runtime.arguments import INT64_MAX, parse_integer
 from ..runtime.names import NAME_ERROR, is_printable_word
 from ..runtime.state import BLOCKED
 from ..spec.command import handles
-from ..spec.usage import help_lines, help_reply
+from ..spec.usage import help_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -136,8 +136,4 @@ def client_unblock(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(server.blocking.unblock(target, UNBLOCKED if reason == b"ERROR" else None))
 
 
-@handles(specs.CLIENT_HELP)
-def client_help(client: Client, args: list[bytes]) -> bytes:
-    """Answer the lines of help."""
-    del args
-    return help_reply(help_lines("client"), client.server.compat)
+handles(specs.CLIENT_HELP, container="client")(help_of)

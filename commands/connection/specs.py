@@ -81,8 +81,7 @@ CLIENT_UNBLOCK = family.command("CLIENT|UNBLOCK", arity=-3, flags="admin noscrip
     complexity="O(log N) where N is the number of client connections",
     arguments=(integer("client-id"), optional(oneof("unblock-type", token("TIMEOUT"), token("ERROR")))))
 
-CLIENT_HELP = family.command("CLIENT|HELP", arity=2, flags="loading stale", since="5.0.0",
-    summary="Tells what the subcommands do.")
+CLIENT_HELP = family.help("CLIENT", since="5.0.0")
 
 CLIENT_LIST = family.command("CLIENT|LIST", arity=-2, flags="admin noscript loading stale",
     tips="nondeterministic_output", since="2.4.0",

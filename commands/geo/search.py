@@ -240,8 +240,12 @@ def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:
     return search
 
 
-def _radius(client: Client, args: list[bytes], *, by_member: bool, may_store: bool) -> bytes:
-    """Run GEORADIUS or one of its variants."""
+@handles(specs.GEORADIUS, by_member=False, may_store=True)
+@handles(specs.GEORADIUS_RO, by_member=False, may_store=False)
+@handles(specs.GEORADIUSBYMEMBER, by_member=True, may_store=True)
+@handles(specs.GEORADIUSBYMEMBER_RO, by_member=True, may_store=False)
+def georadius(client: Client, args: list[bytes], *, by_member: bool, may_store: bool) -> bytes:
+    """Reply with the members, or with the number stored. The _RO variants have no STORE, so that replicas can serve them."""
     search = _Search(client.read_value(args[1], SortedSet), client.server.compat.rounds_scores)
     if by_member:
         search.take_member(args[2])
@@ -278,27 +282,3 @@ def geosearch(client: Client, args: list[bytes]) -> bytes:
 def geosearchstore(client: Client, args: list[bytes]) -> bytes:
     """Reply with their number; their scores are the geohashes, or the distances."""
     return _search(client, args, stores=True).store(client, args, b"geosearchstore")
-
-
-@handles(specs.GEORADIUS)
-def georadius(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the members, or with the number stored."""
-    return _radius(client, args, by_member=False, may_store=True)
-
-
-@handles(specs.GEORADIUS_RO)
-def georadius_ro(client: Client, args: list[bytes]) -> bytes:
-    """As GEORADIUS, but without STORE, so that replicas can serve it."""
-    return _radius(client, args, by_member=False, may_store=False)
-
-
-@handles(specs.GEORADIUSBYMEMBER)
-def georadiusbymember(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the members, the given one included, or with the number stored."""
-    return _radius(client, args, by_member=True, may_store=True)
-
-
-@handles(specs.GEORADIUSBYMEMBER_RO)
-def georadiusbymember_ro(client: Client, args: list[bytes]) -> bytes:
-    """As GEORADIUSBYMEMBER, but without STORE, so that replicas can serve it."""
-    return _radius(client, args, by_member=True, may_store=False)

@@ -124,7 +124,12 @@ def _allows(condition: bytes, present: int | None, when: int) -> bool:
     return condition != b"NX"
 
 
-def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bool, relative: bool) -> bytes:
+@handles(specs.HEXPIRE, command_name="hexpire", seconds=True, relative=True)
+@handles(specs.HPEXPIRE, command_name="hpexpire", seconds=False, relative=True)
+@handles(specs.HEXPIREAT, command_name="hexpireat", seconds=True, relative=False)
+@handles(specs.HPEXPIREAT, command_name="hpexpireat", seconds=False, relative=False)
+def expire(client: Client, args: list[bytes], *, command_name: str, seconds: bool, relative: bool) -> bytes:
+    """Reply per field: 1 expiry set, 2 deleted because the time is past, 0 condition failed, -2 missing."""
     name = args[1]
     value = client.write_value(name, Hash)
     base = client.db.keyspace.now if relative else 0
@@ -173,31 +178,12 @@ def propagate_times(client: Client, before: list[bytes], fields: list[bytes], af
     client.propagate_with_downgrade([*before, b"%d" % len(fields), *fields, *after], older)
 
 
-@handles(specs.HEXPIRE)
-def hexpire(client: Client, args: list[bytes]) -> bytes:
-    """Reply per field: 1 expiry set, 2 deleted because the time is past, 0 condition failed, -2 missing."""
-    return _expire(client, args, "hexpire", seconds=True, relative=True)
-
-
-@handles(specs.HPEXPIRE)
-def hpexpire(client: Client, args: list[bytes]) -> bytes:
-    """As HEXPIRE."""
-    return _expire(client, args, "hpexpire", seconds=False, relative=True)
-
-
-@handles(specs.HEXPIREAT)
-def hexpireat(client: Client, args: list[bytes]) -> bytes:
-    """As HEXPIRE."""
-    return _expire(client, args, "hexpireat", seconds=True, relative=False)
-
-
-@handles(specs.HPEXPIREAT)
-def hpexpireat(client: Client, args: list[bytes]) -> bytes:
-    """As HEXPIRE."""
-    return _expire(client, args, "hpexpireat", seconds=False, relative=False)
-
-
-def _times_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bool) -> bytes:
+@handles(specs.HTTL, seconds=True, remaining=True)
+@handles(specs.HPTTL, seconds=False, remaining=True)
+@handles(specs.HEXPIRETIME, seconds=True, remaining=False)
+@handles(specs.HPEXPIRETIME, seconds=False, remaining=False)
+def times_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bool) -> bytes:
+    """Reply per field: seconds, rounded up, or milliseconds; -1 without expiry, -2 if it is missing."""
     value = client.read_value(args[1], Hash)
     fields = parse_fields(args)
     if value is None:
@@ -214,30 +200,6 @@ def _times_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bo
             left = when - keyspace.now if remaining else when
             answers.append(replies.integer((left + 999) // 1000 if seconds else left))
     return replies.array(answers)
-
-
-@handles(specs.HTTL)
-def httl(client: Client, args: list[bytes]) -> bytes:
-    """Reply per field: seconds, rounded up; -1 without expiry, -2 if it is missing."""
-    return _times_of(client, args, seconds=True, remaining=True)
-
-
-@handles(specs.HPTTL)
-def hpttl(client: Client, args: list[bytes]) -> bytes:
-    """Reply per field: milliseconds; -1 without expiry, -2 if it is missing."""
-    return _times_of(client, args, seconds=False, remaining=True)
-
-
-@handles(specs.HEXPIRETIME)
-def hexpiretime(client: Client, args: list[bytes]) -> bytes:
-    """Reply per field: seconds, rounded up; -1 without expiry, -2 if it is missing."""
-    return _times_of(client, args, seconds=True, remaining=False)
-
-
-@handles(specs.HPEXPIRETIME)
-def hpexpiretime(client: Client, args: list[bytes]) -> bytes:
-    """Reply per field: milliseconds; -1 without expiry, -2 if it is missing."""
-    return _times_of(client, args, seconds=False, remaining=False)
 
 
 @handles(specs.HPERSIST)

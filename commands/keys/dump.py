@@ -42,7 +42,8 @@ def dump(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-def _restore(client: Client, args: list[bytes]) -> bytes:
+@handles(specs.RESTORE, specs.RESTORE_ASKING)
+def restore(client: Client, args: list[bytes]) -> bytes:
     """Reply OK. A time to live of 0 means none; a time in the past deletes the key that REPLACE would replace."""
     name, db = args[1], client.db
     options = Arguments(args, 4)
@@ -129,15 +130,3 @@ def _older(client: Client, words: list[bytes], value: Value) -> list[list[bytes]
     defaults = server.keyspace.idempotency_defaults
     payload = dump_value(value, version=readable, idempotency_defaults=defaults, lossy=True)
     return [[*words[:3], payload, *words[4:]], where_known([*words, b"REPLACE"])]
-
-
-@handles(specs.RESTORE)
-def restore(client: Client, args: list[bytes]) -> bytes:
-    """Run ``_restore``."""
-    return _restore(client, args)
-
-
-@handles(specs.RESTORE_ASKING)
-def restore_asking(client: Client, args: list[bytes]) -> bytes:
-    """Run ``_restore``."""
-    return _restore(client, args)

@@ -123,7 +123,12 @@ def _allows(conditions: set[bytes], present: int | None, when: int) -> bool:
     return b"LT" not in conditions or when < present
 
 
-def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bool, relative: bool) -> bytes:
+@handles(specs.EXPIRE, command_name="expire", seconds=True, relative=True)
+@handles(specs.PEXPIRE, command_name="pexpire", seconds=False, relative=True)
+@handles(specs.EXPIREAT, command_name="expireat", seconds=True, relative=False)
+@handles(specs.PEXPIREAT, command_name="pexpireat", seconds=False, relative=False)
+def expire(client: Client, args: list[bytes], *, command_name: str, seconds: bool, relative: bool) -> bytes:
+    """Reply 1 if the expiry was set (or, if past, the key deleted), 0 if it is missing or a condition fails."""
     conditions = _parse_conditions(args[3:])
     base = client.db.keyspace.now if relative else 0
     when = _absolute(parse_integer(args[2]), command_name, base, seconds=seconds)
@@ -138,35 +143,16 @@ def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bo
     return replies.ONE
 
 
-@handles(specs.EXPIRE)
-def expire(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if the expiry was set (or, if past, the key deleted), 0 if it is missing or a condition fails."""
-    return _expire(client, args, "expire", seconds=True, relative=True)
-
-
-@handles(specs.PEXPIRE)
-def pexpire(client: Client, args: list[bytes]) -> bytes:
-    """As EXPIRE."""
-    return _expire(client, args, "pexpire", seconds=False, relative=True)
-
-
-@handles(specs.EXPIREAT)
-def expireat(client: Client, args: list[bytes]) -> bytes:
-    """As EXPIRE."""
-    return _expire(client, args, "expireat", seconds=True, relative=False)
-
-
-@handles(specs.PEXPIREAT)
-def pexpireat(client: Client, args: list[bytes]) -> bytes:
-    """As EXPIRE."""
-    return _expire(client, args, "pexpireat", seconds=False, relative=False)
-
-
 _NO_KEY: Final = replies.integer(-2)
 _NO_EXPIRY: Final = replies.integer(-1)
 
 
-def _time_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bool) -> bytes:
+@handles(specs.TTL, seconds=True, remaining=True)
+@handles(specs.PTTL, seconds=False, remaining=True)
+@handles(specs.EXPIRETIME, seconds=True, remaining=False)
+@handles(specs.PEXPIRETIME, seconds=False, remaining=False)
+def time_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bool) -> bytes:
+    """Reply with seconds, rounded to the nearest, or milliseconds; -1 for a key without expiry, -2 for a missing key."""
     if client.db.look(args[1]) is None:
         return _NO_KEY
     when = client.db.expires.get(args[1])
@@ -175,30 +161,6 @@ def _time_of(client: Client, args: list[bytes], *, seconds: bool, remaining: boo
     if remaining:
         when = max(when - client.db.keyspace.now, 0)
     return replies.integer((when + 500) // 1000 if seconds else when)
-
-
-@handles(specs.TTL)
-def ttl(client: Client, args: list[bytes]) -> bytes:
-    """Reply in seconds, rounded to the nearest; -1 for a key without expiry, -2 for a missing key."""
-    return _time_of(client, args, seconds=True, remaining=True)
-
-
-@handles(specs.PTTL)
-def pttl(client: Client, args: list[bytes]) -> bytes:
-    """Reply in milliseconds; -1 for a key without expiry, -2 for a missing key."""
-    return _time_of(client, args, seconds=False, remaining=True)
-
-
-@handles(specs.EXPIRETIME)
-def expiretime(client: Client, args: list[bytes]) -> bytes:
-    """Reply in seconds, rounded to the nearest; -1 for a key without expiry, -2 for a missing key."""
-    return _time_of(client, args, seconds=True, remaining=False)
-
-
-@handles(specs.PEXPIRETIME)
-def pexpiretime(client: Client, args: list[bytes]) -> bytes:
-    """Reply in milliseconds; -1 for a key without expiry, -2 for a missing key."""
-    return _time_of(client, args, seconds=False, remaining=False)
 
 
 @handles(specs.PERSIST)

@@ -32,7 +32,9 @@ def delete_from(db: Database, name: bytes) -> None:
     keyspace.dirty += 1
 
 
-def _delete_all(client: Client, args: list[bytes]) -> bytes:
+@handles(specs.DEL, specs.UNLINK)
+def del_(client: Client, args: list[bytes]) -> bytes:
+    """Reply with the number of deleted keys; large values are freed in the background (``storage.keyspace.lazyfree``)."""
     deleted = 0
     for name in args[1:]:
         if client.db.peek(name) is not None:
@@ -41,18 +43,6 @@ def _delete_all(client: Client, args: list[bytes]) -> bytes:
     if deleted:
         client.propagate(args)
     return replies.integer(deleted)
-
-
-@handles(specs.DEL)
-def del_(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of deleted keys."""
-    return _delete_all(client, args)
-
-
-@handles(specs.UNLINK)
-def unlink(client: Client, args: list[bytes]) -> bytes:
-    """As DEL: large values are freed in the background in both cases (``storage.keyspace.lazyfree``)."""
-    return _delete_all(client, args)
 
 
 @handles(specs.EXISTS)

@@ -11,7 +11,7 @@ from ...storage.collections.set import HASHTABLE, LISTPACK, Set, is_integer
 from ...storage.collections.string import EMBEDDED, RAW
 from ...storage.value_types import TYPES
 from ..spec.command import handles
-from ..spec.usage import help_lines, help_reply
+from ..spec.usage import help_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -102,8 +102,4 @@ def object_refcount(client: Client, args: list[bytes]) -> bytes:
     return replies.ONE
 
 
-@handles(specs.OBJECT_HELP)
-def object_help(client: Client, args: list[bytes]) -> bytes:
-    """The subcommands, one or two lines each."""
-    del args
-    return help_reply(help_lines("object"), client.server.compat)
+handles(specs.OBJECT_HELP, container="object")(help_of)

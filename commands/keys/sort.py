@@ -194,7 +194,10 @@ def _order(client: Client, options: _Options) -> Callable[[bytes], tuple[float |
     return text if options.alphabetic else number
 
 
-def _sort(client: Client, args: list[bytes], *, may_store: bool) -> bytes:
+@handles(specs.SORT, may_store=True)
+@handles(specs.SORT_RO, may_store=False)
+def sort(client: Client, args: list[bytes], *, may_store: bool) -> bytes:
+    """Reply with the elements, or the values that GET names; with STORE the number stored. SORT_RO has no STORE, so that replicas can serve it."""
     options = _parse(client, args, may_store=may_store)
     value = client.db.read(args[1])
     if type(value) is Set and options.is_unsorted and (options.target is not None or client.is_script):
@@ -234,15 +237,3 @@ def _store(client: Client, target: bytes, words: list[bytes]) -> bool:
     db.keyspace.notify(events.LIST, b"sortstore", target, db)
     db.keyspace.dirty += len(words)
     return True
-
-
-@handles(specs.SORT)
-def sort(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the elements, or the values that GET names; with STORE the number stored."""
-    return _sort(client, args, may_store=True)
-
-
-@handles(specs.SORT_RO)
-def sort_ro(client: Client, args: list[bytes]) -> bytes:
-    """As SORT, but without STORE, so that replicas can serve it."""
-    return _sort(client, args, may_store=False)

@@ -245,8 +245,7 @@ OBJECT_REFCOUNT = family.read("OBJECT|REFCOUNT", arity=3, keys=(at(2, "RO"),), t
     summary="Tells how many references a value has.",
     arguments=(KEY,))
 
-OBJECT_HELP = family.command("OBJECT|HELP", arity=2, flags="loading stale", since="6.2.0",
-    summary="Shows helpful text about the subcommands.")
+OBJECT_HELP = family.help("OBJECT", since="6.2.0")
 
 SCAN = family.read("SCAN", arity=-2,
     tips="nondeterministic_output request_policy:special response_policy:special", since="2.8.0",

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 
-def _pop(client: Client, args: list[bytes], *, left: bool) -> bytes | None:
+@handles(specs.BLPOP, left=True)
+@handles(specs.BRPOP, left=False)
+def blpop(client: Client, args: list[bytes], *, left: bool) -> bytes | None:
+    """Reply with the key and the element; null on timeout."""
     timeout = parse_seconds(client, args[-1])
     keys = args[1:-1]
     for name in keys:
@@ -29,18 +32,6 @@ def _pop(client: Client, args: list[bytes], *, left: bool) -> bytes | None:
             client.propagate(pop_command(name, None, left=left))
             return b"*2\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(name), name, len(element), element)
     return wait(client, keys, timeout, args, List)
-
-
-@handles(specs.BLPOP)
-def blpop(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply with the key and the element; null on timeout."""
-    return _pop(client, args, left=True)
-
-
-@handles(specs.BRPOP)
-def brpop(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply with the key and the element; null on timeout."""
-    return _pop(client, args, left=False)
 
 
 def _move(

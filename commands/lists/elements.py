@@ -30,7 +30,12 @@ _NEGATIVE_COUNT: Final = b"ERR COUNT can't be negative"
 _NEGATIVE_MAXLEN: Final = b"ERR MAXLEN can't be negative"
 
 
-def _push(client: Client, args: list[bytes], *, left: bool, must_exist: bool = False) -> bytes:
+@handles(specs.LPUSH, left=True)
+@handles(specs.RPUSH, left=False)
+@handles(specs.LPUSHX, left=True, must_exist=True)
+@handles(specs.RPUSHX, left=False, must_exist=True)
+def lpush(client: Client, args: list[bytes], *, left: bool, must_exist: bool = False) -> bytes:
+    """Reply with the new length, 0 for a missing list that must exist. LPUSH: the last argument becomes the first element."""
     name = args[1]
     value = client.db.write(name)
     if value is None:
@@ -44,31 +49,10 @@ def _push(client: Client, args: list[bytes], *, left: bool, must_exist: bool = F
     return replies.integer(len(value))
 
 
-@handles(specs.LPUSH)
-def lpush(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new length; the last argument becomes the first element."""
-    return _push(client, args, left=True)
-
-
-@handles(specs.RPUSH)
-def rpush(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new length."""
-    return _push(client, args, left=False)
-
-
-@handles(specs.LPUSHX)
-def lpushx(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new length, 0 without a list."""
-    return _push(client, args, left=True, must_exist=True)
-
-
-@handles(specs.RPUSHX)
-def rpushx(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new length, 0 without a list."""
-    return _push(client, args, left=False, must_exist=True)
-
-
-def _pop(client: Client, args: list[bytes], *, left: bool) -> bytes:
+@handles(specs.LPOP, left=True)
+@handles(specs.RPOP, left=False)
+def lpop(client: Client, args: list[bytes], *, left: bool) -> bytes:
+    """Reply with the element, or with a count an array in the order of removal; null if the list is missing."""
     name = args[1]
     if len(args) == 2:
         value = client.write_value(name, List)
@@ -90,18 +74,6 @@ def _pop(client: Client, args: list[bytes], *, left: bool) -> bytes:
     elements = pop_many(client, name, value, count, left=left)
     client.propagate(args)
     return replies.bulk_array(elements)
-
-
-@handles(specs.LPOP)
-def lpop(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the element, or with a count an array of them; null if the list is missing."""
-    return _pop(client, args, left=True)
-
-
-@handles(specs.RPOP)
-def rpop(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the element, or with a count an array, last element first; null if the list is missing."""
-    return _pop(client, args, left=False)
 
 
 @handles(specs.LLEN)

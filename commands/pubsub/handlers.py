@@ -12,13 +12,11 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError, wrong_subcommand_arguments
 from ...protocol.globs import matcher
 from ..spec.command import handles
-from ..spec.usage import help_lines, help_reply
+from ..spec.usage import help_of
 from . import specs
 from .registry import SUBSCRIPTION_BYTES, PubSub
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..runtime.client import Client
 
     # Dicts serve as sets that keep their order: clients are served in the order they subscribed.
@@ -39,113 +37,53 @@ def _answer(client: Client, items: list[bytes]) -> bytes | None:
     return None
 
 
-def _subscribe(
-    client: Client,
-    kind: bytes,
-    args: list[bytes],
-    registry: Subscribers,
-    own: set[bytes],
-    count: Callable[[], int],
-) -> bytes | None:
+def _registry(client: Client, kind: str) -> tuple[Subscribers, set[bytes]]:
+    """Return the subscribers by name of one kind, and the client's own names."""
+    pubsub = client.server.part(PubSub)
+    if kind == "patterns":
+        return pubsub.patterns, client.patterns
+    if kind == "shard channels":
+        return pubsub.shard_channels, client.shard_channels
+    return pubsub.channels, client.channels
+
+
+def _count(client: Client, kind: str) -> int:
+    return len(client.shard_channels) if kind == "shard channels" else client.subscriptions
+
+
+@handles(specs.SUBSCRIBE, kind="channels", event=b"subscribe")
+@handles(specs.PSUBSCRIBE, kind="patterns", event=b"psubscribe")
+@handles(specs.SSUBSCRIBE, kind="shard channels", event=b"ssubscribe")
+def subscribe(client: Client, args: list[bytes], *, kind: str, event: bytes) -> bytes | None:
+    """Reply ``[event, name, count]`` per name; the count includes channels and patterns, or shard channels alone."""
+    if kind == "shard channels" and client.in_exec:
+        raise ReplyError(b"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
+    registry, own = _registry(client, kind)
     items = []
     for name in args[1:]:
         if name not in own:
             own.add(name)
             registry.setdefault(name, {})[client] = None
             client.names_bytes += len(name) + SUBSCRIPTION_BYTES
-        items.append(_acknowledge(client, kind, name, count()))
+        items.append(_acknowledge(client, event, name, _count(client, kind)))
     return _answer(client, items)
 
 
-def _unsubscribe(
-    client: Client,
-    kind: bytes,
-    args: list[bytes],
-    registry: Subscribers,
-    own: set[bytes],
-    count: Callable[[], int],
-) -> bytes | None:
+@handles(specs.UNSUBSCRIBE, kind="channels", event=b"unsubscribe")
+@handles(specs.PUNSUBSCRIBE, kind="patterns", event=b"punsubscribe")
+@handles(specs.SUNSUBSCRIBE, kind="shard channels", event=b"sunsubscribe")
+def unsubscribe(client: Client, args: list[bytes], *, kind: str, event: bytes) -> bytes | None:
+    """Reply as SUBSCRIBE; with a null name if there was none."""
+    registry, own = _registry(client, kind)
     items = []
     for name in args[1:] or sorted(own):
         if name in own:
             own.remove(name)
             client.server.part(PubSub).drop(registry, name, client)
-        items.append(_acknowledge(client, kind, name, count()))
+        items.append(_acknowledge(client, event, name, _count(client, kind)))
     if not items:
-        items.append(_acknowledge(client, kind, None, count()))
+        items.append(_acknowledge(client, event, None, _count(client, kind)))
     return _answer(client, items)
-
-
-@handles(specs.SUBSCRIBE)
-def subscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply ``[subscribe, channel, count]`` per channel; the count includes patterns."""
-    return _subscribe(
-        client,
-        b"subscribe",
-        args,
-        client.server.part(PubSub).channels,
-        client.channels,
-        lambda: client.subscriptions,
-    )
-
-
-@handles(specs.UNSUBSCRIBE)
-def unsubscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply ``[unsubscribe, channel, count]`` per channel; with a null channel if there was none."""
-    return _unsubscribe(
-        client,
-        b"unsubscribe",
-        args,
-        client.server.part(PubSub).channels,
-        client.channels,
-        lambda: client.subscriptions,
-    )
-
-
-@handles(specs.PSUBSCRIBE)
-def psubscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply ``[psubscribe, pattern, count]`` per pattern."""
-    return _subscribe(
-        client,
-        b"psubscribe",
-        args,
-        client.server.part(PubSub).patterns,
-        client.patterns,
-        lambda: client.subscriptions,
-    )
-
-
-@handles(specs.PUNSUBSCRIBE)
-def punsubscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply ``[punsubscribe, pattern, count]`` per pattern; with a null pattern if there was none."""
-    return _unsubscribe(
-        client,
-        b"punsubscribe",
-        args,
-        client.server.part(PubSub).patterns,
-        client.patterns,
-        lambda: client.subscriptions,
-    )
-
-
-@handles(specs.SSUBSCRIBE)
-def ssubscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply ``[ssubscribe, channel, count]`` per channel; shard channels are counted separately."""
-    if client.in_exec:
-        raise ReplyError(b"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
-    own = client.shard_channels
-    return _subscribe(
-        client, b"ssubscribe", args, client.server.part(PubSub).shard_channels, own, own.__len__
-    )
-
-
-@handles(specs.SUNSUBSCRIBE)
-def sunsubscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply ``[sunsubscribe, channel, count]`` per channel; with a null channel if there was none."""
-    own = client.shard_channels
-    return _unsubscribe(
-        client, b"sunsubscribe", args, client.server.part(PubSub).shard_channels, own, own.__len__
-    )
 
 
 @handles(specs.PUBLISH)
@@ -162,23 +100,23 @@ def spublish(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(client.server.part(PubSub).publish_sharded(args[1], args[2]))
 
 
-def _active(registry: Subscribers, args: list[bytes]) -> bytes:
+@handles(specs.PUBSUB_CHANNELS, kind="channels")
+@handles(specs.PUBSUB_SHARDCHANNELS, kind="shard channels")
+def pubsub_channels(client: Client, args: list[bytes], *, kind: str) -> bytes:
+    """Reply with the names, oldest subscription first."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
-    if len(args) == 2:
-        return replies.bulk_array(registry)
-    return replies.bulk_array(filter(matcher(args[2]), registry))
+    registry, _ = _registry(client, kind)
+    return replies.bulk_array(registry if len(args) == 2 else filter(matcher(args[2]), registry))
 
 
-def _counts(registry: Subscribers, names: list[bytes]) -> bytes:
-    pairs = [replies.bulk(name) + replies.integer(len(registry.get(name, ()))) for name in names]
+@handles(specs.PUBSUB_NUMSUB, kind="channels")
+@handles(specs.PUBSUB_SHARDNUMSUB, kind="shard channels")
+def pubsub_numsub(client: Client, args: list[bytes], *, kind: str) -> bytes:
+    """Reply with a flat array (in both protocols) of name and count; pattern subscribers do not count."""
+    registry, _ = _registry(client, kind)
+    pairs = [replies.bulk(name) + replies.integer(len(registry.get(name, ()))) for name in args[2:]]
     return replies.array_header(2 * len(pairs)) + b"".join(pairs)
-
-
-@handles(specs.PUBSUB_CHANNELS)
-def pubsub_channels(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the names, oldest subscription first."""
-    return _active(client.server.part(PubSub).channels, args)
 
 
 @handles(specs.PUBSUB_NUMPAT)
@@ -188,26 +126,4 @@ def pubsub_numpat(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(len(client.server.part(PubSub).patterns))
 
 
-@handles(specs.PUBSUB_NUMSUB)
-def pubsub_numsub(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a flat array (in both protocols) of name and count; pattern subscribers do not count."""
-    return _counts(client.server.part(PubSub).channels, args[2:])
-
-
-@handles(specs.PUBSUB_SHARDCHANNELS)
-def pubsub_shardchannels(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the names, oldest subscription first."""
-    return _active(client.server.part(PubSub).shard_channels, args)
-
-
-@handles(specs.PUBSUB_SHARDNUMSUB)
-def pubsub_shardnumsub(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a flat array of name and count."""
-    return _counts(client.server.part(PubSub).shard_channels, args[2:])
-
-
-@handles(specs.PUBSUB_HELP)
-def pubsub_help(client: Client, args: list[bytes]) -> bytes:
-    """Answer the lines of help."""
-    del args
-    return help_reply(help_lines("pubsub"), client.server.compat)
+handles(specs.PUBSUB_HELP, container="pubsub")(help_of)

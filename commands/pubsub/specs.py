@@ -91,7 +91,6 @@ PUBSUB_SHARDNUMSUB = family.command("PUBSUB|SHARDNUMSUB", arity=-2, flags="pubsu
     complexity="O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
     arguments=(optional(many(string("shardchannel"))),))
 
-PUBSUB_HELP = family.command("PUBSUB|HELP", arity=2, flags="loading stale", since="6.2.0",
-    summary="Tells what the subcommands do.")
+PUBSUB_HELP = family.help("PUBSUB", since="6.2.0")
 
 # fmt: on

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ..spec.command import handles
-from ..spec.usage import help_lines, help_reply
+from ..spec.usage import help_of
 from . import specs
 from .lua.engine import Scripting, key_count
 
@@ -18,7 +18,10 @@ _NOSCRIPT: Final = b"NOSCRIPT No matching script. Please use EVAL."
 _SHA_LENGTH: Final = 40
 
 
-def _evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
+@handles(specs.EVAL, read_only=False)
+@handles(specs.EVAL_RO, read_only=True)
+def evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
+    """Reply with the script's result, converted as Redis does."""
     client.server.calls.feed_monitors(client, args)
     keys = key_count(args)
     scripting = client.server.part(Scripting)
@@ -28,7 +31,10 @@ def _evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
     return scripting.run_script(client, script, args, keys, read_only=read_only)
 
 
-def _evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
+@handles(specs.EVALSHA, read_only=False)
+@handles(specs.EVALSHA_RO, read_only=True)
+def evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
+    """As EVAL, but by SHA1; NOSCRIPT if there is no such script."""
     client.server.calls.feed_monitors(client, args)
     if len(args[1]) != _SHA_LENGTH:
         raise ReplyError(_NOSCRIPT)
@@ -38,30 +44,6 @@ def _evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> byte
     if script is None:
         raise ReplyError(_NOSCRIPT)
     return scripting.run_script(client, script, args, keys, read_only=read_only)
-
-
-@handles(specs.EVAL)
-def evaluate(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the script's result, converted as Redis does."""
-    return _evaluate(client, args, read_only=False)
-
-
-@handles(specs.EVAL_RO)
-def evaluate_ro(client: Client, args: list[bytes]) -> bytes:
-    """As EVAL."""
-    return _evaluate(client, args, read_only=True)
-
-
-@handles(specs.EVALSHA)
-def evaluate_sha(client: Client, args: list[bytes]) -> bytes:
-    """As EVAL, but by SHA1; NOSCRIPT if there is no such script."""
-    return _evaluate_sha(client, args, read_only=False)
-
-
-@handles(specs.EVALSHA_RO)
-def evaluate_sha_ro(client: Client, args: list[bytes]) -> bytes:
-    """As EVALSHA."""
-    return _evaluate_sha(client, args, read_only=True)
 
 
 @handles(specs.SCRIPT_DEBUG)
@@ -107,8 +89,4 @@ def script_load(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(scripting.scripts.add(args[2], scripting.interpreter, from_eval=False).sha)
 
 
-@handles(specs.SCRIPT_HELP)
-def script_help(client: Client, args: list[bytes]) -> bytes:
-    """The subcommands, one or two lines each."""
-    del args
-    return help_reply(help_lines("script"), client.server.compat)
+handles(specs.SCRIPT_HELP, container="script")(help_of)

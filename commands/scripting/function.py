@@ -11,7 +11,7 @@ from ...protocol.globs import matches
 from ...storage.rdb import PayloadRefusedError, RdbError, dump_libraries, restore_libraries
 from ..runtime.context import rdb_version
 from ..spec.command import handles
-from ..spec.usage import help_lines, help_reply
+from ..spec.usage import help_of
 from . import specs
 from .lua.engine import BUSY_SCRIPT, Scripting, key_count
 from .lua.interpreter import UNAVAILABLE
@@ -27,7 +27,10 @@ _REFUSED: Final = b"ERR DUMP payload version or checksum are wrong"
 _POLICIES: Final = frozenset((b"FLUSH", b"APPEND", b"REPLACE"))
 
 
-def _call_function(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
+@handles(specs.FCALL, read_only=False)
+@handles(specs.FCALL_RO, read_only=True)
+def fcall(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
+    """Reply with the function's result, converted as that of a script."""
     client.server.calls.feed_monitors(client, args)
     scripting = client.server.part(Scripting)
     function = scripting.functions.find(args[1])
@@ -40,18 +43,6 @@ def _call_function(client: Client, args: list[bytes], *, read_only: bool) -> byt
 def _changed(client: Client, args: list[bytes]) -> None:
     client.server.keyspace.dirty += 1
     client.propagate(args)
-
-
-@handles(specs.FCALL)
-def fcall(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the function's result, converted as that of a script."""
-    return _call_function(client, args, read_only=False)
-
-
-@handles(specs.FCALL_RO)
-def fcall_ro(client: Client, args: list[bytes]) -> bytes:
-    """As FCALL."""
-    return _call_function(client, args, read_only=True)
 
 
 @handles(specs.FUNCTION_DELETE)
@@ -242,8 +233,4 @@ def function_stats(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-@handles(specs.FUNCTION_HELP)
-def function_help(client: Client, args: list[bytes]) -> bytes:
-    """The subcommands, one or two lines each."""
-    del args
-    return help_reply(help_lines("function"), client.server.compat)
+handles(specs.FUNCTION_HELP, container="function")(help_of)

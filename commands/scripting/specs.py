@@ -78,8 +78,7 @@ SCRIPT_LOAD = family.command("SCRIPT|LOAD", arity=3, flags="noscript stale",
     complexity="O(N) with N being the length in bytes of the script body.",
     arguments=(string("script"),))
 
-SCRIPT_HELP = family.command("SCRIPT|HELP", arity=2, flags="loading stale", since="5.0.0",
-    summary="Shows helpful text about the subcommands.")
+SCRIPT_HELP = family.help("SCRIPT", since="5.0.0")
 
 FCALL = family.command("FCALL", arity=-3,
     flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys script_runner",
@@ -144,7 +143,6 @@ FUNCTION_STATS = family.command("FUNCTION|STATS", arity=2, flags="noscript allow
     tips="nondeterministic_output request_policy:all_shards response_policy:special", since="7.0.0",
     summary="Returns what runs, and how many functions each engine holds.")
 
-FUNCTION_HELP = family.command("FUNCTION|HELP", arity=2, flags="loading stale", since="7.0.0",
-    summary="Shows helpful text about the subcommands.")
+FUNCTION_HELP = family.help("FUNCTION", since="7.0.0")
 
 # fmt: on

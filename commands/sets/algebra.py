@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
@@ -16,9 +16,11 @@ from ..spec.command import handles
 from . import specs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..runtime.client import Client
+
+    Combination: TypeAlias = Callable[[list[Set | None]], Iterable[bytes]]
 
 _NUMKEYS: Final = b"ERR numkeys should be greater than 0"
 _TOO_MANY_KEYS: Final = b"ERR Number of keys can't be greater than number of args"
@@ -79,14 +81,13 @@ def _store(client: Client, args: list[bytes], found: list[bytes], gathered: Iter
     return store_result(client, args, args[1], made, events.SET, event, is_fitted=True)
 
 
-def _answer(client: Client, found: Iterator[bytes] | list[bytes]) -> bytes:
+@handles(specs.SINTER, combine=_intersection)
+@handles(specs.SUNION, combine=_union)
+@handles(specs.SDIFF, combine=_difference)
+def sinter(client: Client, args: list[bytes], *, combine: Combination) -> bytes:
+    """Reply with a set."""
+    found = combine(_operands(client, args[1:]))
     return replies.set_of(list(map(replies.bulk, found)), client.resp)
-
-
-@handles(specs.SINTER)
-def sinter(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a set; empty if any key is missing."""
-    return _answer(client, _intersection(_operands(client, args[1:])))
 
 
 @handles(specs.SINTERSTORE)
@@ -99,23 +100,11 @@ def sinterstore(client: Client, args: list[bytes]) -> bytes:
     return store_result(client, args, args[1], Set(found), events.SET, b"sinterstore")
 
 
-@handles(specs.SUNION)
-def sunion(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a set."""
-    return _answer(client, _union(_operands(client, args[1:])))
-
-
 @handles(specs.SUNIONSTORE)
 def sunionstore(client: Client, args: list[bytes]) -> bytes:
     """Reply with the number of members stored."""
     found = _union(_operands(client, args[2:]))
     return _store(client, args, found, found)
-
-
-@handles(specs.SDIFF)
-def sdiff(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a set."""
-    return _answer(client, _difference(_operands(client, args[1:])))
 
 
 @handles(specs.SDIFFSTORE)
@@ -152,16 +141,17 @@ class _Counted:
             else:
                 raise ReplyError(SYNTAX)
 
-    def answer(self, found: Iterator[bytes]) -> bytes:
+    def answer(self, found: Iterable[bytes]) -> bytes:
         """Return the number of members, counted at most up to the limit."""
         return replies.integer(sum(1 for _ in islice(found, self.limit or None)))
 
 
-@handles(specs.SINTERCARD)
-def sintercard(client: Client, args: list[bytes]) -> bytes:
+@handles(specs.SINTERCARD, combine=_intersection)
+@handles(specs.SDIFFCARD, combine=_difference)
+def sintercard(client: Client, args: list[bytes], *, combine: Combination) -> bytes:
     """Reply with the number, at most LIMIT."""
     asked = _Counted(args)
-    return asked.answer(_intersection(_operands(client, asked.names)))
+    return asked.answer(combine(_operands(client, asked.names)))
 
 
 @handles(specs.SUNIONCARD)
@@ -170,13 +160,6 @@ def sunioncard(client: Client, args: list[bytes]) -> bytes:
     asked = _Counted(args, may_approximate=True)
     operands = _operands(client, asked.names)
     if not asked.approximate:
-        return asked.answer(iter(_union(operands)))
+        return asked.answer(_union(operands))
     count = estimate(registers_of(member for each in operands for member in each or ()))
     return replies.integer(min(count, asked.limit) if asked.limit else count)
-
-
-@handles(specs.SDIFFCARD)
-def sdiffcard(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number, at most LIMIT."""
-    asked = _Counted(args)
-    return asked.answer(_difference(_operands(client, asked.names)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 from math import isnan
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..runtime.client import Client
+
+    Combination: TypeAlias = Callable[["_Request"], dict[bytes, float]]
 
 _NOT_A_WEIGHT: Final = b"ERR weight value is not a float"
 _LIMIT: Final = b"ERR LIMIT can't be negative"
@@ -117,11 +119,6 @@ class _Request:
         if name == b"COUNT":
             self.operands = [_Operand(each.members, None, each.weight) for each in self.operands]
 
-    def answer(self, client: Client, scores: dict[bytes, float]) -> bytes:
-        """Encode the reply with the members, lowest score first."""
-        items = sorted([(score, member) for member, score in scores.items()])
-        return encode_items(client, items, with_scores=self.with_scores)
-
 
 def _operand(client: Client, name: bytes) -> _Operand:
     value = client.db.read(name)
@@ -178,43 +175,24 @@ def _difference(request: _Request) -> dict[bytes, float]:
     }
 
 
-@handles(specs.ZUNION)
-def zunion(client: Client, args: list[bytes]) -> bytes:
+@handles(specs.ZUNION, combine=_union, weighs=True)
+@handles(specs.ZINTER, combine=_intersection, weighs=True)
+@handles(specs.ZDIFF, combine=_difference, weighs=False)
+def zunion(client: Client, args: list[bytes], *, combine: Combination, weighs: bool) -> bytes:
     """Reply with an array, as ZRANGE."""
-    request = _Request(client, args, weighs=True)
-    return request.answer(client, _union(request))
+    request = _Request(client, args, weighs=weighs)
+    items = sorted([(score, member) for member, score in combine(request).items()])
+    return encode_items(client, items, with_scores=request.with_scores)
 
 
-@handles(specs.ZINTER)
-def zinter(client: Client, args: list[bytes]) -> bytes:
-    """Reply with an array, as ZRANGE."""
-    request = _Request(client, args, weighs=True)
-    return request.answer(client, _intersection(request))
-
-
-@handles(specs.ZDIFF)
-def zdiff(client: Client, args: list[bytes]) -> bytes:
-    """Reply with an array, as ZRANGE."""
-    request = _Request(client, args)
-    return request.answer(client, _difference(request))
-
-
-@handles(specs.ZUNIONSTORE)
-def zunionstore(client: Client, args: list[bytes]) -> bytes:
+@handles(specs.ZUNIONSTORE, combine=_union, weighs=True, event=b"zunionstore")
+@handles(specs.ZINTERSTORE, combine=_intersection, weighs=True, event=b"zinterstore")
+@handles(specs.ZDIFFSTORE, combine=_difference, weighs=False, event=b"zdiffstore")
+def zunionstore(
+    client: Client, args: list[bytes], *, combine: Combination, weighs: bool, event: bytes
+) -> bytes:
     """Reply with the number of members stored."""
-    return store(client, args, _union(_Request(client, args, 2, weighs=True)), b"zunionstore")
-
-
-@handles(specs.ZINTERSTORE)
-def zinterstore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members stored."""
-    return store(client, args, _intersection(_Request(client, args, 2, weighs=True)), b"zinterstore")
-
-
-@handles(specs.ZDIFFSTORE)
-def zdiffstore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members stored."""
-    return store(client, args, _difference(_Request(client, args, 2)), b"zdiffstore")
+    return store(client, args, combine(_Request(client, args, 2, weighs=weighs)), event)
 
 
 @handles(specs.ZINTERCARD)

@@ -183,7 +183,10 @@ def zmscore(client: Client, args: list[bytes]) -> bytes:
     return replies.array([null if score is None else encode_score(client, score) for score in found])
 
 
-def _rank(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
+@handles(specs.ZRANK, reverse=False)
+@handles(specs.ZREVRANK, reverse=True)
+def zrank(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
+    """Reply with the rank, 0 for the lowest score (ZREVRANK: the highest); null for no member. WITHSCORE adds the score."""
     with_score = len(args) > 3
     if len(args) > (4 if client.server.compat.knows("7.2") else 3):
         raise wrong_arity(args[0].lower().decode())
@@ -196,18 +199,6 @@ def _rank(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
         return replies.null_array(resp) if with_score else replies.null(resp)
     place = replies.integer(len(value) - 1 - rank if reverse else rank)
     return b"*2\r\n" + place + encode_score(client, value.scores[args[2]]) if with_score else place
-
-
-@handles(specs.ZRANK)
-def zrank(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the rank, 0 for the lowest score; null for no member. WITHSCORE adds the score."""
-    return _rank(client, args, reverse=False)
-
-
-@handles(specs.ZREVRANK)
-def zrevrank(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the rank, 0 for the highest score; null for no member. WITHSCORE adds the score."""
-    return _rank(client, args, reverse=True)
 
 
 @handles(specs.ZRANDMEMBER)

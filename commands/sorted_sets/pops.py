@@ -39,7 +39,10 @@ def _name(place: int) -> bytes:
     return b"ZPOPMIN" if place == _LOWEST else b"ZPOPMAX"
 
 
-def _pop(client: Client, args: list[bytes], place: int) -> bytes:
+@handles(specs.ZPOPMIN, place=_LOWEST)
+@handles(specs.ZPOPMAX, place=_HIGHEST)
+def zpopmin(client: Client, args: list[bytes], *, place: int) -> bytes:
+    """Reply with member and score; with a count pairs in RESP3, a flat array in RESP2."""
     if len(args) > 3:
         raise ReplyError(SYNTAX)
     count = 1
@@ -55,18 +58,6 @@ def _pop(client: Client, args: list[bytes], place: int) -> bytes:
     if len(args) == 2:
         return b"*2\r\n" + encode_pair(client, *items[0])
     return encode_items(client, items, with_scores=True)
-
-
-@handles(specs.ZPOPMIN)
-def zpopmin(client: Client, args: list[bytes]) -> bytes:
-    """Reply with member and score; with a count pairs in RESP3, a flat array in RESP2."""
-    return _pop(client, args, _LOWEST)
-
-
-@handles(specs.ZPOPMAX)
-def zpopmax(client: Client, args: list[bytes]) -> bytes:
-    """As ZPOPMIN."""
-    return _pop(client, args, _HIGHEST)
 
 
 class _MultiplePop:
@@ -118,7 +109,10 @@ def zmpop(client: Client, args: list[bytes]) -> bytes:
     return replies.null_array(client.resp) if reply is None else reply
 
 
-def _wait(client: Client, args: list[bytes], place: int) -> bytes | None:
+@handles(specs.BZPOPMIN, place=_LOWEST)
+@handles(specs.BZPOPMAX, place=_HIGHEST)
+def bzpopmin(client: Client, args: list[bytes], *, place: int) -> bytes | None:
+    """Reply with key, member and score; null on timeout."""
     timeout = parse_seconds(client, args[-1])
     names = args[1:-1]
     for name in names:
@@ -129,18 +123,6 @@ def _wait(client: Client, args: list[bytes], place: int) -> bytes | None:
             client.propagate([_name(place), name])
             return b"*3\r\n" + replies.bulk(name) + encode_pair(client, *item)
     return wait(client, names, timeout, args, SortedSet)
-
-
-@handles(specs.BZPOPMIN)
-def bzpopmin(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply with key, member and score; null on timeout."""
-    return _wait(client, args, _LOWEST)
-
-
-@handles(specs.BZPOPMAX)
-def bzpopmax(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply with key, member and score; null on timeout."""
-    return _wait(client, args, _HIGHEST)
 
 
 @handles(specs.BZMPOP)

@@ -145,48 +145,20 @@ class _Query:
                 stop = min(stop, start + self._count)
         return list(value.slice(start, stop, reverse=self._reverse)) if start < stop else []
 
-    def answer(self, client: Client, name: bytes) -> bytes:
-        """Encode the reply with the items."""
-        value = client.read_value(name, SortedSet)
-        if value is None:
-            return replies.EMPTY_ARRAY
-        return encode_items(client, self.items(value), with_scores=self.with_scores)
 
-
-@handles(specs.ZRANGE)
-def zrange(client: Client, args: list[bytes]) -> bytes:
+@handles(specs.ZRANGE, by=None, reverse=False)
+@handles(specs.ZREVRANGE, by=By.RANK, reverse=True)
+@handles(specs.ZRANGEBYSCORE, by=By.SCORE, reverse=False)
+@handles(specs.ZREVRANGEBYSCORE, by=By.SCORE, reverse=True)
+@handles(specs.ZRANGEBYLEX, by=By.NAME, reverse=False)
+@handles(specs.ZREVRANGEBYLEX, by=By.NAME, reverse=True)
+def zrange(client: Client, args: list[bytes], *, by: By | None, reverse: bool) -> bytes:
     """Reply with an array; WITHSCORES: pairs in RESP3, alternating members and scores in RESP2."""
-    return _Query(client, Arguments(args, 2)).answer(client, args[1])
-
-
-@handles(specs.ZREVRANGE)
-def zrevrange(client: Client, args: list[bytes]) -> bytes:
-    """As ZRANGE."""
-    return _Query(client, Arguments(args, 2), by=By.RANK, reverse=True).answer(client, args[1])
-
-
-@handles(specs.ZRANGEBYSCORE)
-def zrangebyscore(client: Client, args: list[bytes]) -> bytes:
-    """As ZRANGE."""
-    return _Query(client, Arguments(args, 2), by=By.SCORE).answer(client, args[1])
-
-
-@handles(specs.ZREVRANGEBYSCORE)
-def zrevrangebyscore(client: Client, args: list[bytes]) -> bytes:
-    """As ZRANGE."""
-    return _Query(client, Arguments(args, 2), by=By.SCORE, reverse=True).answer(client, args[1])
-
-
-@handles(specs.ZRANGEBYLEX)
-def zrangebylex(client: Client, args: list[bytes]) -> bytes:
-    """As ZRANGE."""
-    return _Query(client, Arguments(args, 2), by=By.NAME).answer(client, args[1])
-
-
-@handles(specs.ZREVRANGEBYLEX)
-def zrevrangebylex(client: Client, args: list[bytes]) -> bytes:
-    """As ZRANGE."""
-    return _Query(client, Arguments(args, 2), by=By.NAME, reverse=True).answer(client, args[1])
+    query = _Query(client, Arguments(args, 2), by=by, reverse=reverse)
+    value = client.read_value(args[1], SortedSet)
+    if value is None:
+        return replies.EMPTY_ARRAY
+    return encode_items(client, query.items(value), with_scores=query.with_scores)
 
 
 @handles(specs.ZRANGESTORE)
@@ -216,7 +188,10 @@ def sorted_set_of(scores: dict[bytes, float]) -> SortedSet:
     return value
 
 
-def _count(client: Client, args: list[bytes], by: By) -> bytes:
+@handles(specs.ZCOUNT, by=By.SCORE)
+@handles(specs.ZLEXCOUNT, by=By.NAME)
+def zcount(client: Client, args: list[bytes], *, by: By) -> bytes:
+    """Reply with the number of members."""
     find = parse_range(by, args[2], args[3], client.server.compat)
     value = client.read_value(args[1], SortedSet)
     if value is None:
@@ -225,19 +200,11 @@ def _count(client: Client, args: list[bytes], by: By) -> bytes:
     return replies.integer(stop - start)
 
 
-@handles(specs.ZCOUNT)
-def zcount(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members."""
-    return _count(client, args, By.SCORE)
-
-
-@handles(specs.ZLEXCOUNT)
-def zlexcount(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members."""
-    return _count(client, args, By.NAME)
-
-
-def _remove(client: Client, args: list[bytes], by: By, event: bytes) -> bytes:
+@handles(specs.ZREMRANGEBYRANK, by=By.RANK, event=b"zremrangebyrank")
+@handles(specs.ZREMRANGEBYSCORE, by=By.SCORE, event=b"zremrangebyscore")
+@handles(specs.ZREMRANGEBYLEX, by=By.NAME, event=b"zremrangebylex")
+def zremrange(client: Client, args: list[bytes], *, by: By, event: bytes) -> bytes:
+    """Reply with the number of removed members."""
     find = parse_range(by, args[2], args[3], client.server.compat)
     value = client.write_value(args[1], SortedSet)
     if value is None:
@@ -247,21 +214,3 @@ def _remove(client: Client, args: list[bytes], by: By, event: bytes) -> bytes:
         after_removal(client, args[1], value, event, removed)
         client.propagate(args)
     return replies.integer(removed)
-
-
-@handles(specs.ZREMRANGEBYRANK)
-def zremrangebyrank(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of removed members."""
-    return _remove(client, args, By.RANK, b"zremrangebyrank")
-
-
-@handles(specs.ZREMRANGEBYSCORE)
-def zremrangebyscore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of removed members."""
-    return _remove(client, args, By.SCORE, b"zremrangebyscore")
-
-
-@handles(specs.ZREMRANGEBYLEX)
-def zremrangebylex(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of removed members."""
-    return _remove(client, args, By.NAME, b"zremrangebylex")

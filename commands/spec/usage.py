@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...protocol import replies
 from .command import EVERY_MODE, subcommands_of
@@ -38,6 +38,11 @@ def help_lines(container: str) -> list[bytes]:
             lines += [" ".join(words), f"    {entry.summary}"]
     lines += ["HELP", "    Print this help."]
     return [line.encode() for line in lines]
+
+
+def help_of(client: Any, _args: list[bytes], *, container: str) -> bytes:
+    """Handle ``<container> HELP``."""
+    return help_reply(help_lines(container), client.server.compat)
 
 
 def help_reply(lines: Sequence[bytes], compat: Compat) -> bytes:

@@ -150,8 +150,7 @@ XGROUP_DELCONSUMER = family.write("XGROUP|DELCONSUMER", arity=5, keys=(at(2, "RW
     complexity="O(N) with N being the number of the consumer's pending entries.",
     arguments=(KEY, _GROUP, _CONSUMER))
 
-XGROUP_HELP = family.command("XGROUP|HELP", arity=2, flags="loading stale", since="5.0.0",
-    summary="Tells the subcommands of XGROUP.")
+XGROUP_HELP = family.help("XGROUP", since="5.0.0")
 
 XINFO = family.container("XINFO", since="5.0.0",
     summary="Commands that look into streams.")
@@ -183,8 +182,7 @@ XINFO_CONSUMERS = family.read("XINFO|CONSUMERS", arity=4, keys=(at(2, "RO access
         "7.2.0": "Added the field inactive; idle counts from the last attempt instead of the last success.",
     })
 
-XINFO_HELP = family.command("XINFO|HELP", arity=2, flags="loading stale", since="5.0.0",
-    summary="Tells the subcommands of XINFO.")
+XINFO_HELP = family.help("XINFO", since="5.0.0")
 
 XNACK = family.write("XNACK", arity=-7, flags="fast", keys=UPDATES, since="8.8.0",
     summary="Gives pending entries back to their consumer group, for the next one that claims.",

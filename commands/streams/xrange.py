@@ -23,32 +23,22 @@ def xlen(client: Client, args: list[bytes]) -> bytes:
     return replies.ZERO if stream is None else replies.integer(stream.length)
 
 
-@handles(specs.XRANGE)
-def xrange(client: Client, args: list[bytes]) -> bytes:
-    """The entries between two IDs, in ID order."""
-    start, end = parse_interval(args[2], args[3])
+@handles(specs.XRANGE, reverse=False)
+@handles(specs.XREVRANGE, reverse=True)
+def xrange(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
+    """The entries between two IDs, in ID order or its reverse; XREVRANGE gives the greater ID first."""
+    start, end = parse_interval(args[3], args[2]) if reverse else parse_interval(args[2], args[3])
     count = _count_option(args)
     stream = client.read_value(args[1], Stream)
     if stream is None:
         return replies.EMPTY_ARRAY
     if count == 0:
         return replies.null_array(client.resp)
+    if reverse:
+        number, entries = stream.range_reverse(start, end, count)
+        return replies.array_header(number) + entries
     number, parts = stream.range_parts(start, end, count)
     return b"".join((replies.array_header(number), *parts))
-
-
-@handles(specs.XREVRANGE)
-def xrevrange(client: Client, args: list[bytes]) -> bytes:
-    """The entries between two IDs, in reverse order of IDs."""
-    start, end = parse_interval(args[3], args[2])
-    count = _count_option(args)
-    stream = client.read_value(args[1], Stream)
-    if stream is None:
-        return replies.EMPTY_ARRAY
-    if count == 0:
-        return replies.null_array(client.resp)
-    number, entries = stream.range_reverse(start, end, count)
-    return replies.array_header(number) + entries
 
 
 def _count_option(args: list[bytes]) -> int | None:

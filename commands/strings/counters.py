@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 
-def _increment(client: Client, args: list[bytes], amount: int) -> bytes:
-    """Add to the number at a key, a missing key being 0; the expiry stays."""
+@handles(specs.INCR, amount=1)
+@handles(specs.DECR, amount=-1)
+def incr(client: Client, args: list[bytes], *, amount: int) -> bytes:
+    """Reply with the new number; a missing key counts as 0, and the expiry stays."""
     value = write_string(client, args[1])
     number = (0 if value is None else parse_integer(value)) + amount
     if not INT64_MIN <= number <= INT64_MAX:
@@ -27,22 +29,10 @@ def _increment(client: Client, args: list[bytes], amount: int) -> bytes:
     return replies.integer(number)
 
 
-@handles(specs.INCR)
-def incr(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new number."""
-    return _increment(client, args, 1)
-
-
-@handles(specs.DECR)
-def decr(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new number."""
-    return _increment(client, args, -1)
-
-
 @handles(specs.INCRBY)
 def incrby(client: Client, args: list[bytes]) -> bytes:
     """Reply with the new number."""
-    return _increment(client, args, parse_integer(args[2]))
+    return incr(client, args, amount=parse_integer(args[2]))
 
 
 @handles(specs.DECRBY)
@@ -51,7 +41,7 @@ def decrby(client: Client, args: list[bytes]) -> bytes:
     amount = parse_integer(args[2])
     if amount == INT64_MIN:
         raise ReplyError(b"ERR decrement would overflow")
-    return _increment(client, args, -amount)
+    return incr(client, args, amount=-amount)
 
 
 @handles(specs.INCRBYFLOAT)

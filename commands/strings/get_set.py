@@ -258,7 +258,10 @@ def setnx(client: Client, args: list[bytes]) -> bytes:
     return replies.ONE
 
 
-def _set_for(client: Client, args: list[bytes], command_name: str, *, seconds: bool) -> bytes:
+@handles(specs.SETEX, command_name="setex", seconds=True)
+@handles(specs.PSETEX, command_name="psetex", seconds=False)
+def setex(client: Client, args: list[bytes], *, command_name: str, seconds: bool) -> bytes:
+    """As SET with EX or PX."""
     name, value = args[1], args[3]
     db = client.db
     expiry = checked_time(args[2], command_name, db.keyspace.now, seconds=seconds)
@@ -267,18 +270,6 @@ def _set_for(client: Client, args: list[bytes], command_name: str, *, seconds: b
     db.keyspace.notify(events.GENERIC, b"expire", name, db)
     client.propagate([b"SET", name, value, b"PXAT", b"%d" % expiry])
     return replies.OK
-
-
-@handles(specs.SETEX)
-def setex(client: Client, args: list[bytes]) -> bytes:
-    """As SET with EX."""
-    return _set_for(client, args, "setex", seconds=True)
-
-
-@handles(specs.PSETEX)
-def psetex(client: Client, args: list[bytes]) -> bytes:
-    """As SET with PX."""
-    return _set_for(client, args, "psetex", seconds=False)
 
 
 @handles(specs.MGET)

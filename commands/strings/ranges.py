@@ -41,7 +41,9 @@ def strlen(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(len(read_string(client, args[1]) or b""))
 
 
-def _substring(client: Client, args: list[bytes]) -> bytes:
+@handles(specs.GETRANGE, specs.SUBSTR)
+def getrange(client: Client, args: list[bytes]) -> bytes:
+    """Reply with the bytes from one index to another, both included; negative ones count from the end."""
     start, end = parse_integer(args[2]), parse_integer(args[3])
     value = read_string(client, args[1])
     if not value or (start < 0 and end < 0 and start > end):
@@ -50,18 +52,6 @@ def _substring(client: Client, args: list[bytes]) -> bytes:
     first = start if start >= 0 else max(start + length, 0)
     last = end if end >= 0 else max(end + length, 0)
     return replies.bulk(value[first : last + 1])
-
-
-@handles(specs.GETRANGE)
-def getrange(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the bytes from start to end, both included; negative positions count from the end."""
-    return _substring(client, args)
-
-
-@handles(specs.SUBSTR)
-def substr(client: Client, args: list[bytes]) -> bytes:
-    """As GETRANGE, of which it is the old name."""
-    return _substring(client, args)
 
 
 @handles(specs.SETRANGE)

@@ -14,7 +14,7 @@ from ...commands.spec.command import (
     legacy_positions,
     subcommands_of,
 )
-from ...commands.spec.usage import help_lines, help_reply
+from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...protocol.globs import matches
@@ -275,8 +275,4 @@ def command_getkeysandflags(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-@handles(specs.COMMAND_HELP)
-def command_help(client: Client, args: list[bytes]) -> bytes:
-    """The subcommands, one or two lines each."""
-    del args
-    return help_reply(help_lines("command"), client.server.compat)
+handles(specs.COMMAND_HELP, container="command")(help_of)

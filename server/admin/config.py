@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...commands.spec.command import handles
-from ...commands.spec.usage import help_lines, help_reply
+from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..access import server_of
@@ -50,11 +50,7 @@ def config_resetstat(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-@handles(specs.CONFIG_HELP)
-def config_help(client: Client, args: list[bytes]) -> bytes:
-    """Answer the help text."""
-    del args
-    return help_reply(help_lines("config"), client.server.compat)
+handles(specs.CONFIG_HELP, container="config")(help_of)
 
 
 def _is_local(client: Client) -> bool:

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from ...commands.spec.command import handles
-from ...commands.spec.usage import help_lines, help_reply
+from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
 from ..access import server_of
@@ -147,8 +147,4 @@ def latency_histogram(client: Client, args: list[bytes]) -> bytes:
     return replies.map_of(pairs, resp)
 
 
-@handles(specs.LATENCY_HELP)
-def latency_help(client: Client, args: list[bytes]) -> bytes:
-    """The subcommands, one or two lines each."""
-    del args
-    return help_reply(help_lines("latency"), client.server.compat)
+handles(specs.LATENCY_HELP, container="latency")(help_of)

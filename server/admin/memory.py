@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...commands.runtime.arguments import parse_integer
 from ...commands.spec.command import handles
-from ...commands.spec.usage import help_lines, help_reply
+from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, key_bytes
@@ -141,8 +141,4 @@ def memory_purge(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-@handles(specs.MEMORY_HELP)
-def memory_help(client: Client, args: list[bytes]) -> bytes:
-    """The subcommands, one or two lines each."""
-    del args
-    return help_reply(help_lines("memory"), client.server.compat)
+handles(specs.MEMORY_HELP, container="memory")(help_of)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...commands.spec.command import handles
-from ...commands.spec.usage import help_lines, help_reply
+from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from . import specs
@@ -44,8 +44,4 @@ def module_unload(client: Client, args: list[bytes]) -> bytes:
     raise ReplyError(b"ERR Error unloading module: no such module with that name")
 
 
-@handles(specs.MODULE_HELP)
-def module_help(client: Client, args: list[bytes]) -> bytes:
-    """The subcommands, one or two lines each."""
-    del args
-    return help_reply(help_lines("module"), client.server.compat)
+handles(specs.MODULE_HELP, container="module")(help_of)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...commands.runtime.arguments import parse_integer
 from ...commands.runtime.redaction import redacted
 from ...commands.spec.command import handles
-from ...commands.spec.usage import help_lines, help_reply
+from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from . import specs
@@ -132,8 +132,4 @@ def slowlog_reset(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-@handles(specs.SLOWLOG_HELP)
-def slowlog_help(client: Client, args: list[bytes]) -> bytes:
-    """The subcommands, one or two lines each."""
-    del args
-    return help_reply(help_lines("slowlog"), client.server.compat)
+handles(specs.SLOWLOG_HELP, container="slowlog")(help_of)

@@ -66,9 +66,7 @@ COMMAND_GETKEYSANDFLAGS = family.command("COMMAND|GETKEYSANDFLAGS", arity=-3, fl
     complexity="O(N) where N is the number of arguments to the command",
     arguments=COMMAND_LINE)
 
-COMMAND_HELP = family.command("COMMAND|HELP", arity=2, flags="loading stale", categories="connection",
-    since="5.0.0",
-    summary="Shows helpful text about the subcommands.")
+COMMAND_HELP = family.help("COMMAND", categories="connection", since="5.0.0")
 
 CONFIG = family.container("CONFIG", since="2.0.0",
     summary="A container for commands that configure the server.")
@@ -94,8 +92,7 @@ CONFIG_RESETSTAT = family.command("CONFIG|RESETSTAT", arity=2, flags="admin nosc
     tips="request_policy:all_nodes response_policy:all_succeeded", since="2.0.0",
     summary="Sets the statistics of INFO back to zero.")
 
-CONFIG_HELP = family.command("CONFIG|HELP", arity=2, flags="loading stale", since="5.0.0",
-    summary="Returns the subcommands and what they do.")
+CONFIG_HELP = family.help("CONFIG", since="5.0.0")
 
 INFO = family.command("INFO", arity=-1, flags="loading stale", categories="dangerous",
     tips="nondeterministic_output request_policy:all_shards response_policy:special", since="1.0.0",
@@ -135,8 +132,7 @@ LATENCY_HISTOGRAM = family.command("LATENCY|HISTOGRAM", arity=-2, flags="admin n
     complexity="O(N) where N is the number of commands with latency information being retrieved.",
     arguments=(optional(many(string("command"))),))
 
-LATENCY_HELP = family.command("LATENCY|HELP", arity=2, flags="loading stale", since="2.8.13",
-    summary="Shows helpful text about the subcommands.")
+LATENCY_HELP = family.help("LATENCY", since="2.8.13")
 
 TIME = family.command("TIME", arity=1, flags="loading stale fast", tips="nondeterministic_output",
     since="2.6.0",
@@ -182,8 +178,7 @@ MEMORY_PURGE = family.command("MEMORY|PURGE", arity=2,
     summary="Gives memory that is not needed back to the system.",
     complexity="Depends on how much memory is allocated, could be slow")
 
-MEMORY_HELP = family.command("MEMORY|HELP", arity=2, flags="loading stale", since="4.0.0",
-    summary="Shows helpful text about the subcommands.")
+MEMORY_HELP = family.help("MEMORY", since="4.0.0")
 
 MODULE = family.container("MODULE", since="4.0.0",
     summary="A container for module commands.")
@@ -209,8 +204,7 @@ MODULE_UNLOAD = family.command("MODULE|UNLOAD", arity=3, flags="admin noscript n
     summary="Unloads a module. There are none.",
     arguments=(string("name"),))
 
-MODULE_HELP = family.command("MODULE|HELP", arity=2, flags="loading stale", since="5.0.0",
-    summary="Shows helpful text about the subcommands.")
+MODULE_HELP = family.help("MODULE", since="5.0.0")
 
 MONITOR = family.command("MONITOR", arity=1, flags="admin noscript loading stale", since="1.0.0",
     summary="Streams every command that the server runs to this connection.",
@@ -238,7 +232,6 @@ SLOWLOG_RESET = family.command("SLOWLOG|RESET", arity=2, flags="admin loading st
     summary="Clears all entries from the slow log.",
     complexity="O(N) where N is the number of entries in the slowlog")
 
-SLOWLOG_HELP = family.command("SLOWLOG|HELP", arity=2, flags="loading stale", since="6.2.0",
-    summary="Shows helpful text about the subcommands.")
+SLOWLOG_HELP = family.help("SLOWLOG", since="6.2.0")
 
 # fmt: on

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ....commands.runtime.arguments import parse_integer
 from ....commands.spec.command import handles
-from ....commands.spec.usage import help_lines, help_reply
+from ....commands.spec.usage import help_of
 from ....protocol import replies
 from ....protocol.errors import ReplyError
 from ....protocol.key_slots import SLOTS, key_slot
@@ -149,9 +149,8 @@ def cluster_count_failure_reports(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.CLUSTER_HELP)
 def cluster_help(client: Client, args: list[bytes]) -> bytes:
     """Reply with the subcommands, one or two lines each."""
-    del args
     place_of(client)
-    return help_reply(help_lines("cluster"), client.server.compat)
+    return help_of(client, args, container="cluster")
 
 
 # Keys of a slot

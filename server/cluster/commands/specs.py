@@ -85,8 +85,7 @@ CLUSTER_GETKEYSINSLOT = family.command("CLUSTER|GETKEYSINSLOT", arity=4, flags="
     complexity="O(N) where N is the number of requested keys",
     arguments=(integer("slot"), integer("count")))
 
-CLUSTER_HELP = family.command("CLUSTER|HELP", arity=2, flags="loading stale", since="5.0.0",
-    summary="Shows helpful text about the subcommands.")
+CLUSTER_HELP = family.help("CLUSTER", since="5.0.0")
 
 CLUSTER_INFO = family.command("CLUSTER|INFO", arity=2, flags="loading stale", tips="nondeterministic_output",
     since="3.0.0",

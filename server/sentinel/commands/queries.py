@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ....commands.runtime.arguments import parse_integer
 from ....commands.spec.command import handles
-from ....commands.spec.usage import help_lines, help_reply
+from ....commands.spec.usage import help_of
 from ....protocol import replies
 from ....protocol.errors import ReplyError
 from ..state import Sentinel
@@ -129,11 +129,7 @@ def is_master_down_by_addr(client: Client, args: list[bytes]) -> bytes:
     return replies.array([replies.integer(int(is_down)), replies.bulk(leader), replies.integer(leader_epoch)])
 
 
-@handles(specs.HELP)
-def help_(client: Client, args: list[bytes]) -> bytes:
-    """The subcommands, one or two lines each."""
-    del args
-    return help_reply(help_lines("sentinel"), client.server.compat)
+handles(specs.HELP, container="sentinel")(help_of)
 
 
 def _shown(client: Client, fields: Iterator[tuple[str, object]]) -> bytes:

@@ -36,8 +36,7 @@ GET_MASTER_ADDR_BY_NAME = family.command("SENTINEL|GET-MASTER-ADDR-BY-NAME", ari
     summary="Returns the address and the port of a master.",
     arguments=(_NAME,))
 
-HELP = family.command("SENTINEL|HELP", arity=2, flags="loading stale", since="6.2.0",
-    summary="Shows helpful text about the subcommands.")
+HELP = family.help("SENTINEL", since="6.2.0")
 
 INFO_CACHE = family.command("SENTINEL|INFO-CACHE", arity=-3, flags="admin", since="3.2.0",
     summary="Returns the last INFO of masters and their replicas.",
