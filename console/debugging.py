@@ -111,8 +111,7 @@ def _advance(typed: Values) -> list[Step]:
     needs="DEBUG",
     back=PAGE,
 )
-def _freeze(typed: Values) -> list[Step]:
-    del typed
+def _freeze(_typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "CLOCK", "FREEZE"))]
 
 
@@ -125,8 +124,7 @@ def _freeze(typed: Values) -> list[Step]:
     needs="DEBUG",
     back=PAGE,
 )
-def _resume(typed: Values) -> list[Step]:
-    del typed
+def _resume(_typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "CLOCK", "RESUME"))]
 
 
@@ -139,8 +137,7 @@ def _resume(typed: Values) -> list[Step]:
     needs="DEBUG",
     back=PAGE,
 )
-def _today(typed: Values) -> list[Step]:
-    del typed
+def _today(_typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "CLOCK", "RESET"))]
 
 
@@ -204,8 +201,7 @@ def _fault_off(typed: Values) -> list[Step]:
 
 
 @action("faultsoff", "End all faults", "What they hit stays as it is.", (), (), needs="DEBUG", back=PAGE)
-def _faults_off(typed: Values) -> list[Step]:
-    del typed
+def _faults_off(_typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "FAULT", "CLEAR"))]
 
 
@@ -225,8 +221,7 @@ async def _begin_tape(link: Link, typed: Values, _progress: Progress) -> Outcome
     run=_begin_tape,
     needs="DEBUG",
 )
-def _record(typed: Values) -> list[Step]:
-    del typed
+def _record(_typed: Values) -> list[Step]:
     return [Step(timeline.BEGIN)]
 
 
@@ -242,6 +237,5 @@ async def _end_tape(link: Link, typed: Values, _progress: Progress) -> Outcome:
 @action(
     "unrecord", "End the recording", "What was recorded is forgotten.", (), (), run=_end_tape, needs="DEBUG"
 )
-def _unrecord(typed: Values) -> list[Step]:
-    del typed
+def _unrecord(_typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "RECORD", "STOP", "id"), "id: of the recording that this console began")]

@@ -11,16 +11,7 @@ from redis.exceptions import RedisError
 from . import replies
 from .backlog import PAGE, after
 from .link import command
-from .model import (
-    Consumer,
-    Entry,
-    Group,
-    GroupDetail,
-    Lane,
-    PendingEntry,
-    Stream,
-    StreamDetail,
-)
+from .model import Consumer, Entry, Group, GroupDetail, Lane, PendingEntry, Stream, StreamDetail
 from .style import POISON_DELIVERIES
 
 if TYPE_CHECKING:

@@ -34,7 +34,6 @@ SCHEMES: Final = (
 Command = tuple[bytes, ...]
 Reply = Any  # int, bytes, None, list, dict, or a RedisError that came instead
 
-
 # What is sent to a server that may not be changed; of containers each subcommand.
 READING: Final = frozenset(
     """CLIENT|LIST CLUSTER|SLOTS COMMAND COMMAND|DOCS COMMAND|INFO COMMAND|LIST DBSIZE DEBUG|AOF-HISTORY DEBUG|CLOCK DEBUG|FAULT

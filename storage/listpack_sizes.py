@@ -6,16 +6,9 @@ import re
 from typing import Final
 
 _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
-
-
 LONG_TEXT: Final = 64
-
-
 _ZERO: Final = 0x30
-
-
 _MINUS: Final = 0x2D
-
 
 # By the number of digits: up to which integer it takes so many bytes, and how many above.
 _DIGITS: Final = (

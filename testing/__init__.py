@@ -55,8 +55,6 @@ __all__ = [
     "every_fault",
     "simulation",
 ]
-
-
 _LATER = {"every_fault": ".fault_in_turn", "simulation": ".simulated"}
 
 

@@ -23,8 +23,6 @@ MARKER: Final = "rillet"
 SERVERS: Final = pytest.StashKey[
     list[tuple[Server, int]]
 ]()  # of a test, with the lines that their logs had before
-
-
 _USED: Final[set[Server | RemoteRillet]] = set()  # by tests, since the last fixture of a wider scope
 
 

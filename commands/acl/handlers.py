@@ -98,9 +98,8 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.ACL_GENPASS)
-def acl_genpass(client: Client, args: list[bytes]) -> bytes:
+def acl_genpass(_client: Client, args: list[bytes]) -> bytes:
     """Reply with hexadecimal digits for a number of bits, rounded up to the next multiple of 4."""
-    del client
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     bits = parse_integer(args[2]) if len(args) == 3 else _BITS
@@ -143,16 +142,14 @@ def acl_getuser(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.ACL_LIST)
-def acl_list(client: Client, args: list[bytes]) -> bytes:
+def acl_list(client: Client, _args: list[bytes]) -> bytes:
     """Reply with one line per user."""
-    del args
     return replies.bulk_array(acl_file.lines(client.server.users, client.server.compat))
 
 
 @handles(specs.ACL_LOAD)
-def acl_load(client: Client, args: list[bytes]) -> bytes:
+def acl_load(client: Client, _args: list[bytes]) -> bytes:
     """Replace the users by those of the file; on any error nothing changes."""
-    del args
     server = client.server
     if not server.config.aclfile:
         raise ReplyError(_NO_FILE)
@@ -223,9 +220,8 @@ def acl_log(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.ACL_SAVE)
-def acl_save(client: Client, args: list[bytes]) -> bytes:
+def acl_save(client: Client, _args: list[bytes]) -> bytes:
     """Reply OK when the file is on disk."""
-    del args
     server = client.server
     if not server.config.aclfile:
         raise ReplyError(_NO_FILE)
@@ -293,16 +289,14 @@ def _changed(server: ServerContext, listeners: Iterable[User]) -> None:
 
 
 @handles(specs.ACL_USERS)
-def acl_users(client: Client, args: list[bytes]) -> bytes:
+def acl_users(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the names in order."""
-    del args
     return replies.bulk_array([user.name for user in client.server.users])
 
 
 @handles(specs.ACL_WHOAMI)
-def acl_whoami(client: Client, args: list[bytes]) -> bytes:
+def acl_whoami(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the user's name."""
-    del args
     return replies.bulk(client.user.name)
 
 

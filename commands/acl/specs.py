@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from ..spec.command import Family
-from ..spec.grammar import (
-    COMMAND_LINE,
-    integer,
-    many,
-    oneof,
-    optional,
-    string,
-    token,
-)
+from ..spec.grammar import COMMAND_LINE, integer, many, oneof, optional, string, token
 
 family = Family(__package__, "server")
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from ..spec.command import Family
 from ..spec.grammar import KEY, block, integer, key, many, oneof, optional, string, token
-from ..spec.key_specs import (
-    CHANGES,
-    READS,
-    at,
-)
+from ..spec.key_specs import CHANGES, READS, at
 
 family = Family(__package__, "bitmap", categories="bitmap")
 

@@ -27,16 +27,14 @@ def _is_on(word: bytes) -> bool:
 
 
 @handles(specs.CLIENT_ID)
-def client_id(client: Client, args: list[bytes]) -> bytes:
+def client_id(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the client's ID; no other connection of this server has or had it."""
-    del args
     return replies.integer(client.id)
 
 
 @handles(specs.CLIENT_GETNAME)
-def client_getname(client: Client, args: list[bytes]) -> bytes:
+def client_getname(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the name, or null if there is none."""
-    del args
     return replies.bulk(client.name) if client.name else replies.null(client.resp)
 
 
@@ -114,9 +112,8 @@ def client_pause(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.CLIENT_UNPAUSE)
-def client_unpause(client: Client, args: list[bytes]) -> bytes:
+def client_unpause(client: Client, _args: list[bytes]) -> bytes:
     """Run the postponed commands."""
-    del args
     client.server.pause.end()
     return replies.OK
 

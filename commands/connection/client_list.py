@@ -23,8 +23,6 @@ _TYPES: Final = {
     b"slave": "replica",
     b"pubsub": "pubsub",
 }
-
-
 _NO_ID: Final = b"ERR client-id should be greater than 0"
 
 
@@ -66,9 +64,8 @@ def client_list(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.CLIENT_INFO)
-def client_info(client: Client, args: list[bytes]) -> bytes:
+def client_info(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the client's own line of CLIENT LIST."""
-    del args
     return _listing([client], client.resp)
 
 

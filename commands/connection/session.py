@@ -121,16 +121,14 @@ def ping(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.ECHO)
-def echo(client: Client, args: list[bytes]) -> bytes:
+def echo(_client: Client, args: list[bytes]) -> bytes:
     """Reply with the message."""
-    del client
     return replies.bulk(args[1])
 
 
 @handles(specs.QUIT)
-def quit_(client: Client, args: list[bytes]) -> bytes:
+def quit_(client: Client, _args: list[bytes]) -> bytes:
     """Reply OK, then close."""
-    del args
     client.close()
     return replies.OK
 
@@ -151,9 +149,8 @@ def select(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.RESET)
-def reset(client: Client, args: list[bytes]) -> bytes:
+def reset(client: Client, _args: list[bytes]) -> bytes:
     """Leave every mode: transaction, subscriptions, MONITOR, tracking, protocol, database, login, name."""
-    del args
     leave_modes(client)
     client.server.end_control(client)
     client.resp = 2

@@ -352,16 +352,14 @@ def client_caching(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.CLIENT_GETREDIR)
-def client_getredir(client: Client, args: list[bytes]) -> bytes:
+def client_getredir(client: Client, _args: list[bytes]) -> bytes:
     """Reply -1 without tracking, 0 without redirection, else with the ID of the target client."""
-    del args
     return replies.integer(client.tracking.redirect if client.tracking is not None else -1)
 
 
 @handles(specs.CLIENT_TRACKINGINFO)
-def client_trackinginfo(client: Client, args: list[bytes]) -> bytes:
+def client_trackinginfo(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a map: flags (a set), redirect, prefixes."""
-    del args
     tracking = client.tracking
     if tracking is None:
         flags = [b"off"]

@@ -5,12 +5,7 @@ from __future__ import annotations
 from ..spec.command import Family
 from ..spec.grammar import KEY, block, double, integer, key, many, oneof, optional, string, switch, token
 from ..spec.key_finders import keys_of_georadius
-from ..spec.key_specs import (
-    READS,
-    UPDATES,
-    KeySpec,
-    at,
-)
+from ..spec.key_specs import READS, UPDATES, KeySpec, at
 
 family = Family(__package__, "geo", categories="geo")
 

@@ -67,9 +67,8 @@ def himport_discard(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.HIMPORT_DISCARDALL)
-def himport_discardall(client: Client, args: list[bytes]) -> bytes:
+def himport_discardall(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the number of lists."""
-    del args
     count = len(client.fieldsets or ())
     client.fieldsets = None
     return replies.integer(count)

@@ -17,16 +17,7 @@ from ..spec.grammar import (
     token,
     unix_time,
 )
-from ..spec.key_specs import (
-    CHANGES,
-    DELETES,
-    INSERTS,
-    INSPECTS,
-    READS,
-    TAKES,
-    UPDATES,
-    at,
-)
+from ..spec.key_specs import CHANGES, DELETES, INSERTS, INSPECTS, READS, TAKES, UPDATES, at
 
 family = Family(__package__, "hash", categories="hash")
 

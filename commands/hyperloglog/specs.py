@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from ..spec.command import Family
 from ..spec.grammar import KEY, MANY_KEYS, key, many, optional, string
-from ..spec.key_specs import (
-    INSERTS,
-    at,
-)
+from ..spec.key_specs import INSERTS, at
 
 family = Family(__package__, "hyperloglog", categories="hyperloglog")
-
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off

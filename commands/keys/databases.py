@@ -41,9 +41,8 @@ def _database(client: Client, index: int) -> Database:
 
 
 @handles(specs.DBSIZE)
-def dbsize(client: Client, args: list[bytes]) -> bytes:
+def dbsize(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the number of keys, expired keys that are not deleted yet included."""
-    del args
     return replies.integer(len(client.db))
 
 

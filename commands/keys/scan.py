@@ -110,9 +110,8 @@ def _random_of_all(db: Database) -> bytes:
 
 
 @handles(specs.RANDOMKEY)
-def randomkey(client: Client, args: list[bytes]) -> bytes:
+def randomkey(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a name, or null if there is no key."""
-    del args
     db = client.db
     order = db.order()
     if db.keyspace.hides_expired and order:

@@ -19,15 +19,7 @@ from ..spec.grammar import (
     unix_time,
 )
 from ..spec.key_finders import keys_of_migrate, keys_of_sort
-from ..spec.key_specs import (
-    CHANGES,
-    INSPECTS,
-    OVERWRITES,
-    READS,
-    UPDATES,
-    KeySpec,
-    at,
-)
+from ..spec.key_specs import CHANGES, INSPECTS, OVERWRITES, READS, UPDATES, KeySpec, at
 
 family = Family(__package__, "generic", categories="keyspace")
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from ..spec.command import Family
 from ..spec.grammar import KEY, MANY_KEYS, block, double, integer, key, many, oneof, optional, string, token
-from ..spec.key_specs import (
-    DELETES,
-    INSERTS,
-    INSPECTS,
-    READS,
-    TAKES,
-    UPDATES,
-    KeySpec,
-    at,
-)
+from ..spec.key_specs import DELETES, INSERTS, INSPECTS, READS, TAKES, UPDATES, KeySpec, at
 
 family = Family(__package__, "list", categories="list")
 

@@ -120,9 +120,8 @@ def pubsub_numsub(client: Client, args: list[bytes], *, kind: str) -> bytes:
 
 
 @handles(specs.PUBSUB_NUMPAT)
-def pubsub_numpat(client: Client, args: list[bytes]) -> bytes:
+def pubsub_numpat(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the number of patterns."""
-    del args
     return replies.integer(len(client.server.part(PubSub).patterns))
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from ..spec.command import Family
 from ..spec.grammar import many, optional, pattern, string
-from ..spec.key_specs import (
-    at,
-)
+from ..spec.key_specs import at
 
 family = Family(__package__, "pubsub")
-
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound="Value")
 
-
 # Bytes of an idle connection: the object, its parser and the transport.
 _BASE_MEMORY: Final = 2048
 _QUEUED_BYTES: Final = 128  # what a queued command takes beside its words

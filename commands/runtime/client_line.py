@@ -41,8 +41,6 @@ _LINE: Final = (
     b"user=%b redir=%d resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d tot-net-out=%d tot-cmds=%d "
     b"read-events=%d avg-pipeline-len-sum=%d avg-pipeline-len-cnt=%d"
 )
-
-
 _NEWER_FIELDS: Final = {
     b"lib-name": "7.2",
     b"lib-ver": "7.2",

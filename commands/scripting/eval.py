@@ -47,9 +47,8 @@ def evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> bytes
 
 
 @handles(specs.SCRIPT_DEBUG)
-def script_debug(client: Client, args: list[bytes]) -> bytes:
+def script_debug(_client: Client, args: list[bytes]) -> bytes:
     """Reply OK for NO, the only mode; there is no debugger."""
-    del client
     mode = args[2].upper()
     if mode == b"NO":
         return replies.OK
@@ -75,9 +74,8 @@ def script_flush(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.SCRIPT_KILL)
-def script_kill(client: Client, args: list[bytes]) -> bytes:
+def script_kill(client: Client, _args: list[bytes]) -> bytes:
     """End the script at its next step; refused once it has written."""
-    del args
     client.server.part(Scripting).kill(function=False)
     return replies.OK
 

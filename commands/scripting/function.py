@@ -55,9 +55,8 @@ def function_delete(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.FUNCTION_DUMP)
-def function_dump(client: Client, args: list[bytes]) -> bytes:
+def function_dump(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a bulk string; rdb-version sets the target version."""
-    del args
     server = client.server
     return replies.bulk(dump_libraries(server.keyspace.libraries.codes.values(), rdb_version(server)))
 
@@ -75,9 +74,8 @@ def function_flush(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.FUNCTION_KILL)
-def function_kill(client: Client, args: list[bytes]) -> bytes:
+def function_kill(client: Client, _args: list[bytes]) -> bytes:
     """End the function at its next step; refused once it has written."""
-    del args
     client.server.part(Scripting).kill(function=True)
     return replies.OK
 
@@ -202,9 +200,8 @@ def _add(functions: Functions, library: Library, *, replace: bool) -> None:
 
 
 @handles(specs.FUNCTION_STATS)
-def function_stats(client: Client, args: list[bytes]) -> bytes:
+def function_stats(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the running script (null for none), and the figures of the one engine."""
-    del args
     resp = client.resp
     scripting = client.server.part(Scripting)
     run = scripting.run

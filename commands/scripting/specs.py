@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from ..spec.command import Family
 from ..spec.grammar import MANY_KEYS, integer, many, oneof, optional, string, switch, token
-from ..spec.key_specs import (
-    KeySpec,
-)
+from ..spec.key_specs import KeySpec
 
 family = Family(__package__, "scripting", categories="scripting")
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from ..spec.command import Family
 from ..spec.grammar import KEY, MANY_KEYS, integer, key, many, optional, pattern, string, switch
-from ..spec.key_specs import (
-    DELETES,
-    INSERTS,
-    INSPECTS,
-    READS,
-    TAKES,
-    KeySpec,
-    at,
-)
+from ..spec.key_specs import DELETES, INSERTS, INSPECTS, READS, TAKES, KeySpec, at
 
 family = Family(__package__, "set", categories="set")
 

@@ -18,16 +18,7 @@ from ..spec.grammar import (
     switch,
     token,
 )
-from ..spec.key_specs import (
-    CHANGES,
-    DELETES,
-    INSPECTS,
-    READS,
-    TAKES,
-    UPDATES,
-    KeySpec,
-    at,
-)
+from ..spec.key_specs import CHANGES, DELETES, INSPECTS, READS, TAKES, UPDATES, KeySpec, at
 
 family = Family(__package__, "sorted-set", categories="sortedset")
 

@@ -46,8 +46,6 @@ FLAGS = (
     "fast no_auth may_replicate no_mandatory_keys protected no_async_loading no_multi movablekeys allow_busy "
     "script_runner"
 ).split()
-
-
 CATEGORIES = (
     "keyspace read write set sortedset list hash string bitmap hyperloglog geo stream pubsub admin fast slow "
     "blocking dangerous connection transaction scripting"

@@ -14,8 +14,6 @@ from typing import Final, TypeAlias
 from .command import Argument
 
 Tree: TypeAlias = tuple[Argument, ...]
-
-
 History: TypeAlias = tuple[tuple[str, str], ...]  # (version, what it brought)
 
 
@@ -98,12 +96,6 @@ def many(argument: Argument, *, with_token: bool = False) -> Argument:
 
 
 NONE: Final[Tree] = ()
-
-
 KEY: Final = key()
-
-
 MANY_KEYS: Final = many(KEY)
-
-
 COMMAND_LINE = string("command"), optional(many(string("arg")))

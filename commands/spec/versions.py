@@ -23,8 +23,6 @@ VERSIONS: Final = {
     "8.8": "8.8.0",
     "8.10": "8.10.2",
 }
-
-
 NEWEST: Final = "8.10"
 
 # The first Redis that writes each version of the RDB format, the newest first.
@@ -258,9 +256,5 @@ def compat_with(version: str) -> Compat:
 
 
 POLICIES_SINCE: Final = (8, 2)  # XDELEX, XACKDEL and the options KEEPREF, DELREF, ACKED
-
-
 IDMP_SINCE: Final = (8, 6)
-
-
 XNACK_SINCE: Final = (8, 8)

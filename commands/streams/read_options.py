@@ -20,35 +20,22 @@ if TYPE_CHECKING:
 _XREAD_UNBALANCED: Final = (
     b"ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified."
 )
-
-
 _XREADGROUP_UNBALANCED: Final = (
     b"ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."
 )
-
-
 _UNBALANCED_7_0: Final = (
     b"ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."
 )
-
-
 _NOT_A_TIMEOUT: Final = b"ERR timeout is not an integer or out of range"
-
-
 _STEP: Final = 16  # entries looked at first where bytes are counted
-
-
 _SHORT: Final = 256  # bytes of words whose meaning is remembered
 _NEVER_DELIVERED: Final = b":0\r\n:0\r\n"  # neither idle nor delivered before
-
 
 # By the version of the protocol, how a reply begins, with the number of its streams: an array of pairs or a map.
 REPLY_HEADS: Final = {2: b"*%d\r\n", 3: b"%%%d\r\n"}
 
-
 # What precedes the entries of each stream: the length of the key, the key, and the number of entries.
 STREAM_HEADS: Final = {2: b"*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"$%d\r\n%b\r\n*%d\r\n"}
-
 
 # Both, in a reply with one stream.
 HEADS_OF_ONE: Final = {2: b"*1\r\n*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"%%1\r\n$%d\r\n%b\r\n*%d\r\n"}
@@ -250,7 +237,6 @@ def _only_count(count: bytes) -> ReadOptions:
 # A worker sends the same words again and again; nothing changes options that have no budget. Errors are not remembered.
 _repeated_options: Final = lru_cache(maxsize=256)(_simple_options)
 _repeated_count: Final = lru_cache(maxsize=256)(_only_count)
-
 
 # What came later than 8.0, always with one number behind it.
 _NEWER: Final = {b"CLAIM": "8.4", b"MAXCOUNT": "8.10", b"MAXSIZE": "8.10"}

@@ -19,14 +19,7 @@ from ..spec.grammar import (
     unix_time,
 )
 from ..spec.key_finders import keys_of_streams
-from ..spec.key_specs import (
-    DELETES,
-    INSPECTS,
-    READS,
-    UPDATES,
-    KeySpec,
-    at,
-)
+from ..spec.key_specs import DELETES, INSPECTS, READS, UPDATES, KeySpec, at
 
 family = Family(__package__, "stream", categories="stream")
 

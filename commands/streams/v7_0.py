@@ -13,12 +13,7 @@ from ...storage.streams.ids import MAX_COUNT, MAX_ID
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
-from .group_propagation import (
-    new_consumer,
-    propagate_consumer,
-    propagate_position,
-    propagate_read,
-)
+from .group_propagation import new_consumer, propagate_consumer, propagate_position, propagate_read
 from .lookup import find_group, parse_id
 from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, parse_options
 from .xautoclaim import xautoclaim
@@ -33,8 +28,6 @@ if TYPE_CHECKING:
     from .read_options import ReadOptions
 
 KEY_GONE: Final = b"UNBLOCKED the stream key no longer exists"
-
-
 GROUP_GONE: Final = b"NOGROUP the consumer group this client was blocked on no longer exists"
 
 

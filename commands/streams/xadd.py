@@ -19,20 +19,12 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 ZERO_ID: Final = b"ERR The ID specified in XADD must be greater than 0-0"
-
-
 EXHAUSTED: Final = b"ERR The stream has exhausted the last possible ID, unable to add more items"
-
-
 SMALL_ID: Final = b"ERR The ID specified in XADD is equal or smaller than the target stream top item"
-
-
 TOO_LARGE: Final = b"ERR Elements are too large to be stored"
-
 
 # Billions of tiny words: Redis would take them, a chunk counts its bytes in 32 bits.
 _MAX_ENCODED: Final = 3 << 30
-
 
 # "$5" for words of up to 1 KiB.
 _LENGTHS: Final = tuple(b"$%d" % n for n in range(1025))

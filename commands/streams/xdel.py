@@ -23,21 +23,12 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 BAD_NUMBER: Final = b"ERR Number of IDs must be a positive integer"
-
-
 TOO_FEW: Final = b"ERR The `numids` parameter must match the number of arguments"
-
-
 IDS_NEEDED: Final = b"ERR IDS option is required"
-
 
 # What is answered for each ID.
 _NOT_FOUND: Final = -1
-
-
 _DELETED: Final = 1
-
-
 _STILL_NEEDED: Final = 2
 
 

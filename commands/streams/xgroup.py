@@ -23,8 +23,6 @@ KEY_NEEDED: Final = (
     b"ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM "
     b"option to create an empty stream automatically."
 )
-
-
 _HELP: Final = (
     b"XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"CREATE <key> <groupname> <id|$> [option]",

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ..spec.versions import Compat
 
 _FULL_COUNT: Final = 10
-
-
 _HELP: Final = (
     b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"CONSUMERS <key> <groupname>",

@@ -17,19 +17,11 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 NEGATIVE_ADDED: Final = b"ERR entries_added must be positive"
-
-
 BELOW_GIVEN_DELETED: Final = (
     b"ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"
 )
-
-
 BELOW_DELETED: Final = b"ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"
-
-
 BELOW_TOP: Final = b"ERR The ID specified in XSETID is smaller than the target stream top item"
-
-
 BELOW_LENGTH: Final = b"ERR The entries_added specified in XSETID is smaller than the target stream length"
 
 

@@ -18,17 +18,7 @@ from ..spec.grammar import (
     token,
     unix_time,
 )
-from ..spec.key_specs import (
-    CHANGES,
-    INSERTS,
-    INSPECTS,
-    OVERWRITES,
-    READS,
-    TAKES,
-    UPDATES,
-    KeySpec,
-    at,
-)
+from ..spec.key_specs import CHANGES, INSERTS, INSPECTS, OVERWRITES, READS, TAKES, UPDATES, KeySpec, at
 
 family = Family(__package__, "string", categories="string")
 

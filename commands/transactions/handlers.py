@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ...storage.keyspace.watches import (
-    brought_past_its_time,
-    unwatch_keys,
-    was_modified,
-    watch_key,
-)
+from ...storage.keyspace.watches import brought_past_its_time, unwatch_keys, was_modified, watch_key
 from ..runtime.client import Transaction, watched_key_changed
 from ..spec.command import handles
 from . import specs
@@ -55,9 +50,8 @@ def _must_fail(watched: WatchedKey) -> bool:
 
 
 @handles(specs.MULTI)
-def multi(client: Client, args: list[bytes]) -> bytes:
+def multi(client: Client, _args: list[bytes]) -> bytes:
     """Begin to queue."""
-    del args
     if client.transaction is not None:
         raise ReplyError(b"ERR MULTI calls can not be nested")
     client.transaction = Transaction()
@@ -66,9 +60,8 @@ def multi(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.EXEC)
-def exec_(client: Client, args: list[bytes]) -> bytes:
+def exec_(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the array of replies, or a null array if a watched key changed; errors are elements of it."""
-    del args
     transaction = client.transaction
     if transaction is None:
         raise ReplyError(b"ERR EXEC without MULTI")
@@ -102,9 +95,8 @@ def _behind_pushes(client: Client, reply: bytes) -> bytes:
 
 
 @handles(specs.DISCARD)
-def discard(client: Client, args: list[bytes]) -> bytes:
+def discard(client: Client, _args: list[bytes]) -> bytes:
     """Forget the queued commands and the watched keys."""
-    del args
     if client.transaction is None:
         raise ReplyError(b"ERR DISCARD without MULTI")
     discard_transaction(client)
@@ -127,8 +119,7 @@ def watch(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.UNWATCH)
-def unwatch(client: Client, args: list[bytes]) -> bytes:
+def unwatch(client: Client, _args: list[bytes]) -> bytes:
     """Forget all watched keys."""
-    del args
     unwatch_all(client)
     return replies.OK

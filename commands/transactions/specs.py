@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from ..spec.command import Family
 from ..spec.grammar import MANY_KEYS
-from ..spec.key_specs import (
-    at,
-)
+from ..spec.key_specs import at
 
 family = Family(__package__, "transactions", categories="transaction")
-
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off

@@ -199,9 +199,8 @@ def command_docs(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.COMMAND_COUNT)
-def command_count(client: Client, args: list[bytes]) -> bytes:
+def command_count(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the number of commands, without subcommands."""
-    del args
     return replies.integer(len(_top_level(client)))
 
 

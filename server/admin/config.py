@@ -33,17 +33,15 @@ def config_set(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.CONFIG_REWRITE)
-def config_rewrite(client: Client, args: list[bytes]) -> bytes:
+def config_rewrite(client: Client, _args: list[bytes]) -> bytes:
     """Write the current configuration to the file that the server was started with."""
-    del args
     server_of(client).rewrite_config()
     return replies.OK
 
 
 @handles(specs.CONFIG_RESETSTAT)
-def config_resetstat(client: Client, args: list[bytes]) -> bytes:
+def config_resetstat(client: Client, _args: list[bytes]) -> bytes:
     """Set the statistics to zero."""
-    del args
     server_of(client).stats.reset()
     client.server.keyspace.reset_statistics()
     client.server.part(Slowlog).reset_statistics()

@@ -391,8 +391,7 @@ def _link(server: Server) -> Iterator[tuple[str, object]]:
     yield "replica_announced", int(config.replica_announced)
 
 
-def _cpu(server: Server) -> Iterator[tuple[str, object]]:
-    del server
+def _cpu(_server: Server) -> Iterator[tuple[str, object]]:
     times = os.times()
     yield "used_cpu_sys", f"{times.system:.6f}"
     yield "used_cpu_user", f"{times.user:.6f}"
@@ -404,8 +403,7 @@ def _cpu(server: Server) -> Iterator[tuple[str, object]]:
         yield "used_cpu_user_main_thread", f"{own[1]:.6f}"
 
 
-def _modules(server: Server) -> Iterator[tuple[str, object]]:
-    del server
+def _modules(_server: Server) -> Iterator[tuple[str, object]]:
     yield from ()
 
 

@@ -47,9 +47,8 @@ class Latency:
 
 
 @handles(specs.LATENCY_LATEST)
-def latency_latest(client: Client, args: list[bytes]) -> bytes:
+def latency_latest(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``[event, unix seconds, last milliseconds, worst milliseconds]`` per event."""
-    del args
     latency = client.server.part(Latency)
     return replies.array(
         [
@@ -98,9 +97,8 @@ def latency_graph(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.LATENCY_DOCTOR)
-def latency_doctor(client: Client, args: list[bytes]) -> bytes:
+def latency_doctor(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a short report."""
-    del args
     latency = client.server.part(Latency)
     if not server_of(client).config.latency_monitor_threshold:
         text = "Latency monitoring is off: set latency-monitor-threshold to a number of milliseconds.\n"

@@ -24,12 +24,11 @@ _ART: Final = r"""
 
 
 @handles(specs.TIME)
-def time(client: Client, args: list[bytes]) -> bytes:
+def time(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``[unix seconds, microseconds of that second]``, both as bulk strings.
 
     In a script or a transaction the time stands still; until 7.0 it runs on.
     """
-    del args
     server = server_of(client)
     now = server.clock.microseconds
     if not (client.in_exec or client.is_script):

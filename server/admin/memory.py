@@ -51,9 +51,8 @@ def memory_usage(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.MEMORY_STATS)
-def memory_stats(client: Client, args: list[bytes]) -> bytes:
+def memory_stats(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a map of names to integers, ratios (doubles), and one map per database that holds keys."""
-    del args
     return replies.map_of(list(_stats(server_of(client), client.resp)), client.resp)
 
 
@@ -107,9 +106,8 @@ def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 @handles(specs.MEMORY_DOCTOR)
-def memory_doctor(client: Client, args: list[bytes]) -> bytes:
+def memory_doctor(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a short report."""
-    del args
     server = server_of(client)
     data, resident = dataset_bytes(server), resident_bytes()
     keys = sum(len(db) for db in server.keyspace.databases)
@@ -121,9 +119,8 @@ def memory_doctor(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.MEMORY_MALLOC_STATS)
-def memory_malloc_stats(client: Client, args: list[bytes]) -> bytes:
+def memory_malloc_stats(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the figures of CPython's allocator and garbage collector."""
-    del args
     lines = [f"allocated blocks: {sys.getallocatedblocks()}"]
     lines += [
         f"generation {number}: {counts['collections']} collections, {counts['collected']} objects collected"
@@ -133,9 +130,8 @@ def memory_malloc_stats(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.MEMORY_PURGE)
-def memory_purge(client: Client, args: list[bytes]) -> bytes:
+def memory_purge(_client: Client, _args: list[bytes]) -> bytes:
     """Collect garbage, and return free memory to the system where the C library can."""
-    del client, args
     gc.collect()
     give_back()
     return replies.OK

@@ -17,30 +17,26 @@ _NO_MODULES: Final = b"ERR Error loading the extension. Rillet has no module int
 
 
 @handles(specs.MODULE_LIST)
-def module_list(client: Client, args: list[bytes]) -> bytes:
+def module_list(_client: Client, _args: list[bytes]) -> bytes:
     """Reply with an empty array."""
-    del client, args
     return replies.EMPTY_ARRAY
 
 
 @handles(specs.MODULE_LOAD)
-def module_load(client: Client, args: list[bytes]) -> bytes:
+def module_load(_client: Client, _args: list[bytes]) -> bytes:
     """Reply with an error, always."""
-    del client, args
     raise ReplyError(_NO_MODULES)
 
 
 @handles(specs.MODULE_LOADEX)
-def module_loadex(client: Client, args: list[bytes]) -> bytes:
+def module_loadex(_client: Client, _args: list[bytes]) -> bytes:
     """Reply with an error, always."""
-    del client, args
     raise ReplyError(_NO_MODULES)
 
 
 @handles(specs.MODULE_UNLOAD)
-def module_unload(client: Client, args: list[bytes]) -> bytes:
+def module_unload(_client: Client, _args: list[bytes]) -> bytes:
     """Reply with an error, always."""
-    del client, args
     raise ReplyError(b"ERR Error unloading module: no such module with that name")
 
 

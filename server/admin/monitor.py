@@ -45,9 +45,8 @@ def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> byte
 
 
 @handles(specs.MONITOR)
-def monitor(client: Client, args: list[bytes]) -> bytes | None:
+def monitor(client: Client, _args: list[bytes]) -> bytes | None:
     """Begin to monitor; no reply to a client that already does."""
-    del args
     if client.in_exec:
         raise ReplyError(b"ERR MONITOR isn't allowed for DENY BLOCKING client")
     if client.monitor:

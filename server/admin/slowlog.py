@@ -118,16 +118,14 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.SLOWLOG_LEN)
-def slowlog_len(client: Client, args: list[bytes]) -> bytes:
+def slowlog_len(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the number of entries."""
-    del args
     return replies.integer(len(client.server.part(Slowlog).entries))
 
 
 @handles(specs.SLOWLOG_RESET)
-def slowlog_reset(client: Client, args: list[bytes]) -> bytes:
+def slowlog_reset(client: Client, _args: list[bytes]) -> bytes:
     """Forget all entries; IDs continue."""
-    del args
     client.server.part(Slowlog).entries.clear()
     return replies.OK
 

@@ -525,6 +525,4 @@ _DEFAULTS: Final = {entry.name: entry.default for entry in fields(Config) if ent
 _FACTORIES: Final[dict[str, Callable[[], Any]]] = {
     entry.name: entry.default_factory for entry in fields(Config) if entry.default_factory is not MISSING
 }
-
-
 DIRECTIVES: Final[Mapping[bytes, Directive]] = MappingProxyType(table(fields(Config)))

@@ -15,8 +15,6 @@ _SHORT: Final = {
     b"\\": rb"\\",
     b'"': rb"\"",
 }
-
-
 _PLAIN: Final = re.compile(rb"[!#-&(-\[\]-~]+")
 
 

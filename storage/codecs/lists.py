@@ -65,15 +65,13 @@ def _node(source: ByteSource) -> list[bytes]:
     ]
 
 
-def list_type(value: List, version: int) -> int:
+def list_type(_value: List, _version: int) -> int:
     """Return the type byte for lists: 18, known since Redis 7.0 (RDB version 10)."""
-    del value, version
     return 18
 
 
-def encode_list(value: List, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
+def encode_list(value: List, _value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
     """Yield what follows the key: nodes of about 8 KiB, Redis' default."""
-    del value_type
     nodes = 0
     encode = writing.string
     pieces: list[bytes] = []

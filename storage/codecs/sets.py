@@ -68,15 +68,13 @@ def _unpack_intset(data: bytes) -> list[bytes]:
     ]
 
 
-def set_type(value: Set, version: int) -> int:
+def set_type(_value: Set, _version: int) -> int:
     """Return the type byte for sets: 2, known to all versions."""
-    del value, version
     return 2
 
 
-def encode_set(value: Set, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
+def encode_set(value: Set, _value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
     """Yield what follows the key, in pieces."""
-    del value_type
     yield encode_length(len(value))
     members = iter(value)
     while some := b"".join(map(writing.string, islice(members, _PAUSE))):

@@ -77,15 +77,13 @@ def _old_score(source: ByteSource) -> float:
     return _SPECIAL[size] if size in _SPECIAL else _number(source.take(size))
 
 
-def sorted_set_type(value: SortedSet, version: int) -> int:
+def sorted_set_type(_value: SortedSet, _version: int) -> int:
     """Return the type byte for sorted sets: 5, known since Redis 4.0."""
-    del value, version
     return 5
 
 
-def encode_sorted_set(value: SortedSet, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
+def encode_sorted_set(value: SortedSet, _value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
     """Yield what follows the key, in pieces; highest score first, as Redis writes them."""
-    del value_type
     yield encode_length(len(value))
     items = value.slice(0, len(value), reverse=True)
     encode = writing.string

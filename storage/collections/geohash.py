@@ -29,7 +29,6 @@ _DEGREE: Final = pi / 180.0
 _BLUR: Final = 2.0  # metres; distances of nearly 0 and of half the globe are no more exact than 0.3
 _ALPHABET: Final = b"0123456789bcdefghjkmnpqrstuvwxyz"
 
-
 # The row at the upper bound of latitudes is 2^MAX_STEP, one more than fits; so is the column of longitude 180.
 _ROW_BITS: Final = (1 << MAX_STEP + 1) - 1
 

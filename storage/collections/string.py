@@ -33,9 +33,8 @@ def digest_parts(value: bytes) -> Iterator[bytes]:
     yield value
 
 
-def memory(value: bytes, samples: int) -> int:
+def memory(value: bytes, _samples: int) -> int:
     """Return the bytes of memory."""
-    del samples
     return OBJECT_BYTES + len(value)
 
 

@@ -33,24 +33,16 @@ if TYPE_CHECKING:
 
 FAR: Final = 32  # chunks that may wait to be accounted for without a noticeable delay
 _NODE_BYTES_CAP: Final = 1 << 30
-
-
 _EMPTY_NODE_BYTES: Final = 7
-
 
 # The flags of an entry, and the terminator of the master entry: small integers.
 _SMALL_INTEGER_BYTES: Final = 2
-
 
 # To look for the line ends in entries of so many bytes takes longer than to parse them, and to pass over words longer than
 # this on average takes less.
 _LONG: Final = 2 << 10
 _MANY_BYTES: Final = 256
-
-
 _REMEMBERED: Final = 1 << 14  # words
-
-
 _REMEMBERED_BYTES: Final = 12  # longer ones seldom come again
 
 

@@ -29,64 +29,28 @@ if TYPE_CHECKING:
     from .script_cache import Script
 
 BUSY_SCRIPT: Final = b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
-
-
 BUSY_FUNCTION: Final = (
     b"BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
 )
-
-
 NOT_BUSY: Final = b"NOTBUSY No scripts in execution right now."
-
-
 _UNKILLABLE: Final = (
     b"UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the "
     b"script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
 )
-
-
 _KILLED: Final = b"ERR Script killed by user with SCRIPT KILL."
-
-
 _KILLED_FUNCTION: Final = b"ERR Script killed by user with FUNCTION KILL."
-
-
 _STOPPED: Final = b"ERR The server is shutting down."
-
-
 _TOO_SLOW_TO_LOAD: Final = b"ERR FUNCTION LOAD timeout"
-
-
 _SERVING_NANOSECONDS: Final = 1_000_000  # to serve others takes longer than a look
-
-
 _LOADING_NANOSECONDS: Final = 500_000_000
-
-
 _WRITES_ON_REPLICA: Final = b"READONLY You can not run script with write flag on readonly replica."
-
-
 _WRITES_READ_ONLY: Final = b"ERR Can not execute a script with write flag using *_ro command."
-
-
 _MASTERDOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
-
-
 _NO_CLUSTER: Final = b"ERR Can not run script on cluster, 'no-cluster' flag is set."
-
-
 _NOREPLICAS: Final = b"NOREPLICAS Not enough good replicas to write."
-
-
 _LOG_LEVELS: Final = ("debug", "verbose", "notice", "warning")
-
-
 _ALL: Final = 3
-
-
 _TO_AOF: Final = 1
-
-
 _TO_REPLICAS: Final = 2
 
 

@@ -402,9 +402,8 @@ class Interpreter:
         return (self._random >> 17) % _RANGE_31 / _RANGE_31
 
 
-def _deny(target: object, name: object, setting: bool) -> str:
+def _deny(_target: object, name: object, _setting: bool) -> str:
     """The attribute filter of lupa: no attribute of any object may be read or set."""
-    del target, setting
     raise AttributeError(name)
 
 

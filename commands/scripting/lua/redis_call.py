@@ -17,30 +17,15 @@ if TYPE_CHECKING:
     from .script_run import Run
 
 _NO_WORDS: Final = b"ERR Please specify at least one argument for this redis lib call"
-
-
 _NOT_WORDS: Final = b"ERR Lua redis lib command arguments must be strings or integers"
-
-
 _UNKNOWN: Final = b"ERR Unknown Redis command called from script"
-
-
 _WRONG_ARITY: Final = b"ERR Wrong number of args calling Redis command from script"
-
-
 _NOT_ALLOWED: Final = b"ERR This Redis command is not allowed from script"
-
-
 _READ_ONLY: Final = b"ERR Write commands are not allowed from read-only scripts."
-
-
 _SMALL: Final = 4096  # bytes of a reply that fits always
-
 
 # Nanoseconds. Lua looks each 100,000 instructions, 14,000 calls of slow commands: so these look themselves.
 _SLOW: Final = 50_000
-
-
 _STALE: Final = b"ERR Can not execute the command on a stale replica"
 
 

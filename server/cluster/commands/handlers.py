@@ -50,27 +50,24 @@ def known_node(place: Membership, word: bytes) -> Node:
 
 
 @handles(specs.READONLY)
-def readonly(client: Client, args: list[bytes]) -> bytes:
+def readonly(client: Client, _args: list[bytes]) -> bytes:
     """Allow the client to read from this node while it is a replica."""
-    del args
     place_of(client)
     client.reads_replica = True
     return replies.OK
 
 
 @handles(specs.READWRITE)
-def readwrite(client: Client, args: list[bytes]) -> bytes:
+def readwrite(client: Client, _args: list[bytes]) -> bytes:
     """Send the client to masters again; a server without cluster mode refuses this, too."""
-    del args
     place_of(client)
     client.reads_replica = False
     return replies.OK
 
 
 @handles(specs.ASKING)
-def asking(client: Client, args: list[bytes]) -> bytes:
+def asking(client: Client, _args: list[bytes]) -> bytes:
     """Allow the next command of the client a slot that is being imported."""
-    del args
     place_of(client)
     client.asking = True
     return replies.OK
@@ -80,51 +77,44 @@ def asking(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.CLUSTER_SLOTS)
-def cluster_slots(client: Client, args: list[bytes]) -> bytes:
+def cluster_slots(client: Client, _args: list[bytes]) -> bytes:
     """Reply with an array for each run of slots: first, last, and its nodes."""
-    del args
     return views.slots_reply(place_of(client)[0], client.resp)
 
 
 @handles(specs.CLUSTER_SHARDS)
-def cluster_shards(client: Client, args: list[bytes]) -> bytes:
+def cluster_shards(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a map for each shard."""
-    del args
     return views.shards_reply(place_of(client)[0], client.resp)
 
 
 @handles(specs.CLUSTER_NODES)
-def cluster_nodes(client: Client, args: list[bytes]) -> bytes:
+def cluster_nodes(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a line for each node."""
-    del args
     return replies.verbatim(views.nodes_text(place_of(client)[0]).encode(), client.resp)
 
 
 @handles(specs.CLUSTER_INFO)
-def cluster_info(client: Client, args: list[bytes]) -> bytes:
+def cluster_info(client: Client, _args: list[bytes]) -> bytes:
     """Reply with lines of name and value."""
-    del args
     return replies.verbatim(views.info_text(place_of(client)[0]).encode(), client.resp)
 
 
 @handles(specs.CLUSTER_LINKS)
-def cluster_links(client: Client, args: list[bytes]) -> bytes:
+def cluster_links(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a map for each link."""
-    del args
     return views.links_reply(place_of(client)[0], client.resp)
 
 
 @handles(specs.CLUSTER_MYID)
-def cluster_myid(client: Client, args: list[bytes]) -> bytes:
+def cluster_myid(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the ID of this node."""
-    del args
     return replies.bulk(place_of(client)[1].id.encode())
 
 
 @handles(specs.CLUSTER_MYSHARDID)
-def cluster_myshardid(client: Client, args: list[bytes]) -> bytes:
+def cluster_myshardid(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the ID of this node's shard."""
-    del args
     return replies.bulk(place_of(client)[1].shard.id.encode())
 
 

@@ -100,9 +100,8 @@ def _ranges(slots: list[int]) -> list[str]:
 
 
 @handles(specs.CLUSTER_SYNCSLOTS)
-def cluster_syncslots(client: Client, args: list[bytes]) -> bytes:
+def cluster_syncslots(client: Client, _args: list[bytes]) -> bytes:
     """Refuse: nodes send each other no such commands here."""
-    del args
     place_of(client)
     raise ReplyError(
         b"ERR CLUSTER SYNCSLOTS is between nodes of Redis; a node of Rillet sends and takes none"

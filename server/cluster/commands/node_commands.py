@@ -112,17 +112,15 @@ def cluster_reset(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.CLUSTER_SAVECONFIG)
-def cluster_saveconfig(client: Client, args: list[bytes]) -> bytes:
+def cluster_saveconfig(client: Client, _args: list[bytes]) -> bytes:
     """Reply OK; there is no file, for the topology lives as long as the process."""
-    del args
     place_of(client)
     return replies.OK
 
 
 @handles(specs.CLUSTER_BUMPEPOCH)
-def cluster_bumpepoch(client: Client, args: list[bytes]) -> bytes:
+def cluster_bumpepoch(client: Client, _args: list[bytes]) -> bytes:
     """Reply BUMPED or STILL, and the epoch of this node's shard."""
-    del args
     place, node = place_of(client)
     if node.shard.epoch == place.topology.epoch:
         return replies.simple(b"STILL %d" % node.shard.epoch)

@@ -103,9 +103,8 @@ def cluster_delslotsrange(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.CLUSTER_FLUSHSLOTS)
-def cluster_flushslots(client: Client, args: list[bytes]) -> bytes:
+def cluster_flushslots(client: Client, _args: list[bytes]) -> bytes:
     """Reply OK; only a node without keys can do this."""
-    del args
     place, node = place_of(client)
     if len(client.server.keyspace.databases[0]):
         raise ReplyError(b"ERR DB must be empty to perform CLUSTER FLUSHSLOTS.")

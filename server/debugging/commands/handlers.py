@@ -69,15 +69,13 @@ def debug(client: Client, args: list[bytes]) -> bytes:
     return run(client, args)
 
 
-def _sleep(client: Client, args: list[bytes]) -> bytes:
-    del client
+def _sleep(_client: Client, args: list[bytes]) -> bytes:
     found = _NUMBER.match(args[2])
     sleep(max(float(found[0]), 0.0) if found else 0.0)
     return replies.OK
 
 
-def _loadaof(client: Client, args: list[bytes]) -> bytes:
-    del args
+def _loadaof(client: Client, _args: list[bytes]) -> bytes:
     if server_of(client).persistence.aof is None:
         raise ReplyError(b"ERR DEBUG LOADAOF needs appendonly yes: there are no AOF files to load")
     server_of(client).persistence.reload()
@@ -94,8 +92,7 @@ def _reload(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _digest(client: Client, args: list[bytes]) -> bytes:
-    del args
+def _digest(client: Client, _args: list[bytes]) -> bytes:
     return replies.simple(keyspace_digest(client.server.keyspace))
 
 
@@ -135,8 +132,7 @@ def _pause_cron(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _change_repl_id(client: Client, args: list[bytes]) -> bytes:
-    del args
+def _change_repl_id(client: Client, _args: list[bytes]) -> bytes:
     replication = server_of(client).replication
     replication.id = secrets.token_hex(20)
     replication.forget_second()
@@ -161,8 +157,7 @@ def _populate(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _error(client: Client, args: list[bytes]) -> bytes:
-    del client
+def _error(_client: Client, args: list[bytes]) -> bytes:
     raise ReplyError(args[2])
 
 
@@ -192,9 +187,8 @@ def _script(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _accept(client: Client, args: list[bytes]) -> bytes:
+def _accept(_client: Client, _args: list[bytes]) -> bytes:
     """Accept a switch for a feature that does not exist here."""
-    del client, args
     return replies.OK
 
 
@@ -253,9 +247,8 @@ def _set_allow_access_expired(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _packed_threshold(client: Client, args: list[bytes]) -> bytes:
+def _packed_threshold(_client: Client, args: list[bytes]) -> bytes:
     """Check the size and accept it: a list has no nodes of its own for long elements."""
-    del client
     found = _MEMORY.fullmatch(args[2])
     size = int(found[1] or 0) * _UNITS[(found[2] or b"").lower()] if found else -1
     if not 0 <= size < _LARGEST_THRESHOLD:
@@ -263,9 +256,8 @@ def _packed_threshold(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _replybuffer(client: Client, args: list[bytes]) -> bytes:
+def _replybuffer(_client: Client, args: list[bytes]) -> bytes:
     """Check the words and accept them: reply buffers are allocated as they are needed."""
-    del client
     option = args[2].upper()
     if option == b"PEAK-RESET-TIME":
         if args[3].upper() not in {b"NEVER", b"RESET"}:
@@ -312,8 +304,7 @@ def _clock(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(server.clock.now)
 
 
-def _help(client: Client, args: list[bytes]) -> bytes:
-    del args
+def _help(client: Client, _args: list[bytes]) -> bytes:
     lines = [b"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
     for name, (_, _, _, arguments, what) in _SUBCOMMANDS.items():
         if not client.server.compat.knows(_SINCE.get(name, "7.0")):

@@ -62,9 +62,8 @@ def record(client: Client, args: list[bytes]) -> bytes:
     return _read(client, recorder, recording, since, others)
 
 
-def control(client: Client, args: list[bytes]) -> bytes:
+def control(client: Client, _args: list[bytes]) -> bytes:
     """Make the client a control connection: lists, the ACL, pauses, recordings and faults pass it by."""
-    del args
     server_of(client).take_control(client)
     return replies.OK
 

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from ....commands.runtime.client import Client
 
 
-def reset(client: Client, args: list[bytes]) -> bytes:
+def reset(client: Client, _args: list[bytes]) -> bytes:
     """Reset the server; this connection keeps its protocol, its name and its login."""
-    del args
     if client.in_exec:
         raise ReplyError(b"ERR DEBUG RESET is not possible inside a transaction")
     server_of(client).resetting.run(client)

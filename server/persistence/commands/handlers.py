@@ -18,9 +18,8 @@ _SAVING: Final = b"ERR Background save already in progress"
 
 
 @handles(specs.SAVE)
-def save(client: Client, args: list[bytes]) -> bytes:
+def save(client: Client, _args: list[bytes]) -> bytes:
     """Reply OK when the file is complete and on disk; all clients wait until then."""
-    del args
     snapshots = server_of(client).snapshots
     if snapshots.in_progress:
         raise ReplyError(_SAVING)
@@ -52,9 +51,8 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.BGREWRITEAOF)
-def bgrewriteaof(client: Client, args: list[bytes]) -> bytes:
+def bgrewriteaof(client: Client, _args: list[bytes]) -> bytes:
     """Begin a rewrite; or schedule it in a transaction or during a snapshot. Works without appendonly, too."""
-    del args
     rewrite = server_of(client).persistence.rewrite
     if rewrite.in_progress:
         raise ReplyError(b"ERR Background append only file rewriting already in progress")
@@ -69,7 +67,6 @@ def bgrewriteaof(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.LASTSAVE)
-def lastsave(client: Client, args: list[bytes]) -> bytes:
+def lastsave(client: Client, _args: list[bytes]) -> bytes:
     """Reply in Unix seconds."""
-    del args
     return replies.integer(server_of(client).last_save)

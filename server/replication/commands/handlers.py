@@ -300,9 +300,8 @@ def failover(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.ROLE)
-def role(client: Client, args: list[bytes]) -> bytes:
+def role(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, link state, offset]``."""
-    del args
     replication = server_of(client).replication
     link = replication.link
     offset = replies.integer(replication.offset)

@@ -32,9 +32,8 @@ def named_master(client: Client, name: bytes) -> Master:
 
 
 @handles(specs.MASTERS)
-def masters(client: Client, args: list[bytes]) -> bytes:
+def masters(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a map for each master."""
-    del args
     sentinel = client.server.part(Sentinel)
     return replies.array([_shown(client, _master(sentinel, each)) for each in sentinel.masters.values()])
 
@@ -82,16 +81,14 @@ def ckquorum(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.MYID)
-def myid(client: Client, args: list[bytes]) -> bytes:
+def myid(client: Client, _args: list[bytes]) -> bytes:
     """Reply with 40 hexadecimal digits."""
-    del args
     return replies.bulk(client.server.part(Sentinel).my_id.encode())
 
 
 @handles(specs.PENDING_SCRIPTS)
-def pending_scripts(client: Client, args: list[bytes]) -> bytes:
+def pending_scripts(_client: Client, _args: list[bytes]) -> bytes:
     """Reply with no scripts."""
-    del client, args
     return replies.EMPTY_ARRAY
 
 

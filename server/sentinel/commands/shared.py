@@ -51,15 +51,13 @@ def info(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(replication.ROLE, in_sentinel=True)
-def role(client: Client, args: list[bytes]) -> bytes:
+def role(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``["sentinel", [name …]]``."""
-    del args
     names = replies.bulk_array(client.server.part(Sentinel).masters)
     return replies.array([replies.bulk(b"sentinel"), names])
 
 
 @handles(pubsub.PUBLISH, in_sentinel=True)
-def publish(client: Client, args: list[bytes]) -> bytes:
+def publish(_client: Client, _args: list[bytes]) -> bytes:
     """Refuse: only other sentinels publish here, and this one works alone."""
-    del client, args
     raise ReplyError(b"ERR Only HELLO messages are accepted by Sentinel instances.")
