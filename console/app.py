@@ -158,11 +158,7 @@ class Console:
         return f"{facts.kind} {facts.version}" if facts else ""
 
     def _actor(self) -> Link:
-        """Return the one connection that may change something.
-
-        Raises:
-            ReadOnlyError: nothing may.
-        """
+        """Return the one connection that may change something. Raises ReadOnlyError: nothing may."""
         if self.read_only:
             raise ReadOnlyError(
                 "The console is read-only: copy the command, or start it with --allow-writes."
@@ -426,11 +422,7 @@ def _joined(items: list[tuple[str, str]]) -> dict[str, str]:
 
 
 async def _posted(request: Request) -> dict[str, str]:
-    """Return a form that was posted.
-
-    Raises:
-        FormError: it is too big, or of another type.
-    """
+    """Return a form that was posted. Raises FormError: it is too big, or of another type."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
         raise FormError("A form of another type is not taken.")
     body = bytearray()

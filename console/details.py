@@ -271,10 +271,6 @@ def _standing(group: Group, entry_id: str, reply: Any) -> Standing:
 
 
 def id_pair(entry_id: str) -> tuple[int, int]:
-    """Return an ID as numbers.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return an ID as numbers. Raises ValueError: it is none."""
     milliseconds, _, sequence = entry_id.partition("-")
     return int(milliseconds), int(sequence or 0)

@@ -326,11 +326,7 @@ def _own_cursor(words: Command) -> Command:
 
 
 def _refuse_writes(commands: Sequence[Command]) -> None:
-    """Let only reading commands through.
-
-    Raises:
-        ReadOnlyError: one of them is another.
-    """
+    """Let only reading commands through. Raises ReadOnlyError: one of them is another."""
     for words in commands:
         first = words[0].upper()
         both = first + b"|" + words[1].upper() if len(words) > 1 else first

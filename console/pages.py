@@ -179,11 +179,7 @@ class StreamPage(Page):
 
 
 def _start(text: str) -> str:
-    """Return the ID at which to begin: an ID, or the last one of a moment.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Return the ID at which to begin: an ID, or the last one of a moment. Raises ValueError: it is neither."""
     if not text:
         return "+"
     try:

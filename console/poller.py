@@ -272,11 +272,7 @@ class Poller:
         self._due.clear()
 
     async def round(self) -> None:
-        """Read all streams and their groups.
-
-        Raises:
-            GoneError: the server cannot be reached.
-        """
+        """Read all streams and their groups. Raises GoneError: the server cannot be reached."""
         started = time.monotonic()
         facts, now, keys = await self._server()
         await self._sweep()

@@ -84,11 +84,7 @@ class Budget:
         return kept
 
     def count(self, size: int) -> None:
-        """Count bytes that are read.
-
-        Raises:
-            ProtocolError: they are too many.
-        """
+        """Count bytes that are read. Raises ProtocolError: they are too many."""
         self.read += size
         if self.read > READ_BYTES:
             raise ProtocolError(f"the reply has more than {READ_BYTES >> 20} MB")

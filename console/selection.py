@@ -55,11 +55,7 @@ class Selection:
 
 
 def selection(values: Values) -> Selection:
-    """Return the filter that was typed.
-
-    Raises:
-        ValueError: a field of it cannot be read.
-    """
+    """Return the filter that was typed. Raises ValueError: a field of it cannot be read."""
     by = values.text("by")
     return Selection(
         values.word("key"),
@@ -73,11 +69,7 @@ def selection(values: Values) -> Selection:
 
 
 def milliseconds(text: str) -> int:
-    """Return a time span: milliseconds, or with a unit: 90s, 5min, 2h.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return a time span: milliseconds, or with a unit: 90s, 5min, 2h. Raises ValueError: it is none."""
     found = _TIME.fullmatch(text.lower())
     if not text:
         return 0

@@ -45,11 +45,7 @@ _ANY_DATABASE: Final = frozenset({b"FLUSHALL", b"SWAPDB", b"COPY", b"MOVE"})
 
 
 async def begin(link: Link) -> None:
-    """Begin a recording, and end the one before.
-
-    Raises:
-        RedisError: the server is no Rillet with debug commands.
-    """
+    """Begin a recording, and end the one before. Raises RedisError: the server is no Rillet with debug commands."""
     await end(link)
     link.tape.id = int(await link.call(*BEGIN))
 

@@ -25,22 +25,14 @@ class Values:
         return self._typed.get(name, "").strip() or default
 
     def word(self, name: str) -> bytes:
-        """Return the bytes of a name.
-
-        Raises:
-            ValueError: it is missing, or its quotes are not closed.
-        """
+        """Return the bytes of a name. Raises ValueError: it is missing, or its quotes are not closed."""
         text = self.text(name)
         if not text:
             raise MissingError(name)
         return unquote(text)
 
     def number(self, name: str, default: int, least: int = 0) -> int:
-        """Return a whole number.
-
-        Raises:
-            ValueError: it is none, or too small.
-        """
+        """Return a whole number. Raises ValueError: it is none, or too small."""
         text = self.text(name, str(default))
         if not text.removeprefix("-").isdecimal() or int(text) < least:
             raise ValueError(f"{name} is a whole number from {least} on, not {text}")

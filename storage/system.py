@@ -34,11 +34,7 @@ class Posix:
     reuses_addresses = True
 
     def lock(self, fd: int) -> None:
-        """Lock an open file, against other servers of this process, too.
-
-        Raises:
-            BlockingIOError: it is locked.
-        """
+        """Lock an open file, against other servers of this process, too. Raises BlockingIOError: it is locked."""
         import fcntl
 
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -89,11 +89,7 @@ class Selector:
     # Rules
 
     def apply(self, rule: bytes) -> None:
-        """Change the permissions by one word of ACL SETUSER.
-
-        Raises:
-            RuleError: the word is no rule of a selector.
-        """
+        """Change the permissions by one word of ACL SETUSER. Raises RuleError: the word is no rule of a selector."""
         self._asked = {}
         word = rule.lower()
         if word in {b"allkeys", b"~*"}:

@@ -219,11 +219,7 @@ class Topology:
                         del moves[slot]
 
     def forget(self, node: Node) -> None:
-        """Remove a node; the slots of a master have no owner then.
-
-        Raises:
-            ValueError: it is a master with replicas.
-        """
+        """Remove a node; the slots of a master have no owner then. Raises ValueError: it is a master with replicas."""
         shard = node.shard
         if node.is_master and shard.replicas:
             raise ValueError("a master with replicas cannot be removed")

@@ -98,11 +98,7 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
 
 
 def parse_text(text: bytes) -> Config:
-    """The configuration that lines of redis.conf describe.
-
-    Raises:
-        ConfigFileError: as ``parse_arguments``.
-    """
+    """The configuration that lines of redis.conf describe. Raises ConfigFileError: as ``parse_arguments``."""
     config = Config()
     _Loader(config).load(text)
     return config

@@ -98,11 +98,7 @@ class SentinelSettings:
     )
 
     def monitor(self, name: bytes, ip: bytes, port: int, quorum: int) -> MasterSettings:
-        """Add a master.
-
-        Raises:
-            ValueError: the text is that of the line or the reply.
-        """
+        """Add a master. Raises ValueError: the text is that of the line or the reply."""
         if quorum <= 0:
             raise ValueError("Quorum must be 1 or greater.")
         if name in self.masters:
@@ -115,11 +111,7 @@ class SentinelSettings:
         return self.masters[name]
 
     def read(self, words: list[bytes]) -> None:
-        """Read the words behind ``sentinel`` in one line.
-
-        Raises:
-            ValueError: the text is for the user.
-        """
+        """Read the words behind ``sentinel`` in one line. Raises ValueError: the text is for the user."""
         kind, *values = words
         kind = kind.lower()
         if kind in _UNSUPPORTED and values[-1:] != [b"no"]:

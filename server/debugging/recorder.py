@@ -148,11 +148,7 @@ class Recorder:
         return number
 
     def stop(self, number: int) -> Recording:
-        """End a recording and forget it, but return it.
-
-        Raises:
-            KeyError: there is none with this ID.
-        """
+        """End a recording and forget it, but return it. Raises KeyError: there is none with this ID."""
         recording = self.recordings.pop(number)
         if not self.recordings:
             self._blocked.clear()

@@ -80,11 +80,7 @@ class DataSnapshots:
             server.replication.begin_again()
 
     def drop(self, name: bytes) -> None:
-        """Forget a snapshot.
-
-        Raises:
-            ReplyError: there is none with this name.
-        """
+        """Forget a snapshot. Raises ReplyError: there is none with this name."""
         databases = self.find(name).databases
         del self.by_name[name]
         for db in databases:

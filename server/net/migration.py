@@ -105,11 +105,7 @@ class _Transfer:
         self._writer: asyncio.StreamWriter
 
     async def run(self) -> None:
-        """Move the keys.
-
-        Raises:
-            ReplyError: the target refused something, or cannot be reached in time.
-        """
+        """Move the keys. Raises ReplyError: the target refused something, or cannot be reached in time."""
         await self._connect()
         try:
             await self._introduce()

@@ -22,11 +22,7 @@ class TlsError(Exception):
 
 
 def server_context(config: Config) -> ssl.SSLContext:
-    """Return the context for clients of tls-port.
-
-    Raises:
-        TlsError: files are missing or bad.
-    """
+    """Return the context for clients of tls-port. Raises TlsError: files are missing or bad."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     configure_server(context, config)
     return context

@@ -34,11 +34,7 @@ class Link(asyncio.Protocol):
 
     @classmethod
     async def open(cls, instance: Instance, on_lost: Callable[[], None]) -> Link:
-        """Connect.
-
-        Raises:
-            OSError: that is impossible.
-        """
+        """Connect. Raises OSError: that is impossible."""
         loop = asyncio.get_running_loop()
         _, link = await loop.create_connection(lambda: cls(instance, on_lost), instance.host, instance.port)
         return link

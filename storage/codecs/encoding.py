@@ -115,11 +115,7 @@ def skip_string(source: ByteSource) -> None:
 
 
 def unpack_lzf(data: bytes, size: int) -> bytes:
-    """Undo LZF compression.
-
-    Raises:
-        RdbError: the data is damaged, or does not unpack to ``size`` bytes.
-    """
+    """Undo LZF compression. Raises RdbError: the data is damaged, or does not unpack to ``size`` bytes."""
     # Before anything is allocated: a few bytes can claim any size.
     if 0 < size <= len(data) * _BEST_RATIO:
         try:

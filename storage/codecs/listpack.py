@@ -101,11 +101,7 @@ class Words(dict[bytes, bytes]):
 
 
 def unpack(data: bytes) -> list[Element]:
-    """Return the elements of a listpack.
-
-    Raises:
-        RdbError: it is damaged.
-    """
+    """Return the elements of a listpack. Raises RdbError: it is damaged."""
     end = len(data) - 1
     if end < HEADER_BYTES or int.from_bytes(data[:4], "little") != len(data) or data[end] != _END:
         raise RdbError(_BROKEN)

@@ -101,11 +101,7 @@ def _encode_state(state: Idempotency) -> bytes:
 
 
 def apply_extras(stream: Stream, data: bytes) -> None:
-    """Complete a stream that was just read.
-
-    Raises:
-        RdbError: the field is damaged, or does not belong to the stream.
-    """
+    """Complete a stream that was just read. Raises RdbError: the field is damaged, or does not belong to the stream."""
     source = ByteSource.of(data)
     if source.byte() != _FORMAT:
         return  # of a later Rillet: the stream is complete without it, as for Redis

@@ -194,11 +194,7 @@ class _Unpacked(NamedTuple):
 
 
 def read_nodes(source: ByteSource, stream: Stream) -> Iterator[None]:
-    """Add the nodes of a source to an empty stream; yields now and then.
-
-    Raises:
-        RdbError: they are damaged.
-    """
+    """Add the nodes of a source to an empty stream; yields now and then. Raises RdbError: they are damaged."""
     nodes: list[Node] = []
     shape: _Shape | None = None
     number = read_length(source)
@@ -345,11 +341,7 @@ def _word(element: Element) -> bytes:
 
 
 def check_kept(stream: Stream) -> Iterator[None]:
-    """Check the nodes of a stream that are kept as they came; yields now and then.
-
-    Raises:
-        RdbError: one is damaged.
-    """
+    """Check the nodes of a stream that are kept as they came; yields now and then. Raises RdbError: one is damaged."""
     for chunk in stream.chunks:
         kept = packed_form(chunk)
         if isinstance(kept, KeptNode):
@@ -395,11 +387,7 @@ class KeptNode:
         return self.columns().data
 
     def columns(self) -> Columns:
-        """The entries.
-
-        Raises:
-            DamagedError: it is not what its head and its end said.
-        """
+        """The entries. Raises DamagedError: it is not what its head and its end said."""
         try:
             _, _, ids, fields, last = _unpack_node(self.first_id, self._listpack())
         except RdbError as error:

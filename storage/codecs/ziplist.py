@@ -19,11 +19,7 @@ _BROKEN: Final = "Ziplist integrity check failed."
 
 
 def unpack(data: bytes) -> list[bytes]:
-    """The elements of a ziplist, integers as decimal text.
-
-    Raises:
-        RdbError: it is damaged.
-    """
+    """The elements of a ziplist, integers as decimal text. Raises RdbError: it is damaged."""
     end = len(data) - 1
     if end < _HEADER_BYTES or int.from_bytes(data[:4], "little") != len(data) or data[end] != _END:
         raise RdbError(_BROKEN)

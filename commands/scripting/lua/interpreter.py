@@ -262,11 +262,7 @@ class Interpreter:
         return False
 
     def expect_room_for(self, reply: bytes) -> None:
-        """Refuse a reply that does not fit into the remaining memory of the script.
-
-        Raises:
-            ScriptError: it does not.
-        """
+        """Refuse a reply that does not fit into the remaining memory of the script. Raises ScriptError: it does not."""
         if self._most_memory:
             size = len(reply)
             if reply[0] != _BULK:
@@ -334,11 +330,7 @@ class Interpreter:
         return self._ended(result)
 
     def load(self, function: Any) -> None:
-        """Run the code of a library.
-
-        Raises:
-            FailedScriptError: it ended with an error.
-        """
+        """Run the code of a library. Raises FailedScriptError: it ended with an error."""
         try:
             result = self._load(function)
         except self._lua_error as error:
@@ -357,11 +349,7 @@ class Interpreter:
         return False, NOT_ENOUGH_MEMORY, None, None, None, True
 
     def _ended(self, result: Any) -> bytes:
-        """Return the reply from the driver's result.
-
-        Raises:
-            FailedScriptError: the script failed, or was ended.
-        """
+        """Return the reply from the driver's result. Raises FailedScriptError: the script failed, or was ended."""
         stopped, self._stopped = self._stopped, None
         if isinstance(stopped, BaseException):
             raise stopped

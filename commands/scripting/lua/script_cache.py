@@ -73,11 +73,7 @@ class Scripts:
         return script
 
     def add(self, body: bytes, interpreter: Interpreter, *, from_eval: bool) -> Script:
-        """Keep a script.
-
-        Raises:
-            ReplyError: it does not compile.
-        """
+        """Keep a script. Raises ReplyError: it does not compile."""
         script = self._by_body.get(body)
         if script is not None:
             if not from_eval and script.from_eval:
@@ -107,11 +103,7 @@ class Scripts:
 
     @staticmethod
     def compile_again(script: Script, interpreter: Interpreter) -> Any:
-        """Compile a script again after its Lua state was discarded.
-
-        Raises:
-            ReplyError: there is too little memory.
-        """
+        """Compile a script again after its Lua state was discarded. Raises ReplyError: there is too little memory."""
         _, code = read_script_shebang(script.body)
         try:
             script.function = interpreter.compile(code, _CHUNK)

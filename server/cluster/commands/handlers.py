@@ -35,11 +35,7 @@ def place_of(client: Client) -> tuple[Membership, Node]:
 
 
 def known_node(place: Membership, word: bytes) -> Node:
-    """Return the node with an ID.
-
-    Raises:
-        ReplyError: there is none.
-    """
+    """Return the node with an ID. Raises ReplyError: there is none."""
     node = place.topology.find(word.decode("latin-1"))
     if node is None:
         raise ReplyError(b"ERR Unknown node %b" % word)

@@ -30,11 +30,7 @@ _INVALID_ACTION: Final = b"ERR Invalid CLUSTER SETSLOT action or number of argum
 
 
 def slot_number(word: bytes) -> int:
-    """Parse the number of a slot.
-
-    Raises:
-        ReplyError: it is none.
-    """
+    """Parse the number of a slot. Raises ReplyError: it is none."""
     slot = parse_integer(word, _INVALID_SLOT)
     if not 0 <= slot < SLOTS:
         raise ReplyError(_INVALID_SLOT)
@@ -54,11 +50,7 @@ def slots_of_ranges(args: list[bytes], start: int = 2) -> Iterable[int]:
 
 
 def _checked(place: Membership, slots: Iterable[int], *, owned: bool) -> list[int]:
-    """Return slots that all have an owner, or all have none, each once.
-
-    Raises:
-        ReplyError: one is otherwise.
-    """
+    """Return slots that all have an owner, or all have none, each once. Raises ReplyError: one is otherwise."""
     seen: dict[int, None] = {}
     for slot in slots:
         if (place.topology.owners[slot] is not None) is not owned:

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def named_master(client: Client, name: bytes) -> Master:
-    """Return a master by its name.
-
-    Raises:
-        ReplyError: there is none.
-    """
+    """Return a master by its name. Raises ReplyError: there is none."""
     master = client.server.part(Sentinel).masters.get(name)
     if master is None:
         raise ReplyError(b"ERR No such master with that name")
