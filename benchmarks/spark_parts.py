@@ -21,10 +21,9 @@ from servers import Server, encode
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
 from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.range.stream_reader import RangeStreamReader
-from rillet.pipeline.redis.options import Options
 from rillet.pipeline.sink.writers import BatchWriter
 from rillet.pipeline.source.entry_batches import default_schema
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,8 +81,8 @@ class Planning:
 
     def ways(self) -> dict[str, Callable[[], tuple[float, float]]]:
         schema = default_schema()
-        batch = RangeBatchReader(schema, SourceOptions.of(Options(self._options), streaming=False))
-        live = RangeStreamReader(schema, SourceOptions.of(Options(self._options), streaming=True))
+        batch = RangeBatchReader(schema, BatchOptions.of(self._options))
+        live = RangeStreamReader(schema, RangeStreamOptions.of(self._options))
         group = GroupStreamReader(default_schema("", group_columns()), self._options | {"group": "g"})
         return {"batch": _Batch(batch), "micro-batch": _MicroBatch(live), "group": _MicroBatch(group)}
 

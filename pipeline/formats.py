@@ -1,31 +1,4 @@
-"""The Spark format ``redis-streams``: a source in two modes, and a sink.
-
-Options of the source in range mode (names in any case; ``group.options`` and ``sink.options``
-describe those of group mode and of the sink):
-
-==============================================  ==============================================================
-url | host port db unixSocket, username password where the server is; a url also says redis+cluster:// or
-                                                redis+sentinel:// (sentinelUsername sentinelPassword); readFrom=replica
-tls tlsCaCert tlsCert tlsKey tlsSkipVerify      how to speak to it
-passwordEnv passwordFile credentialsProvider    instead of password: read for each new connection
-timeoutMs retries retryIntervalMs               30,000 ms for a reply, 5 more tries, 200 ms and doubling
-streams | streamsPattern | load(name)           names (commas or a JSON list), or a glob looked up every
-                                                discoveryIntervalMs (10,000); new streams are read from their start
-subscribe subscribePattern                      Kafka's names: streams, and a regular expression over whole names
-startingOffsets endingOffsets                   earliest, latest, an id, or JSON by stream: reading begins after the
-                                                one and ends with the other; batch: earliest to latest, stream: latest
-startingTimestamp endingTimestamp               from this moment on, up to before that one; ms or ISO 8601
-starting-, endingOffsetsByTimestamp             the same as JSON by stream
-maxRowsPerTrigger maxBytesPerTrigger            how much a micro-batch takes, shared by backlog
-minRowsPerTrigger maxTriggerDelay               how little it waits for, and how long (15m)
-minPartitions maxRowsPerPartition fetchSize     tasks (100,000 rows each; short ranges share one), XRANGE's COUNT (1000)
-failOnDataLoss                                  true: stop when entries are gone, unread, or a stream was rolled back,
-                                                deleted or created again; false: report it, go on with what is new
-parseMode columnNameOfCorruptRecord             PERMISSIVE, FAILFAST, DROPMALFORMED for schemas of one's own
-valueFormat valueField metadataPrefix           fields, or json in one field (value); a prefix for our own columns
-timestampFormat                                 of fields in TIMESTAMP columns: iso, or seconds, milliseconds, microseconds since 1970
-==============================================  ==============================================================
-"""
+"""The Spark format ``redis-streams``: a source in two modes, and a sink. `READING` and `SinkOptions` have the options."""
 
 from __future__ import annotations
 
@@ -33,21 +6,29 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource
 
-from .redis.options import OptionError, Options
+from .group.options import GroupOptions
+from .redis.options import OptionError, Options, records
 from .source.entry_batches import Columns, default_schema
+from .source.options import MODE, BatchOptions, RangeStreamOptions, SourceOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql.datasource import (
         DataSourceReader,
         DataSourceStreamReader,
         DataSourceStreamWriter,
         DataSourceWriter,
     )
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
     from .range.batch_reader import RangeBatchReader
 
-MODES: Final = ("range", "group")
+READING: Final[dict[str, type[SourceOptions]]] = {
+    "spark.read": BatchOptions,
+    "spark.readStream with mode=range": RangeStreamOptions,
+    "spark.readStream with mode=group": GroupOptions,
+}
 
 
 class RedisStreams(DataSource):
@@ -60,28 +41,21 @@ class RedisStreams(DataSource):
 
     def schema(self) -> StructType:
         """Return the default columns; group mode adds three about each delivery."""
-        from pyspark.sql import types
-
         options = Options(self.options)
-        extra: dict[str, types.DataType] = {}
-        if self._mode(options) == "group":
-            extra = {
-                "consumer": types.StringType(),
-                "delivery_count": types.LongType(),
-                "claimed": types.BooleanType(),
-            }
+        extra: dict[str, DataType] = {}
+        if options[MODE] == "group":
+            from .group.stream_reader import group_columns
+
+            extra = group_columns()
         return default_schema(options.text("metadataPrefix") or "", extra)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of ``spark.read``."""
-        from .source.options import SourceOptions
-
-        options = Options(self.options)
-        if self._mode(options) == "group":
+        if Options(self.options)[MODE] == "group":
             raise OptionError(
                 "option 'mode': group is for spark.readStream; a batch read leaves no acknowledgements"
             )
-        found = SourceOptions.of(options, streaming=False)
+        found = BatchOptions.of(_given(self.options, BatchOptions))
         Columns(schema, found.columns)  # refuse here what tasks would refuse
         return self._batch_reader()(schema, found)
 
@@ -93,15 +67,13 @@ class RedisStreams(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of ``spark.readStream``."""
-        options = Options(self.options)
-        if self._mode(options) == "group":
+        if Options(self.options)[MODE] == "group":
             from .group.stream_reader import GroupStreamReader
 
-            return GroupStreamReader(schema, dict(self.options))
+            return GroupStreamReader(schema, _given(self.options, GroupOptions))
         from .range.stream_reader import RangeStreamReader
-        from .source.options import SourceOptions
 
-        found = SourceOptions.of(options, streaming=True)
+        found = RangeStreamOptions.of(_given(self.options, RangeStreamOptions))
         Columns(schema, found.columns)  # refuse here what tasks would refuse
         return RangeStreamReader(schema, found)
 
@@ -117,10 +89,6 @@ class RedisStreams(DataSource):
 
         return StreamWriter(schema, dict(self.options), overwrite)
 
-    @staticmethod
-    def _mode(options: Options) -> str:
-        return options.choice("mode", MODES, "range")
-
 
 class PushingRedisStreams(RedisStreams):
     """The same for sessions with ``spark.sql.python.filterPushdown.enabled``; without it Spark refuses readers that take filters."""
@@ -130,3 +98,18 @@ class PushingRedisStreams(RedisStreams):
         from .range.batch_reader import PushingBatchReader
 
         return PushingBatchReader
+
+
+def _given(options: Mapping[str, str], form: type[SourceOptions]) -> Options:
+    """Return the options; refuse those that only another way of reading has.
+
+    Raises:
+        OptionError: with the ways that have it.
+    """
+    given = Options(options)
+    here = records(form)
+    for name in (name for other in READING.values() for name in records(other)):
+        if name in given and name not in here:
+            ways = [way for way, other in READING.items() if name in records(other)]
+            raise OptionError(f"option {name!r} is for {' and '.join(ways)}")
+    return given

@@ -18,9 +18,9 @@ import stat
 from pathlib import Path
 from typing import Any, Final
 
-from .redis.options import Options
+from .redis.options import FLAG, Option
 
-SWITCH: Final = "RILLET_QUICK_ACK"
+SWITCH: Final = Option("RILLET_QUICK_ACK", FLAG, "true", "an environment variable")
 _OWN_FILES: Final = Path("/proc/self/fd")
 _QUICKACK: Final = getattr(socket, "TCP_QUICKACK", None)  # Linux has it
 
@@ -41,7 +41,7 @@ def acknowledge_now() -> int:
     """
     if _QUICKACK is None or not _OWN_FILES.exists():
         return 0
-    if not Options({SWITCH: os.environ.get(SWITCH, "")}).flag(SWITCH, default=True):
+    if not SWITCH.parse(os.environ.get(SWITCH.name) or SWITCH.default):
         return 0
     asked = 0
     for number in [int(each.name) for each in _OWN_FILES.iterdir()]:

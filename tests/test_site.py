@@ -17,15 +17,15 @@ from support.until import until
 
 import rillet.testing
 from rillet.commands.spec.command import REGISTRY
-from rillet.pipeline.group import options as group
-from rillet.pipeline.redis.options import ENDPOINT_NAMES
-from rillet.pipeline.sink import options as sink
-from rillet.pipeline.source.entry_batches import COLUMN_OPTIONS
-from rillet.pipeline.source.options import BATCH_NAMES, STREAM_NAMES
+from rillet.pipeline.formats import READING
+from rillet.pipeline.ledger.format import FollowingOptions
+from rillet.pipeline.redis.options import records
+from rillet.pipeline.sink.options import SinkOptions
 from rillet.server.families import load_all
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+FORMS = [*READING.values(), SinkOptions, FollowingOptions]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -167,19 +167,20 @@ def test_the_page_of_the_tests_has_every_public_name(site):
 @pytest.mark.xdist_group("site")
 def test_every_option_of_the_spark_formats_is_on_its_page(site):
     text = (site / "reference/spark-options/index.html").read_text(encoding="utf-8")
-    for names in (ENDPOINT_NAMES, COLUMN_OPTIONS, STREAM_NAMES, BATCH_NAMES, group.NAMES, sink.NAMES):
-        assert [name for name in names if f"<code>{name}</code>" not in text] == []
+    found = set(re.findall(r"<tr>\s*<td><code>(\w+)</code>", text))
+    assert found == {name for form in FORMS for name in records(form)}
     row = re.search(r"<tr>\s*<td><code>maxRowsPerPartition</code>.*?</tr>", text, re.DOTALL)[0]
     assert "<code>100000</code>" in row
     assert "group: <code>10000</code>" in row
 
 
-def test_an_option_without_a_meaning_stops_the_site(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS / "_site"))
-    page = importlib.import_module("spark_options_page")
-    monkeypatch.delitem(page.MEANINGS, "fetchSize")
-    with pytest.raises(ValueError, match="fetchSize"):
-        page.page()
+def test_the_tables_of_the_spark_page_name_options_that_there_are():
+    text = (DOCS / "spark.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^\| option \|.*\n\|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    cells = [line.split("|")[1] for table in tables for line in table.splitlines()]
+    named = {word for cell in cells for word in re.findall(r"`([a-zA-Z]+)[=`]", cell)} - {"load"}
+    assert len(named) > 50
+    assert named - {name for form in FORMS for name in records(form)} == set()
 
 
 @pytest.mark.xdist_group("site")

@@ -31,10 +31,12 @@ def endpoint_options(arguments: argparse.Namespace) -> dict[str, str]:
     """Return what ``add_endpoint_arguments`` read, as options of the Spark formats."""
     import os
 
-    from ..redis.options import ENDPOINT_NAMES
+    from ..redis.options import Endpoint, records
 
     found = {
-        name: str(value) for name in ENDPOINT_NAMES if (value := getattr(arguments, name, None)) is not None
+        name: str(value)
+        for name in records(Endpoint)
+        if (value := getattr(arguments, name, None)) is not None
     }
     if "password" not in found and (password := os.environ.get("REDIS_PASSWORD")):
         found["password"] = password

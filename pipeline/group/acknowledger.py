@@ -26,7 +26,6 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ..folders import Folder, LocalFolder, folder_of
 from ..redis.connection import RedisError
-from ..redis.options import Options
 from ..redis.shards import connect
 from ..source.offsets import OffsetError
 from .member import Member
@@ -62,7 +61,7 @@ class Acknowledger(StreamingQueryListener):
 
     def __init__(self, query: StreamingQuery, options: Mapping[str, str]) -> None:
         self._query = str(query.id)
-        found = GroupOptions.of(Options(options))
+        found = GroupOptions.of(options)
         self._member = Member(connect(found.endpoint, at_start=True), found.group, found.consumer or "")
         self._lock = threading.Lock()
 

@@ -89,8 +89,8 @@ class Gatherer:
     def streams(self) -> list[str]:
         """Return the streams to be read now; a pattern is looked up again now and then."""
         now = self._clock()
-        if self._streams_at is None or now - self._streams_at >= self._options.discovery_seconds:
-            self._streams = self._options.streams_of(self.member.connection)
+        if self._streams_at is None or now - self._streams_at >= self._options.discovery_ms / 1000:
+            self._streams = self._options.names(self.member.connection)
             self._streams_at = now
         return list(self._streams)
 

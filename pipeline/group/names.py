@@ -37,7 +37,7 @@ def refuse_a_shared_name(server: Connection, options: GroupOptions, consumer: st
         OptionError: the name is in use.
     """
     prefix = f"rillet:group:{quote(options.group, safe='')}:{quote(consumer, safe='')}:"
-    streams = {f"{crc32(key_of(name)):08x}" for name in options.names or (f"pattern {options.pattern}",)}
+    streams = {f"{crc32(key_of(name)):08x}" for name in options.streams or (f"pattern {options.pattern}",)}
     own = f"{prefix}{query}:{','.join(sorted(streams)[:_MOST_STREAMS])}"
     asked = [("CLIENT", "SETNAME", own), ("CLIENT", "LIST", "TYPE", "normal")]
     try:

@@ -32,7 +32,7 @@ from ..redis.key_names import key_of
 from ..redis.options import OptionError, Options
 from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
-from ..source.entry_batches import ColumnOptions, Columns, session_zone
+from ..source.entry_batches import Columns, session_zone
 from ..source.losses import LOG, DataLossError
 from ..source.missed import MissedEntries
 from ..source.name_clashes import NameClashes
@@ -88,18 +88,16 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     Args:
         schema: of the rows.
-        options: as `GroupOptions` and `ColumnOptions` have them.
+        options: as `GroupOptions` has them.
 
     Raises:
         OptionError: an option is missing or malformed.
     """
 
     def __init__(self, schema: StructType, options: Options | Mapping[str, str]) -> None:
-        given = options if isinstance(options, Options) else Options(options)
         self._schema = schema
-        self._columns = ColumnOptions.of(given)
-        self._options = GroupOptions.of(given)
-        self._name_clashes = NameClashes(schema, self._columns, group_columns())
+        self._options = GroupOptions.of(options)
+        self._name_clashes = NameClashes(schema, self._options.columns, group_columns())
         self._gatherer: Gatherer | None = None
         self._acknowledged = -1
         self._returned = -1
@@ -302,7 +300,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         options = self._options
         if options.pattern is not None or not options.create_group:
             return
-        new = [name for name in options.names if name not in self._positions and name not in self._ensured]
+        new = [name for name in options.streams if name not in self._positions and name not in self._ensured]
         gatherer.member.create_groups({name: options.later_start_of(name) for name in new})
         self._ensured.update(new)
 
@@ -456,7 +454,9 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         """
         assert isinstance(partition, GroupPartition)
         return read_pieces(
-            partition, Columns(self._schema, self._columns, GROUP_COLUMNS, session_zone()), self._options
+            partition,
+            Columns(self._schema, self._options.columns, GROUP_COLUMNS, session_zone()),
+            self._options,
         )
 
 

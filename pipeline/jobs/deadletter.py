@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do it; 1 if it could not, 2 if the words do not say what to requeue."""
     from ..cli.endpoint_arguments import endpoint_options
-    from ..redis.options import Endpoint, OptionError, Options
+    from ..redis.options import Endpoint, OptionError
 
     is_chosen = bool(arguments.ids or arguments.stream or arguments.group or arguments.reason)
     if arguments.action == "requeue" and not (is_chosen or arguments.all):
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write("rillet pipeline deadletter: say what to move: ids, --stream and --group\n")
         return 2
     try:
-        with connect(Endpoint.of(Options(endpoint_options(arguments))), at_start=True) as connection:
+        with connect(Endpoint.of(endpoint_options(arguments)), at_start=True) as connection:
             if arguments.action == "move":
                 moved = move(
                     connection,

@@ -47,9 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
     def follow(query: StreamingQuery) -> Acknowledger | None:
         from ..group.acknowledger import Acknowledger
         from ..redis.options import Options
+        from ..source.options import MODE
 
         options = _options(arguments)
-        is_group = Options(options).text("mode") == "group"
+        is_group = Options(options)[MODE] == "group"
         return Acknowledger(query, options) if is_group else None
 
     return runner.run(arguments, "ingest", read, follow)

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Replay; return 1 if that failed."""
     from ..cli.endpoint_arguments import endpoint_options
-    from ..redis.options import Endpoint, Options
+    from ..redis.options import Endpoint
 
     try:
         first = _bound(arguments.first, 0)
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
             entries = at_speed(entries, arguments.speed)
         name = arguments.to or arguments.stream
         target = key_of(name)
-        with connect(Endpoint.of(Options(endpoint_options(arguments))), at_start=True) as connection:
+        with connect(Endpoint.of(endpoint_options(arguments)), at_start=True) as connection:
             chunked = chunks(entries)
             if arguments.ids == "keep":
                 sent, old = send_with_ids(connection, target, chunked)

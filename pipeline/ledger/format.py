@@ -1,20 +1,15 @@
-"""The Spark format ``redis-aof``: the delivery ledger of an append-only folder, for batches and streams.
-
-Options: ``path`` (what ``load`` is given: the folder, its manifest or one file); ``splitBytes`` (64 MiB; 0: no file is
-split), ``history`` (true: begin with the files that rewrites have replaced and that are kept); for streams also
-``maxBytesPerTrigger`` (64 MiB), ``startingOffsets`` (earliest, or latest) and ``failOnDataLoss`` (true).
-"""
+"""The Spark format ``redis-aof``: the delivery ledger of an append-only folder, for batches and streams."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadMaxBytes, SupportsTriggerAvailableNow
 
 from ..quick_ack import QuickAck
-from ..redis.options import Options
+from ..redis.options import FLAG, Kind, OptionError, Options, number, option, words
 from . import schema as columns
 from .files.folder import read_folder
 from .files.follower import Follower, Place
@@ -22,14 +17,55 @@ from .files.piece import FilePiece, read_piece
 from .files.plan import PIECE_SIZE, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from typing import Self
 
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-_BATCH_OPTIONS: Final = ("path", "splitBytes", "history")
-_STREAM_OPTIONS: Final = (*_BATCH_OPTIONS, "maxBytesPerTrigger", "startingOffsets", "failOnDataLoss")
+
+@dataclass(frozen=True, kw_only=True)
+class FilesOptions:
+    """What ``spark.read`` has."""
+
+    path: str = option(
+        "path",
+        Kind("path"),
+        None,
+        "the folder, its manifest or one file; what `load` is given",
+        required=True,
+    )
+    split_bytes: int = option(
+        "splitBytes", number("bytes"), PIECE_SIZE, "the size of a task's part of a file; 0: no file is split"
+    )
+    history: bool = option(
+        "history", FLAG, True, "begin with the files that rewrites have replaced and that are kept"
+    )
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Self:
+        """Read them.
+
+        Raises:
+            OptionError: one is unknown, missing or malformed.
+        """
+        given = Options(options)
+        given.refuse_unknown(cls)
+        return cls(**given.read(cls))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowingOptions(FilesOptions):
+    """What ``spark.readStream`` has."""
+
+    max_bytes: int = option("maxBytesPerTrigger", number("bytes", 1), PIECE_SIZE, "the most in a micro-batch")
+    start: str = option(
+        "startingOffsets", words("earliest", "latest"), "earliest", "where a new query begins"
+    )
+    fail_on_data_loss: bool = option(
+        "failOnDataLoss", FLAG, True, "stop when files are gone unread; else report it and go on"
+    )
 
 
 class LedgerDataSource(DataSource):
@@ -47,16 +83,12 @@ class LedgerDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of ``spark.read``."""
         _refuse_other(schema)
-        options = Options(self.options)
-        options.refuse_unknown(_BATCH_OPTIONS)
-        return LedgerReader(options)
+        return LedgerReader(FilesOptions.of(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of ``spark.readStream``."""
         _refuse_other(schema)
-        options = Options(self.options)
-        options.refuse_unknown(_STREAM_OPTIONS)
-        return LedgerStreamReader(options)
+        return LedgerStreamReader(FollowingOptions.of(self.options))
 
 
 @dataclass
@@ -69,15 +101,14 @@ class LedgerPartition(InputPartition):
 class LedgerReader(QuickAck, DataSourceReader):
     """Reads a folder as it is now; what is appended later is not seen."""
 
-    def __init__(self, options: Options) -> None:
-        self._path = options.required("path")
-        self._piece_size = options.number("splitBytes", PIECE_SIZE)
-        self._history = options.flag("history", default=True)
+    def __init__(self, options: FilesOptions) -> None:
+        self._options = options
 
     def partitions(self) -> list[LedgerPartition]:
         """Return the pieces, in the order of their rows."""
-        parts = read_folder(self._path, history=self._history)
-        return [LedgerPartition(piece) for piece in plan(parts, self._piece_size)]
+        options = self._options
+        parts = read_folder(options.path, history=options.history)
+        return [LedgerPartition(piece) for piece in plan(parts, options.split_bytes)]
 
     def read(self, partition: LedgerPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Return the rows of a piece."""
@@ -87,30 +118,28 @@ class LedgerReader(QuickAck, DataSourceReader):
 class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows a folder; one lives in the driver for a whole query, tasks get copies without files."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: FollowingOptions) -> None:
         self._options = options
-        self._most = options.number("maxBytesPerTrigger", PIECE_SIZE, least=1)
         self._ahead: Place | None = None
-        self._starting = options.choice("startingOffsets", ("earliest", "latest"), "earliest")
         self._follower = Follower(
-            options.required("path"),
-            piece_size=options.number("splitBytes", PIECE_SIZE) or (1 << 62),
-            history=options.flag("history", default=True),
-            tolerate_loss=not options.flag("failOnDataLoss", default=True),
+            options.path,
+            piece_size=options.split_bytes or (1 << 62),
+            history=options.history,
+            tolerate_loss=not options.fail_on_data_loss,
         )
 
-    def __reduce__(self) -> tuple[type, tuple[Options], dict[str, Any]]:
+    def __reduce__(self) -> tuple[type, tuple[FollowingOptions], dict[str, Any]]:
         """Pickle the options only: each task gets a reader of its own."""
         return LedgerStreamReader, (self._options,), {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query begins."""
         follower = self._follower
-        return (follower.first() if self._starting == "earliest" else follower.last()).encode()
+        return (follower.first() if self._options.start == "earliest" else follower.last()).encode()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return so many bytes a batch."""
-        return ReadMaxBytes(self._most)
+        return ReadMaxBytes(self._options.max_bytes)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where the next batch ends; the start if nothing is new."""
@@ -156,6 +185,4 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
 
 def _refuse_other(schema: StructType) -> None:
     if schema != columns.struct():
-        from ..redis.options import OptionError
-
         raise OptionError("redis-aof has columns of its own: load it without .schema()")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ..redis.stream_state import StreamState
-    from ..source.options import SourceOptions
+    from ..source.options import BatchOptions
 
 
 class RangeBatchReader(QuickAck, DataSourceReader):
@@ -36,7 +36,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         OptionError: a stream that was named does not exist, or fields have names of columns that are none.
     """
 
-    def __init__(self, schema: StructType, options: SourceOptions) -> None:
+    def __init__(self, schema: StructType, options: BatchOptions) -> None:
         self._schema = schema
         self._options = options
         self._narrowed = Narrowed()

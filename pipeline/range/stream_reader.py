@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from ..redis.stream_state import StreamState
     from ..source.look import Answers
-    from ..source.options import SourceOptions
+    from ..source.options import RangeStreamOptions
 
 Steps = list[tuple[int, int]]
 _ENDED_KEPT: Final = 100
@@ -57,7 +57,7 @@ _ENDED_KEPT: Final = 100
 class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One lives in the driver for a whole query; tasks get copies without the connection."""
 
-    def __init__(self, schema: StructType, options: SourceOptions) -> None:
+    def __init__(self, schema: StructType, options: RangeStreamOptions) -> None:
         self._schema = schema
         self._options = options
         self._connection = connect(options.endpoint, at_start=True)
@@ -75,7 +75,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._missed_by_tasks = MissedEntries(stops=options.fail_on_data_loss)
         self._missed: dict[str, int] = {}
 
-    def __reduce__(self) -> tuple[type, tuple[StructType, SourceOptions], dict[str, Any]]:
+    def __reduce__(self) -> tuple[type, tuple[StructType, RangeStreamOptions], dict[str, Any]]:
         """Pickle schema and options: tasks read ranges and need no more."""
         return type(self), (self._schema, self._options), {}
 
@@ -266,7 +266,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         if self._options.pattern is None or self._targets is not None:
             return self._names
         now = time.monotonic()
-        if self._names_at is None or now - self._names_at >= self._options.discovery_seconds:
+        if self._names_at is None or now - self._names_at >= self._options.discovery_ms / 1000:
             self._names = self._options.names(self._connection)
             self._names_at = now
         return self._names

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
-Kind = Literal["server", "cluster", "sentinel"]
+Deployment = Literal["server", "cluster", "sentinel"]
 Place = tuple[str, int]
 
-_KINDS: Final[dict[str, Kind]] = {"": "server", "cluster": "cluster", "sentinel": "sentinel"}
+_KINDS: Final[dict[str, Deployment]] = {"": "server", "cluster": "cluster", "sentinel": "sentinel"}
 _PORTS: Final = {"server": 6379, "cluster": 6379, "sentinel": 26379}
 _SHAPES: Final = (
     "redis://host:port/db, redis+cluster://host:port,host:port or redis+sentinel://host:port,host:port/master/db "
@@ -30,7 +30,7 @@ _SHAPES: Final = (
 class Address:
     """What a URL says; ``service`` is the sentinels' name of the master."""
 
-    kind: Kind
+    kind: Deployment
     tls: bool
     places: tuple[Place, ...]
     username: str | None = None

@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
-
-NAMES: Final = ("passwordEnv", "passwordFile", "credentialsProvider")
+from typing import Any
 
 
 def read(

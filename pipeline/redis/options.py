@@ -1,31 +1,27 @@
-"""Options of the Spark formats: strings under case-insensitive names, read with errors a user can act on."""
+"""Options of the Spark formats: one record each, from which they are read, their errors written and their docs made.
+
+A dataclass of options declares a field for each by ``option(…)``, and a field for other such dataclasses by ``part(…)``;
+``Options.read`` fills them from the strings that Spark hands over.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ..error_tokens import LabelledError
 from . import credentials
-from .addresses import Address, Kind, Place, parse_address, place_text
+from .addresses import Address, Deployment, Place, parse_address, place_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, ItemsView, Iterator, Mapping
 
 _YES: Final = frozenset({"true", "yes", "1", "on"})
 _NO: Final = frozenset({"false", "no", "0", "off"})
 # What Spark itself or a plain `.load(path)` adds.
 SPARKS_OWN: Final = ("path", "checkpointLocation", "queryName", "outputMode", "triggerInterval")
-ENDPOINT_NAMES: Final = (
-    "url", "host", "port", "username", "password", "db", "unixSocket", "readFrom",
-    "sentinelUsername", "sentinelPassword",
-    "tls", "tlsCaCert", "tlsCert", "tlsKey", "tlsSkipVerify",
-    "timeoutMs", "retries", "retryIntervalMs",
-    *credentials.NAMES,
-)  # fmt: skip
-
-
 # About a minute: a cluster or sentinels take longer to see that a master is gone than a server to start again.
 _RETRIES_THROUGH_A_FAILOVER: Final = 15
 
@@ -36,32 +32,142 @@ class OptionError(LabelledError, ValueError):
     label = "BAD_OPTION"
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What the text of an option may be.
+
+    Attributes:
+        values: the same for the docs: the unit of a number, the words there are.
+        parse: returns the value of a text, or raises ValueError whose words go on after "option 'x' ".
+        is_secret: it is shown nowhere.
+    """
+
+    values: str
+    parse: Callable[[str], Any] = str
+    is_secret: bool = False
+
+
+SECRET: Final = Kind("text", is_secret=True)
+
+
+def number(unit: str = "", least: int = 0, most: int = 2**63 - 1) -> Kind:
+    """Return the kind of whole numbers between two bounds."""
+
+    def parse(text: str) -> int:
+        try:
+            found = int(text)
+        except ValueError:
+            raise ValueError(f"takes a whole number, not {text!r}") from None
+        if not least <= found <= most:
+            raise ValueError(f"takes a number from {least} to {most}, not {found}")
+        return found
+
+    bounds = f"{least} to {most}" if most < 2**31 else f"{least} or more"
+    return Kind(f"{unit}, {bounds}" if unit else bounds, parse)
+
+
+def words(*choices: str) -> Kind:
+    """Return the kind of one of some words, in whatever case it is written."""
+    by_lower = {word.lower(): word for word in choices}
+
+    def parse(text: str) -> str:
+        if text.lower() not in by_lower:
+            raise ValueError(f"takes {', '.join(choices)}; not {text!r}")
+        return by_lower[text.lower()]
+
+    return Kind(", ".join(f"`{word}`" for word in choices), parse)
+
+
+def parse_flag(text: str) -> bool:
+    """Return whether a text means true.
+
+    Raises:
+        ValueError: it is neither true nor false.
+    """
+    if text.lower() not in _YES | _NO:
+        raise ValueError(f"takes true or false, not {text!r}")
+    return text.lower() in _YES
+
+
+FLAG: Final = Kind("`true`, `false`", parse_flag)
+
+
+@dataclass(frozen=True)
+class Option:
+    """What there is to know of an option.
+
+    Attributes:
+        name: as it is documented; users may write it in any case.
+        default: the text in whose place none is given; None: there is none.
+        meaning: for the docs.
+        kafka: the name that Spark's Kafka source has for it.
+        required: not to give it is an error.
+    """
+
+    name: str
+    kind: Kind
+    default: str | None
+    meaning: str
+    kafka: str | None = None
+    required: bool = False
+
+    def parse(self, text: str | None) -> Any:
+        """Return the value of a text, or None.
+
+        Raises:
+            OptionError: it is malformed.
+        """
+        if text is None:
+            return None
+        try:
+            return self.kind.parse(text)
+        except ValueError as error:
+            raise OptionError(f"option {self.name!r} {error}") from None
+
+
+def option(
+    name: str,
+    kind: Kind,
+    default: str | int | None,
+    meaning: str,
+    *,
+    kafka: str | None = None,
+    required: bool = False,
+) -> Any:
+    """Return the field of a dataclass that is an option."""
+    text = str(default).lower() if isinstance(default, bool) else None if default is None else str(default)
+    record = Option(name, kind, text, meaning, kafka, required)
+    return field(default=record.parse(text), repr=not kind.is_secret, metadata={"option": record})
+
+
+def part(form: Any) -> Any:
+    """Return the field of a dataclass of options that is another one."""
+    return field(default_factory=form, metadata={"part": form})
+
+
+def records(form: Any) -> dict[str, Option]:
+    """Return the options of a dataclass and of its parts by name."""
+    found = {each.name: each for each in getattr(form, "MORE", ())}
+    for each in dataclasses.fields(form):
+        if "part" in each.metadata:
+            found |= records(each.metadata["part"])
+        elif "option" in each.metadata:
+            found[each.metadata["option"].name] = each.metadata["option"]
+    return found
+
+
 class Options:
     """A read-only, case-insensitive view of the strings given with ``.option(name, value)``.
 
     Pickles, so readers may keep it. Empty strings count as not given.
     """
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    def __init__(self, given: Options | Mapping[str, str]) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items()}
 
-    def renamed(self, aliases: Mapping[str, str]) -> Options:
-        """Return the same with the names that Kafka's source has for ours.
-
-        Args:
-            aliases: our name by each other one.
-
-        Raises:
-            OptionError: one is given under both names.
-        """
-        given = dict(self._given)
-        for other, name in aliases.items():
-            if other not in self:
-                continue
-            if name in self:
-                raise OptionError(f"options {other!r} and {name!r} are the same: give one of them")
-            given[name.lower()] = given.pop(other.lower())
-        return Options(given)
+    def items(self) -> ItemsView[str, str]:
+        """Return names, in lower case, and texts."""
+        return self._given.items()
 
     def __contains__(self, name: str) -> bool:
         return bool(self._given.get(name.lower()))
@@ -69,88 +175,71 @@ class Options:
     def __iter__(self) -> Iterator[str]:
         return iter(self._given)
 
-    def refuse_unknown(self, known: Iterable[str]) -> None:
-        """Refuse the first unknown option: a misspelt limit must not silently be no limit.
+    def text(self, name: str) -> str | None:
+        """Return the string."""
+        return self._given.get(name.lower()) or None
+
+    def __getitem__(self, record: Option) -> Any:
+        """Return the value of an option, or its default.
+
+        Raises:
+            OptionError: it is malformed, missing, or given under both of its names.
+        """
+        text = self.text(record.name)
+        if record.kafka is not None and record.kafka in self:
+            if text is not None:
+                raise OptionError(
+                    f"options {record.kafka!r} and {record.name!r} are the same: give one of them"
+                )
+            text = self.text(record.kafka)
+        if text is None and record.required:
+            raise OptionError(f"option {record.name!r} is required")
+        return record.parse(text or record.default)
+
+    def read(self, form: Any) -> dict[str, Any]:
+        """Return the values of the fields of a dataclass that are options or parts.
+
+        Raises:
+            OptionError: one is malformed.
+        """
+        found: dict[str, Any] = {}
+        for each in dataclasses.fields(form):
+            if "part" in each.metadata:
+                found[each.name] = each.metadata["part"].of(self)
+            elif "option" in each.metadata:
+                found[each.name] = self[each.metadata["option"]]
+        return found
+
+    def refuse_unknown(self, form: Any) -> None:
+        """Refuse the first option that a dataclass of options has not: a misspelt limit must not silently be no limit.
 
         Raises:
             OptionError: with the nearest known name.
         """
-        names = {name.lower(): name for name in (*known, *SPARKS_OWN)}
+        known = records(form).values()
+        aliases = (each.kafka for each in known if each.kafka is not None)
+        names = {name.lower(): name for name in (*(each.name for each in known), *aliases, *SPARKS_OWN)}
         for name in sorted(self._given):
             if name not in names:
                 near = get_close_matches(name, names, n=1)
                 hint = f"; did you mean {names[near[0]]!r}?" if near else ""
                 raise OptionError(f"unknown option {name!r}{hint}")
 
-    def text(self, name: str, default: str | None = None) -> str | None:
-        """Return the string, or the default."""
-        return self._given.get(name.lower()) or default
 
-    def required(self, name: str) -> str:
-        """Return the string.
-
-        Raises:
-            OptionError: it is not given.
-        """
-        value = self.text(name)
-        if value is None:
-            raise OptionError(f"option {name!r} is required")
-        return value
-
-    @overload
-    def number(self, name: str, default: int, *, least: int = 0, most: int = 2**63 - 1) -> int: ...
-
-    @overload
-    def number(
-        self, name: str, default: None = None, *, least: int = 0, most: int = 2**63 - 1
-    ) -> int | None: ...
-
-    def number(
-        self, name: str, default: int | None = None, *, least: int = 0, most: int = 2**63 - 1
-    ) -> int | None:
-        """Return a whole number between two bounds, or the default.
-
-        Raises:
-            OptionError: it is none.
-        """
-        value = self.text(name)
-        if value is None:
-            return default
-        try:
-            number = int(value)
-        except ValueError:
-            raise OptionError(f"option {name!r} takes a whole number, not {value!r}") from None
-        if not least <= number <= most:
-            raise OptionError(f"option {name!r} takes a number from {least} to {most}, not {number}")
-        return number
-
-    def flag(self, name: str, *, default: bool = False) -> bool:
-        """Return whether it is set to true.
-
-        Raises:
-            OptionError: it is neither true nor false.
-        """
-        value = self.text(name)
-        if value is None:
-            return default
-        if value.lower() in _YES:
-            return True
-        if value.lower() in _NO:
-            return False
-        raise OptionError(f"option {name!r} takes true or false, not {value!r}")
-
-    def choice(self, name: str, choices: Iterable[str], default: str) -> str:
-        """Return one of several words, in whatever case it was written.
-
-        Raises:
-            OptionError: it is none of them.
-        """
-        words = {word.lower(): word for word in choices}
-        value = self.text(name, default)
-        assert value is not None
-        if value.lower() not in words:
-            raise OptionError(f"option {name!r} takes {', '.join(words.values())}; not {value!r}")
-        return words[value.lower()]
+_URL: Final = Option(
+    "url",
+    Kind("address", parse_address),
+    None,
+    "`redis://`, `redis+cluster://` or `redis+sentinel://`, with TLS `rediss…`; says host, port and db",
+)
+_READ_FROM: Final = Option(
+    "readFrom",
+    words("master", "replica"),
+    "master",
+    "`replica`: tasks read entries from replicas of a cluster or of sentinels",
+)
+_TLS_NAMES: Final = ("tlsCaCert", "tlsCert", "tlsKey", "tlsSkipVerify")
+_SECRETS: Final = ("password", "passwordEnv", "passwordFile", "credentialsProvider")
 
 
 @dataclass(frozen=True)
@@ -163,29 +252,54 @@ class Endpoint:
     failover takes. ``read_replicas`` lets tasks read entries from replicas.
     """
 
-    host: str = "127.0.0.1"
-    port: int = 6379
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    db: int = 0
-    unix_socket: str | None = None
-    tls: bool = False
-    tls_ca_cert: str | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    tls_skip_verify: bool = False
-    timeout_ms: int = 30_000
-    retries: int = 5
-    retry_interval_ms: int = 200
-    kind: Kind = "server"
+    MORE: ClassVar = (_URL, _READ_FROM)
+
+    host: str = option("host", Kind("name"), "127.0.0.1", "of one server")
+    port: int = option("port", number(least=1, most=65535), 6379, "of one server")
+    username: str | None = option("username", Kind("name"), None, "an ACL user; needs a password")
+    password: str | None = option("password", SECRET, None, "give it in one way only")
+    db: int = option("db", number(most=2**31 - 1), 0, "the number of the database")
+    unix_socket: str | None = option("unixSocket", Kind("path"), None, "instead of host and port")
+    tls: bool = option("tls", FLAG, False, "speak TLS; of a url the scheme says it")
+    tls_ca_cert: str | None = option("tlsCaCert", Kind("path"), None, "the certificates to trust")
+    tls_cert: str | None = option(
+        "tlsCert", Kind("path"), None, "the client's certificate; goes with `tlsKey`"
+    )
+    tls_key: str | None = option("tlsKey", Kind("path"), None, "the client's key; goes with `tlsCert`")
+    tls_skip_verify: bool = option("tlsSkipVerify", FLAG, False, "do not check the server's certificate")
+    timeout_ms: int = option(
+        "timeoutMs", number("ms", 1), 30_000, "the longest wait for a connection, and for a reply"
+    )
+    retries: int = option(
+        "retries", number("tries", most=1000), 5,
+        "after the first one; 15 with clusters and sentinels, about a minute",
+    )  # fmt: skip
+    retry_interval_ms: int = option(
+        "retryIntervalMs", number("ms"), 200, "the pause before the second try; it doubles up to five seconds"
+    )
+    kind: Deployment = "server"
     places: tuple[Place, ...] = ()
     service: str | None = None
-    sentinel_username: str | None = None
-    sentinel_password: str | None = field(default=None, repr=False)
+    sentinel_username: str | None = option(
+        "sentinelUsername", Kind("name"), None, "for sentinels with a login of their own"
+    )
+    sentinel_password: str | None = option(
+        "sentinelPassword", SECRET, None, "for sentinels with a login of their own"
+    )
     read_replicas: bool = False
-    password_env: str | None = None
-    password_file: str | None = None
-    credentials_provider: str | None = None
+    password_env: str | None = option(
+        "passwordEnv",
+        Kind("name"),
+        None,
+        "the environment variable with the password, read for each new connection",
+    )
+    password_file: str | None = option(
+        "passwordFile", Kind("path"), None, "the file with the password, read for each new connection"
+    )
+    credentials_provider: str | None = option(
+        "credentialsProvider", Kind("package.module:name"), None,
+        "a function that returns the password, or user and password",
+    )  # fmt: skip
 
     @classmethod
     def of(cls, options: Options | Mapping[str, str]) -> Endpoint:
@@ -194,42 +308,31 @@ class Endpoint:
         Raises:
             OptionError: an option is malformed, or two contradict each other.
         """
-        given = options if isinstance(options, Options) else Options(options)
-        at = _address(given)
-        host, port = at.places[0]
-        retries = cls.retries if at.kind == "server" else _RETRIES_THROUGH_A_FAILOVER
-        endpoint = cls(
-            host=host,
-            port=port,
-            username=at.username or given.text("username"),
-            password=at.password or given.text("password"),
-            db=at.db,
-            unix_socket=given.text("unixSocket"),
-            tls=at.tls,
-            tls_ca_cert=given.text("tlsCaCert"),
-            tls_cert=given.text("tlsCert"),
-            tls_key=given.text("tlsKey"),
-            tls_skip_verify=given.flag("tlsSkipVerify"),
-            timeout_ms=given.number("timeoutMs", cls.timeout_ms, least=1),
-            retries=given.number("retries", retries, most=1000),
-            retry_interval_ms=given.number("retryIntervalMs", cls.retry_interval_ms),
-            kind=at.kind,
-            places=() if at.kind == "server" else at.places,
-            service=at.service,
-            sentinel_username=given.text("sentinelUsername"),
-            sentinel_password=given.text("sentinelPassword"),
-            read_replicas=given.choice("readFrom", ("master", "replica"), "master") == "replica",
-            password_env=given.text("passwordEnv"),
-            password_file=given.text("passwordFile"),
-            credentials_provider=given.text("credentialsProvider"),
-        )
-        endpoint._refuse_contradictions(given)
-        return endpoint
+        given = Options(options)
+        values = given.read(cls) | {"read_replicas": given[_READ_FROM] == "replica"}
+        url: Address | None = given[_URL]
+        if url is not None:
+            for name in ("host", "port", "db", "unixSocket", "tls"):
+                if name in given:
+                    raise OptionError(f"option {name!r} goes without 'url', which says it")
+            for name, here in (("username", url.username), ("password", url.password)):
+                if here and name in given:
+                    raise OptionError(f"option {name!r} is in 'url', too")
+                values[name] = here or values[name]
+            values |= {"kind": url.kind, "service": url.service, "db": url.db, "tls": url.tls}
+            values["host"], values["port"] = url.places[0]
+            if url.kind != "server":
+                values["places"] = url.places
+                if "retries" not in given:
+                    values["retries"] = _RETRIES_THROUGH_A_FAILOVER
+        found = cls(**values)
+        found._refuse_contradictions(given)
+        return found
 
     def _refuse_contradictions(self, given: Options) -> None:
         if self.unix_socket and ("host" in given or "port" in given or self.tls):
             raise OptionError("option 'unixSocket' goes without 'host', 'port' and 'tls'")
-        ways = [name for name in ("password", *credentials.NAMES) if name in given]
+        ways = [name for name in _SECRETS if name in given]
         if self.password and "password" not in ways:
             ways.append("url")
         if len(ways) > 1:
@@ -239,7 +342,7 @@ class Endpoint:
         if self.credentials_provider and ":" not in self.credentials_provider:
             raise OptionError("option 'credentialsProvider' takes package.module:name, a function to call")
         if not self.tls:
-            for name in ("tlsCaCert", "tlsCert", "tlsKey", "tlsSkipVerify"):
+            for name in _TLS_NAMES:
                 if name in given:
                     raise OptionError(f"option {name!r} needs 'tls' to be true, or a rediss… url")
         if bool(self.tls_cert) != bool(self.tls_key):
@@ -288,27 +391,3 @@ class Endpoint:
         else:
             place = self.unix_socket or f"{self.host}:{self.port}"
         return f"{place}{f' db {self.db}' if self.db else ''}{' (TLS)' if self.tls else ''}"
-
-
-def _address(given: Options) -> Address:
-    """Read ``url``, or the options that say the same of one server.
-
-    Raises:
-        OptionError: it is malformed, or both are given.
-    """
-    url = given.text("url")
-    if url is None:
-        host = given.text("host") or Endpoint.host
-        port = given.number("port", Endpoint.port, least=1, most=65535)
-        return Address("server", given.flag("tls"), ((host, port),), db=given.number("db", 0, most=2**31 - 1))
-    for name in ("host", "port", "db", "unixSocket", "tls"):
-        if name in given:
-            raise OptionError(f"option {name!r} goes without 'url', which says it")
-    try:
-        found = parse_address(url)
-    except ValueError as error:
-        raise OptionError(f"option 'url' {error}") from None
-    for name, here in (("username", found.username), ("password", found.password)):
-        if here and name in given:
-            raise OptionError(f"option {name!r} is in 'url', too")
-    return found

@@ -97,12 +97,11 @@ class Gathering:
     # Events and spans
 
     def _replay_here(self) -> Bounds:
-        from ..ledger.format import LedgerReader
+        from ..ledger.format import FilesOptions, LedgerReader
         from ..ledger.spans.udtf import replay
-        from ..redis.options import Options
 
         with self.progress.step("reading the append-only files"):
-            reader = LedgerReader(Options({"path": self.aof, "history": str(self.history)}))
+            reader = LedgerReader(FilesOptions(path=str(self.aof), history=self.history))
             events = _joined([batch for part in reader.partitions() for batch in reader.read(part)])
             self._keep(events, "ledger")
             bounds = self._look()

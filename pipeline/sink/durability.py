@@ -6,12 +6,29 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..redis.options import OptionError
+from ..redis.options import Kind, Option, OptionError, Options, number
 
 if TYPE_CHECKING:
-    from ..redis.options import Endpoint, Options
+    from ..redis.options import Endpoint
 
-_SHAPE: Final = "replicas:<number>, aof, or both with a comma between them"
+
+def _parse_wait(text: str) -> tuple[int, bool]:
+    replicas, aof = 0, False
+    for part in text.lower().replace(" ", "").split(","):
+        found = re.fullmatch(r"replicas:([1-9]\d{0,8})", part)
+        if found is None and part != "aof":
+            raise ValueError(f"takes replicas:<number>, aof, or both with a comma between them; not {text!r}")
+        replicas, aof = (int(found[1]), aof) if found else (replicas, True)
+    return replicas, aof
+
+
+WAIT: Final = Option(
+    "wait", Kind("words", _parse_wait), None,
+    "`replicas:<number>`, `aof`, or both with a comma: a batch is done when they have it",
+)  # fmt: skip
+WAIT_TIMEOUT: Final = Option(
+    "waitTimeoutMs", number("ms", 1), "10000", "the longest `wait`; then the query fails"
+)
 
 
 @dataclass(frozen=True)
@@ -23,28 +40,22 @@ class Wait:
     timeout_ms: int = 10_000
 
     @classmethod
-    def of(cls, options: Options, endpoint: Endpoint) -> Wait:
+    def of(cls, given: Options, endpoint: Endpoint) -> Wait:
         """Read ``wait`` and ``waitTimeoutMs``.
 
         Raises:
             OptionError: one is malformed, or a reply would be given up before the wait is over.
         """
-        word = options.text("wait")
-        if word is None:
-            if "waitTimeoutMs" in options:
+        wait, timeout = given[WAIT], given[WAIT_TIMEOUT]
+        if wait is None:
+            if WAIT_TIMEOUT.name in given:
                 raise OptionError("option 'waitTimeoutMs' goes with 'wait'")
             return cls()
-        replicas, aof = 0, False
-        for part in word.lower().replace(" ", "").split(","):
-            found = re.fullmatch(r"replicas:([1-9]\d{0,8})", part)
-            if found is None and part != "aof":
-                raise OptionError(f"option 'wait' takes {_SHAPE}; not {word!r}")
-            replicas, aof = (int(found[1]), aof) if found else (replicas, True)
-        timeout = options.number("waitTimeoutMs", cls.timeout_ms, least=1)
         if timeout >= endpoint.timeout_ms:
             raise OptionError(
                 f"option 'waitTimeoutMs' ({timeout}) is to be less than 'timeoutMs' ({endpoint.timeout_ms}), the time for a reply"
             )
+        replicas, aof = wait
         return cls(replicas, aof, timeout)
 
     def __bool__(self) -> bool:

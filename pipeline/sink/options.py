@@ -1,15 +1,17 @@
 """The options of writing into streams, checked against the columns of the rows."""
 
+# ruff: noqa: RUF009 - option() and part() return fields
+
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ...protocol.key_slots import key_slot
 from ..redis import ids
 from ..redis.key_names import key_of
-from ..redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
-from .durability import Wait
+from ..redis.options import FLAG, Endpoint, Kind, OptionError, Options, number, option, part, words
+from .durability import WAIT, WAIT_TIMEOUT, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,58 +22,91 @@ Delivery = Literal["exactly-once", "at-least-once", "idmp"]
 NullPolicy = Literal["skip", "empty", "fail"]
 OldIds = Literal["check", "skip"]
 
-NAMES: Final = (
-    "stream", "streamColumn", "idColumn", "fieldsColumn", "delivery", "maxLen", "minId", "approximate", "nullPolicy",
-    "chunkRows", "inlineBytes", "stagingTtlMs", "oldIds", "marker", "writeId", "writeNumber", "markerTtlMs", "producer", "wait", "waitTimeoutMs",
-    "failOnDataLoss",
-)  # fmt: skip
+
+def _parse_min_id(text: str) -> int:
+    try:
+        return ids.parse(text)
+    except ValueError as error:
+        raise ValueError(f"takes an ID: {error}") from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SinkOptions:
     """How rows become entries, and how they get there; pickles into every task.
 
     Attributes:
-        stream: the stream all rows go to; None: ``stream_column`` says it for each row.
-        id_column: explicit ids; with ``idmp`` the idempotent id. None: the server gives the ids.
-        fields_column: an array of structs of a name and a value, which is all of an entry; None: every column that is
-            not the stream or the id is a field.
-        trim: ``("MAXLEN", "~", "1000")`` or the like, to follow XADD's key.
-        null_policy: a null column is left out, written as an empty string, or an error.
-        chunk_rows: the most entries in one transaction or request; 0: all rows of a batch in one transaction.
+        fields_column: what is all of an entry; None: every column that is not the stream or the id is a field.
         inline_bytes: what a task may send through Spark; beyond, it stages its rows in the server.
-        staging_ttl_ms: how long staged rows live unpublished.
-        old_ids: an explicit id that is not above the stream's last one counts as written: if it is there (``check``),
-            or in any case (``skip``).
         marker: the key that remembers the last batch published, instead of one named after stream and query.
-        write_id: makes a batch write that is repeated with the same id a write that happens once.
-        write_number: with it, the number of the write, which rises: all writes of an id share one marker.
-        marker_ttl_ms: how long the marker of a batch write lives; None: for ever.
-        producer: IDMP's producer, instead of one named after the query.
         wait: what else has to have a batch before it counts as done.
-        fail_on_data_loss: stop when the target has lost a batch that was published.
     """
 
-    endpoint: Endpoint
-    delivery: Delivery
-    stream: str | None
-    stream_column: str | None
-    id_column: str | None
-    fields_column: str | None
-    trim: tuple[str, ...]
-    null_policy: NullPolicy
-    chunk_rows: int
-    inline_bytes: int
-    staging_ttl_ms: int
-    old_ids: OldIds
-    marker: str | None
-    write_id: str | None
-    write_number: int | None
-    marker_ttl_ms: int | None
-    producer: str | None
-    wait: Wait
-    fail_on_data_loss: bool
-    overwrite: bool
+    MORE: ClassVar = (WAIT, WAIT_TIMEOUT)
+
+    endpoint: Endpoint = part(Endpoint)
+    stream: str | None = option("stream", Kind("name"), None, "the stream of all rows")
+    stream_column: str | None = option(
+        "streamColumn", Kind("column"), "stream", "names the stream of each row, where `stream` does not"
+    )
+    id_column: str | None = option(
+        "idColumn", Kind("column"), None, "has the IDs of the entries; else the server gives them"
+    )
+    fields_column: str | None = option(
+        "fieldsColumn", Kind("column"), None,
+        "an array of name and value, or a map, that is the entry; else each column is a field",
+    )  # fmt: skip
+    delivery: Delivery = option(
+        "delivery", words("exactly-once", "at-least-once", "idmp"), "exactly-once",
+        "a transaction and a marker per batch, plain XADD, or XADD IDMP",
+    )  # fmt: skip
+    max_len: int | None = option("maxLen", number("entries"), None, "trim the stream while adding")
+    min_id: int | None = option("minId", Kind("id", _parse_min_id), None, "trim the stream while adding")
+    approximate: bool = option("approximate", FLAG, True, "trim whole macro nodes only (`~`)")
+    null_policy: NullPolicy = option(
+        "nullPolicy",
+        words("skip", "empty", "fail"),
+        "skip",
+        "leave a null out, write an empty string, or refuse it",
+    )
+    chunk_rows: int = option(
+        "chunkRows", number("rows"), 10_000, "the most in one transaction or request; 0: the whole batch"
+    )
+    inline_bytes: int = option(
+        "inlineBytes", number("bytes"), 1 << 20,
+        "of a task that go through the driver; beyond, rows are staged in the server",
+    )  # fmt: skip
+    staging_ttl_ms: int = option(
+        "stagingTtlMs", number("ms", 1), 3_600_000, "how long staged rows live unpublished"
+    )
+    old_ids: OldIds = option(
+        "oldIds", words("check", "skip"), "check",
+        "an ID that is not above the last one counts as written if it is there, or always",
+    )  # fmt: skip
+    marker: str | None = option(
+        "marker", Kind("key"), None, "of the exactly-once marker, instead of one made of stream and query"
+    )
+    write_id: str | None = option(
+        "writeId", Kind("text"), None, "a batch write repeated with the same one happens once"
+    )
+    write_number: int | None = option(
+        "writeNumber", number(), None,
+        "with `writeId`: the number of the write, which rises; all writes share one marker",
+    )  # fmt: skip
+    marker_ttl_ms: int | None = option(
+        "markerTtlMs",
+        number("ms", 1),
+        None,
+        "with `writeId`: how long the marker lives; without it, for ever",
+    )
+    producer: str | None = option(
+        "producer", Kind("name"), None, "IDMP's producer, instead of one made of the query"
+    )
+    fail_on_data_loss: bool = option(
+        "failOnDataLoss", FLAG, True,
+        "stop when the target has lost published batches; else report it and go on",
+    )  # fmt: skip
+    wait: Wait = Wait()
+    overwrite: bool = False
 
     @classmethod
     def of(cls, given: Options | Mapping[str, str], schema: StructType, *, overwrite: bool) -> SinkOptions:
@@ -80,41 +115,24 @@ class SinkOptions:
         Raises:
             OptionError: an option is unknown or malformed, names a column that is not there, or contradicts another.
         """
-        options = given if isinstance(given, Options) else Options(given)
-        options.refuse_unknown((*ENDPOINT_NAMES, *NAMES))
-        stream = options.text("stream")
-        stream_column = None if stream else options.text("streamColumn", "stream")
-        fields_column = options.text("fieldsColumn")
-        if fields_column is None and _holds_fields(schema, "fields"):
-            fields_column = "fields"
-        endpoint = Endpoint.of(options)
-        result = cls(
-            endpoint=endpoint,
-            delivery=cast(
-                "Delivery",
-                options.choice("delivery", ("exactly-once", "at-least-once", "idmp"), "exactly-once"),
-            ),
-            stream=stream,
-            stream_column=stream_column,
-            id_column=options.text("idColumn"),
-            fields_column=fields_column,
-            trim=_trim(options),
-            null_policy=cast("NullPolicy", options.choice("nullPolicy", ("skip", "empty", "fail"), "skip")),
-            chunk_rows=options.number("chunkRows", 10_000),
-            inline_bytes=options.number("inlineBytes", 1 << 20),
-            staging_ttl_ms=options.number("stagingTtlMs", 3_600_000, least=1),
-            old_ids=cast("OldIds", options.choice("oldIds", ("check", "skip"), "check")),
-            marker=options.text("marker"),
-            write_id=options.text("writeId"),
-            write_number=options.number("writeNumber"),
-            marker_ttl_ms=options.number("markerTtlMs", least=1),
-            producer=options.text("producer"),
-            wait=Wait.of(options, endpoint),
-            fail_on_data_loss=options.flag("failOnDataLoss", default=True),
-            overwrite=overwrite,
-        )
+        options = Options(given)
+        options.refuse_unknown(cls)
+        values = options.read(cls)
+        if values["stream"] is not None:
+            values["stream_column"] = None
+        if values["fields_column"] is None and _holds_fields(schema, "fields"):
+            values["fields_column"] = "fields"
+        result = cls(**values, wait=Wait.of(options, values["endpoint"]), overwrite=overwrite)
         result._refuse_contradictions(options, schema)
         return result
+
+    @property
+    def trim(self) -> tuple[str, ...]:
+        """``("MAXLEN", "~", "1000")`` or the like, to follow XADD's key."""
+        sign = "~" if self.approximate else "="
+        if self.min_id is not None:
+            return ("MINID", sign, ids.text(self.min_id))
+        return () if self.max_len is None else ("MAXLEN", sign, str(self.max_len))
 
     def _refuse_contradictions(self, options: Options, schema: StructType) -> None:
         columns = set(schema.fieldNames())
@@ -135,6 +153,10 @@ class SinkOptions:
         if not self.fields_column and not columns - {self.stream_column, self.id_column}:
             raise OptionError("no column is left to be a field of the entries")
         self._refuse_other_slots()
+        if self.max_len is not None and self.min_id is not None:
+            raise OptionError("options 'maxLen' and 'minId' exclude each other")
+        if "approximate" in options and not self.trim:
+            raise OptionError("option 'approximate' goes with 'maxLen' or 'minId'")
         for name, value in (("writeNumber", self.write_number), ("markerTtlMs", self.marker_ttl_ms)):
             if value is not None and self.write_id is None:
                 raise OptionError(f"option {name!r} goes with 'writeId'")
@@ -169,24 +191,6 @@ class SinkOptions:
     def is_in_marker_slot(self, stream: str) -> bool:
         """Return whether a transaction of a cluster can write a stream and the given marker."""
         return self.marker is None or key_slot(key_of(stream)) == key_slot(key_of(self.marker))
-
-
-def _trim(options: Options) -> tuple[str, ...]:
-    longest = options.number("maxLen")
-    least = options.text("minId")
-    if longest is None and least is None:
-        if "approximate" in options:
-            raise OptionError("option 'approximate' goes with 'maxLen' or 'minId'")
-        return ()
-    if longest is not None and least is not None:
-        raise OptionError("options 'maxLen' and 'minId' exclude each other")
-    sign = "~" if options.flag("approximate", default=True) else "="
-    if least is not None:
-        try:
-            return ("MINID", sign, ids.text(ids.parse(least)))
-        except ValueError as error:
-            raise OptionError(f"option 'minId': {error}") from None
-    return ("MAXLEN", sign, str(longest))
 
 
 def _holds_fields(schema: StructType, name: str) -> bool:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ..error_tokens import LabelledError
 from ..redis.key_names import printable_name
-from ..redis.options import OptionError, Options
+from ..redis.options import Kind, OptionError, Options, option, words
 from .values import ISO, TIME_FORMATS, decode_json, needs_exact, parse_json, parse_texts, text_array
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import DataType, StructType
 
-COLUMN_OPTIONS: Final = (
-    "parseMode", "columnNameOfCorruptRecord", "valueFormat", "valueField", "metadataPrefix", "timestampFormat",
-)  # fmt: skip
 _FIELDS: Final = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 METADATA: Final[dict[str, pa.DataType]] = {
     "stream": pa.string(),
@@ -52,31 +49,39 @@ class MalformedEntryError(LabelledError, ValueError):
 class ColumnOptions:
     """How entries become rows; pickles into every task."""
 
-    parse_mode: str = "PERMISSIVE"
-    corrupt_column: str = "_corrupt_record"
-    value_format: str = "fields"
-    value_field: str = "value"
-    prefix: str = ""
-    times: str = ISO
+    parse_mode: str = option(
+        "parseMode", words("PERMISSIVE", "FAILFAST", "DROPMALFORMED"), "PERMISSIVE",
+        "what happens to a value that does not fit its column: null, stop, or leave the row out",
+    )  # fmt: skip
+    corrupt_column: str = option(
+        "columnNameOfCorruptRecord",
+        Kind("name"),
+        "_corrupt_record",
+        "the column that gets the entry if a value does not fit",
+    )
+    value_format: str = option(
+        "valueFormat", words("fields", "json"), "fields",
+        "where the columns are: in fields of the entry, or in JSON within one field",
+    )  # fmt: skip
+    value_field: str = option("valueField", Kind("name"), "value", "the field with the JSON")
+    prefix: str = option("metadataPrefix", Kind("text"), "", "before the names of Rillet's own columns")
+    times: str = option(
+        "timestampFormat",
+        words(*TIME_FORMATS),
+        ISO,
+        "of fields in timestamp columns; numbers count from 1970",
+    )
 
     @classmethod
-    def of(cls, options: Options) -> ColumnOptions:
+    def of(cls, options: Options | Mapping[str, str]) -> ColumnOptions:
         """Read them from a source's options.
 
         Raises:
             OptionError: one is malformed.
         """
-        found = cls(
-            parse_mode=options.choice(
-                "parseMode", ("PERMISSIVE", "FAILFAST", "DROPMALFORMED"), cls.parse_mode
-            ),
-            corrupt_column=options.text("columnNameOfCorruptRecord") or cls.corrupt_column,
-            value_format=options.choice("valueFormat", ("fields", "json"), cls.value_format),
-            value_field=options.text("valueField") or cls.value_field,
-            prefix=options.text("metadataPrefix") or "",
-            times=options.choice("timestampFormat", TIME_FORMATS, cls.times),
-        )
-        if "valueField" in options and found.value_format != "json":
+        given = Options(options)
+        found = cls(**given.read(cls))
+        if "valueField" in given and found.value_format != "json":
             raise OptionError("option 'valueField' needs 'valueFormat' to be json")
         return found
 

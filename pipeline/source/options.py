@@ -1,40 +1,40 @@
-"""The options of the source ``redis-streams`` in range mode: which streams, from where to where, how much at a time."""
+"""The options of the source ``redis-streams``: what both modes have, and those of range mode, a batch or a stream."""
+
+# ruff: noqa: RUF009 - option() and part() return fields
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from .. import times
 from ..redis import ids
-from ..redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
+from ..redis.options import (
+    FLAG,
+    Endpoint,
+    Kind,
+    Option,
+    OptionError,
+    Options,
+    number,
+    option,
+    part,
+    records,
+    words,
+)
 from ..redis.shards import scan
-from .entry_batches import COLUMN_OPTIONS, ColumnOptions
+from .entry_batches import ColumnOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
     from ..redis.connection import Connection
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
-
-# Kafka's names, where the meaning is the same. A pattern of Kafka's is a regular expression, ours is a glob.
-ALIASES: Final = {
-    "subscribe": "streams",
-    "maxOffsetsPerTrigger": "maxRowsPerTrigger",
-    "minOffsetsPerTrigger": "minRowsPerTrigger",
-}
-BOTH_NAMES: Final = (
-    *ENDPOINT_NAMES, *COLUMN_OPTIONS, "mode", "streams", "streamsPattern", "subscribePattern",
-    "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
-    "fetchSize", "minPartitions", "maxRowsPerPartition", "failOnDataLoss",
-)  # fmt: skip
-BATCH_NAMES: Final = (*BOTH_NAMES, "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-STREAM_NAMES: Final = (
-    *BOTH_NAMES, "maxRowsPerTrigger", "maxBytesPerTrigger", "minRowsPerTrigger", "maxTriggerDelay",
-    "discoveryIntervalMs",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -63,100 +63,21 @@ class Bounds:
         return bound if isinstance(bound, int) else EARLIEST
 
 
-@dataclass(frozen=True)
-class SourceOptions:
-    """Everything a reader needs to know; pickles into every task."""
-
-    endpoint: Endpoint
-    columns: ColumnOptions
-    streams: tuple[str, ...]
-    pattern: str | None
-    start: Bounds
-    end: Bounds
-    fetch_size: int
-    min_partitions: int
-    max_rows_per_partition: int
-    fail_on_data_loss: bool
-    max_rows: int | None = None
-    max_bytes: int | None = None
-    min_rows: int | None = None
-    max_delay_seconds: float = 900.0
-    discovery_seconds: float = 10.0
-
-    @classmethod
-    def of(cls, given: Options, *, streaming: bool) -> SourceOptions:
-        """Read them.
-
-        Raises:
-            OptionError: one is missing, malformed, unknown, or contradicts another.
-        """
-        given = given.renamed(ALIASES)
-        given.refuse_unknown(STREAM_NAMES if streaming else BATCH_NAMES)
-        streams, pattern = read_streams(given)
-        found = cls(
-            endpoint=Endpoint.of(given),
-            columns=ColumnOptions.of(given),
-            streams=streams,
-            pattern=pattern,
-            start=read_bounds(given, "starting", LATEST if streaming else EARLIEST),
-            end=read_bounds(given, "ending", LATEST),
-            fetch_size=given.number("fetchSize", 1000, least=1),
-            min_partitions=given.number("minPartitions", 1, least=1),
-            max_rows_per_partition=given.number("maxRowsPerPartition", 100_000, least=1),
-            fail_on_data_loss=given.flag("failOnDataLoss", default=True),
-            max_rows=given.number("maxRowsPerTrigger", least=1),
-            max_bytes=given.number("maxBytesPerTrigger", least=1),
-            min_rows=given.number("minRowsPerTrigger", least=1),
-            max_delay_seconds=parse_duration(given, "maxTriggerDelay", "15m"),
-            discovery_seconds=read_discovery(given),
-        )
-        if found.max_rows is not None and found.min_rows is not None and found.min_rows > found.max_rows:
-            raise OptionError("option 'minRowsPerTrigger' is more than 'maxRowsPerTrigger'")
-        if "maxTriggerDelay" in given and found.min_rows is None:
-            raise OptionError("option 'maxTriggerDelay' needs 'minRowsPerTrigger'")
-        return found
-
-    def names(self, connection: Connection) -> list[str]:
-        """Return the streams to read: those named, or those there are now that match the pattern."""
-        return list(self.streams) if self.pattern is None else find_streams(connection, self.pattern)
+# The kinds of options that only a source has
 
 
-def read_streams(given: Options) -> tuple[tuple[str, ...], str | None]:
-    """Return the names of ``streams`` (comma-separated, or a JSON list) or of ``load(name)``; else a pattern.
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"is not valid JSON: {error}") from None
 
-    Raises:
-        OptionError: neither or both are given.
-    """
-    word = given.text("streams") or given.text("path")
-    pattern, expression = given.text("streamsPattern"), given.text("subscribePattern")
-    if not list(given):
-        raise OptionError(
-            "no option has arrived. Spark drops the OPTIONS of CREATE TABLE for sources in Python: use CREATE TEMPORARY VIEW … USING "
-            "`redis-streams` OPTIONS (…), or SELECT … FROM t WITH (…); elsewhere, give 'streams', 'streamsPattern' or 'subscribePattern'"
-        )
-    if sum(each is not None for each in (word, pattern, expression)) != 1:
-        raise OptionError(
-            "give one of the options 'streams', 'streamsPattern' (a glob) and 'subscribePattern'"
-        )
-    if expression is not None:
-        return (), _expression(expression)
-    if word is None:
-        return (), pattern
-    names = _json(word, "streams") if word.startswith("[") else [each.strip() for each in word.split(",")]
+
+def _streams(text: str) -> tuple[str, ...]:
+    names = _json(text) if text.startswith("[") else [each.strip() for each in text.split(",")]
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names) or not names:
-        raise OptionError(
-            f"option 'streams' takes names with commas between them or a JSON list, not {word!r}"
-        )
-    return tuple(dict.fromkeys(names)), None
-
-
-def read_discovery(given: Options) -> float:
-    """Return after how many seconds a pattern is looked up again.
-
-    Raises:
-        OptionError: ``discoveryIntervalMs`` is no number.
-    """
-    return given.number("discoveryIntervalMs", 10_000) / 1000
+        raise ValueError(f"takes names with commas between them or a JSON list, not {text!r}")
+    return tuple(dict.fromkeys(names))
 
 
 class NameExpression(str):
@@ -165,85 +86,225 @@ class NameExpression(str):
     __slots__ = ()
 
 
-def find_streams(connection: Connection, pattern: str) -> list[str]:
-    """Return the streams that match a pattern, in order of their names."""
-    if not isinstance(pattern, NameExpression):
-        return scan(connection, pattern)
-    expression = re.compile(pattern)
-    return [name for name in scan(connection, "*") if expression.fullmatch(name)]
-
-
-def parse_duration(given: Options, name: str, default: str) -> float:
-    """Return seconds of ``"500ms"``, ``"10s"``, ``"15m"``, ``"1h"``, ``"1d"``; a bare number is milliseconds.
-
-    Raises:
-        OptionError: it is none of these.
-    """
-    value = given.text(name, default) or ""
+def _expression(text: str) -> NameExpression:
     try:
-        return times.parse_duration(value, as_option=True) / 1000
-    except ValueError:
-        raise OptionError(
-            f"option {name!r} takes a duration such as 500ms, 10s or 15m, not {value!r}"
-        ) from None
-
-
-def read_bounds(given: Options, which: str, default: str) -> Bounds:
-    """Read ``<which>Offsets`` or ``<which>Timestamp``: a start is the id *after* which reading begins, an end the last one."""
-    offsets, timestamp = given.text(f"{which}Offsets"), given.text(f"{which}Timestamp")
-    by_name = f"{which}OffsetsByTimestamp"
-    by_timestamp = given.text(by_name)
-    if sum(bool(each) for each in (offsets, timestamp, by_timestamp)) > 1:
-        raise OptionError(f"give one of the options '{which}Offsets', '{which}Timestamp' and {by_name!r}")
-    if timestamp:
-        return Bounds(_before(timestamp, f"{which}Timestamp"))
-    if by_timestamp:
-        tree = _json(by_timestamp, by_name)
-        if not isinstance(tree, dict):
-            raise OptionError(f"option {by_name!r} takes JSON of times by stream, not {by_timestamp!r}")
-        return Bounds(None, tuple((stream, _before(str(word), by_name)) for stream, word in tree.items()))
-    name = f"{which}Offsets"
-    if offsets and offsets.lstrip().startswith("{"):
-        tree = _json(offsets, name)
-        return Bounds(None, tuple((stream, _bound(str(word), name)) for stream, word in tree.items()))
-    return Bounds(_bound(offsets or default, name))
-
-
-def _expression(word: str) -> NameExpression:
-    try:
-        re.compile(word)
+        re.compile(text)
     except re.error as error:
-        raise OptionError(f"option 'subscribePattern' is no regular expression: {error}") from None
-    return NameExpression(word)
+        raise ValueError(f"is no regular expression: {error}") from None
+    return NameExpression(text)
 
 
-def _before(word: str, name: str) -> int:
+def _before(text: str) -> int:
     """Return the last id before a moment: from the first entry of it on, or up to the last one before it."""
-    return max(ids.from_ms(_moment(word, name)) - 1, 0)
-
-
-def _bound(word: str, name: str) -> int | str:
-    if word.lower() in {EARLIEST, LATEST}:
-        return word.lower()
     try:
-        return ids.parse(word, ids.MAX_U64 if name == "endingOffsets" else 0)
+        return max(ids.from_ms(times.parse_time(text)) - 1, 0)
     except ValueError:
-        raise OptionError(
-            f"option {name!r} takes earliest, latest, an id or JSON by stream, not {word!r}"
-        ) from None
+        raise ValueError(f"takes milliseconds since 1970 or an ISO time, not {text!r}") from None
 
 
-def _moment(word: str, name: str) -> int:
+def _before_by_stream(text: str) -> Bounds:
+    tree = _json(text)
+    if isinstance(tree, dict):
+        return Bounds(None, tuple((stream, _before(str(word))) for stream, word in tree.items()))
+    raise ValueError(f"takes JSON of times by stream, not {text!r}")
+
+
+def _offsets(default_seq: int) -> Kind:
+    """Return the kind of IDs; ``default_seq`` is the sequence number of one that has none."""
+
+    def bound(text: str) -> int | str:
+        if text.lower() in {EARLIEST, LATEST}:
+            return text.lower()
+        try:
+            return ids.parse(text, default_seq)
+        except ValueError:
+            raise ValueError(f"takes earliest, latest, an id or JSON by stream, not {text!r}") from None
+
+    def parse(text: str) -> Bounds:
+        if text.lstrip().startswith("{"):
+            return Bounds(None, tuple((stream, bound(str(word))) for stream, word in _json(text).items()))
+        return Bounds(bound(text))
+
+    return Kind("id", parse)
+
+
+def _duration(text: str) -> float:
+    """Return seconds of ``"500ms"``, ``"10s"``, ``"15m"``, ``"1h"``, ``"1d"``; a bare number is milliseconds."""
     try:
-        return times.parse_time(word)
+        return times.parse_duration(text, as_option=True) / 1000
     except ValueError:
-        raise OptionError(
-            f"option {name!r} takes milliseconds since 1970 or an ISO time, not {word!r}"
-        ) from None
+        raise ValueError(f"takes a duration such as 500ms, 10s or 15m, not {text!r}") from None
 
 
-def _json(text: str, name: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise OptionError(f"option {name!r} is not valid JSON: {error}") from None
+STARTS: Final = _offsets(0)
+_START_MEANING: Final = "`earliest`, `latest`, an id, or JSON by stream: reading begins after it"
+_MOMENT: Final = Kind("ms or ISO 8601", lambda text: Bounds(_before(text)))
+_MOMENTS: Final = Kind("JSON", _before_by_stream)
+MODE: Final = Option("mode", words("range", "group"), "range", "read by ids, or as a consumer of a group")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """What each way of reading has; pickles into every task."""
+
+    MORE: ClassVar = (MODE,)
+
+    endpoint: Endpoint = part(Endpoint)
+    columns: ColumnOptions = part(ColumnOptions)
+    streams: tuple[str, ...] = option(
+        "streams", Kind("names", _streams), None,
+        "with commas between them, or a JSON list; `load(name)` says the same", kafka="subscribe",
+    )  # fmt: skip
+    streams_pattern: str | None = option("streamsPattern", Kind("glob"), None, "all streams that match")
+    subscribe_pattern: NameExpression | None = option(
+        "subscribePattern",
+        Kind("regular expression", _expression),
+        None,
+        "all streams whose whole name matches",
+    )
+    starting_offsets: Bounds | None = option("startingOffsets", STARTS, LATEST, _START_MEANING)
+    starting_timestamp: Bounds | None = option(
+        "startingTimestamp", _MOMENT, None, "reading begins with this moment"
+    )
+    starting_by_timestamp: Bounds | None = option(
+        "startingOffsetsByTimestamp", _MOMENTS, None, "moments by stream"
+    )
+    fetch_size: int = option("fetchSize", number("entries", 1), 1000, "in one reply")
+    min_partitions: int = option(
+        "minPartitions", number("tasks", 1), 1, "the least, if there is enough to read"
+    )
+    max_rows_per_partition: int = option(
+        "maxRowsPerPartition", number("rows", 1), 100_000, "the most that a task reads"
+    )
+    fail_on_data_loss: bool = option(
+        "failOnDataLoss", FLAG, True,
+        "stop when entries are gone unread, or a stream is another one; else report it and go on",
+    )  # fmt: skip
+
+    @classmethod
+    def of(cls, options: Options | Mapping[str, str]) -> Self:
+        """Read them.
+
+        Raises:
+            OptionError: one is missing, malformed, unknown, or contradicts another.
+        """
+        given = Options(options)
+        if not list(given):
+            raise OptionError(
+                "no option has arrived. Spark drops the OPTIONS of CREATE TABLE for sources in Python: use CREATE TEMPORARY VIEW … USING "
+                "`redis-streams` OPTIONS (…), or SELECT … FROM t WITH (…); elsewhere, give 'streams', 'streamsPattern' or 'subscribePattern'"
+            )
+        given.refuse_unknown(cls)
+        values = given.read(cls)
+        path = given.text("path")
+        if values["streams"] is None and path:
+            values["streams"] = records(cls)["streams"].parse(path)
+        if sum(values[name] is not None for name in ("streams", "streams_pattern", "subscribe_pattern")) != 1:
+            raise OptionError(
+                "give one of the options 'streams', 'streamsPattern' (a glob) and 'subscribePattern'"
+            )
+        found = cls(**values | {"streams": values["streams"] or ()})
+        found._refuse_contradictions(given)
+        return found
+
+    def _refuse_contradictions(self, given: Options) -> None:
+        _refuse_several(given, "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+
+    @property
+    def pattern(self) -> str | None:
+        """A glob, or a regular expression; None: ``streams`` names the streams."""
+        return self.subscribe_pattern or self.streams_pattern
+
+    @property
+    def start(self) -> Bounds:
+        """The id *after* which reading begins."""
+        found = self.starting_timestamp or self.starting_by_timestamp or self.starting_offsets
+        assert found is not None
+        return found
+
+    def names(self, connection: Connection) -> list[str]:
+        """Return the streams to read: those named, or those there are now that match the pattern, in order of their names."""
+        pattern = self.pattern
+        if pattern is None:
+            return list(self.streams)
+        if not isinstance(pattern, NameExpression):
+            return scan(connection, pattern)
+        expression = re.compile(pattern)
+        return [name for name in scan(connection, "*") if expression.fullmatch(name)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions(SourceOptions):
+    """What ``spark.read`` has."""
+
+    starting_offsets: Bounds = option("startingOffsets", STARTS, EARLIEST, _START_MEANING)
+    ending_offsets: Bounds = option(
+        "endingOffsets",
+        _offsets(ids.MAX_U64),
+        LATEST,
+        "`latest`, an id, or JSON by stream: reading ends with it",
+    )
+    ending_timestamp: Bounds | None = option(
+        "endingTimestamp", _MOMENT, None, "reading ends before this moment"
+    )
+    ending_by_timestamp: Bounds | None = option(
+        "endingOffsetsByTimestamp", _MOMENTS, None, "moments by stream"
+    )
+
+    def _refuse_contradictions(self, given: Options) -> None:
+        super()._refuse_contradictions(given)
+        _refuse_several(given, "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+
+    @property
+    def end(self) -> Bounds:
+        """The last id to read."""
+        return self.ending_timestamp or self.ending_by_timestamp or self.ending_offsets
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerOptions(SourceOptions):
+    """What ``spark.readStream`` has in both modes."""
+
+    max_rows: int | None = option(
+        "maxRowsPerTrigger",
+        number("rows", 1),
+        None,
+        "the most in a micro-batch",
+        kafka="maxOffsetsPerTrigger",
+    )
+    max_bytes: int | None = option(
+        "maxBytesPerTrigger", number("bytes", 1), None, "the most in a micro-batch"
+    )
+    discovery_ms: int = option(
+        "discoveryIntervalMs", number("ms"), 10_000, "between two look-ups of a pattern"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeStreamOptions(TriggerOptions):
+    """What ``spark.readStream`` has in range mode."""
+
+    min_rows: int | None = option(
+        "minRowsPerTrigger",
+        number("rows", 1),
+        None,
+        "a micro-batch waits for so many",
+        kafka="minOffsetsPerTrigger",
+    )
+    max_delay_seconds: float = option(
+        "maxTriggerDelay", Kind("duration", _duration), "15m",
+        "the longest wait for `minRowsPerTrigger`: `500ms`, `10s`, `15m`, `1h`, `1d`",
+    )  # fmt: skip
+
+    def _refuse_contradictions(self, given: Options) -> None:
+        super()._refuse_contradictions(given)
+        if self.max_rows is not None and self.min_rows is not None and self.min_rows > self.max_rows:
+            raise OptionError("option 'minRowsPerTrigger' is more than 'maxRowsPerTrigger'")
+        if "maxTriggerDelay" in given and self.min_rows is None:
+            raise OptionError("option 'maxTriggerDelay' needs 'minRowsPerTrigger'")
+
+
+def _refuse_several(given: Options, *names: str) -> None:
+    if sum(name in given for name in names) > 1:
+        first, second, third = names
+        raise OptionError(f"give one of the options {first!r}, {second!r} and {third!r}")

@@ -28,7 +28,7 @@ from rillet.pipeline.sink.options import SinkOptions
 from rillet.pipeline.sink.rows import RowError
 from rillet.pipeline.sink.writers import BatchWriter
 from rillet.pipeline.source.entry_batches import default_schema
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 NAMES = [f"s{number}" for number in range(12)]
 
@@ -66,7 +66,7 @@ def add(connection, first=1, count=1):
 
 def source(where, **more):
     given = where | {"streamsPattern": "s*", "startingOffsets": "earliest"} | more
-    return SourceOptions.of(Options(given), streaming="endingOffsets" not in more)
+    return (RangeStreamOptions if "endingOffsets" not in more else BatchOptions).of(Options(given))
 
 
 def rows_of(reader, partitions):

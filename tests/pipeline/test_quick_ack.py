@@ -13,14 +13,14 @@ from pyspark.sql.types import LongType, StructType
 
 from rillet.pipeline import quick_ack
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
-from rillet.pipeline.ledger.format import LedgerReader, LedgerStreamReader
+from rillet.pipeline.ledger.format import FilesOptions, FollowingOptions, LedgerReader, LedgerStreamReader
 from rillet.pipeline.quick_ack import acknowledge_now
 from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.range.stream_reader import RangeStreamReader
-from rillet.pipeline.redis.options import OptionError, Options
+from rillet.pipeline.redis.options import OptionError
 from rillet.pipeline.sink.writers import BatchWriter, StreamWriter
 from rillet.pipeline.source.entry_batches import default_schema
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 ROWS = StructType().add("n", LongType())
 
@@ -90,11 +90,11 @@ def test_this_spark_does_not_set_tcp_nodelay_itself():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: RangeStreamReader(ROWS, SourceOptions.of(Options({"streams": "s"}), streaming=True)),
-        lambda: RangeBatchReader(ROWS, SourceOptions.of(Options({"streams": "s"}), streaming=False)),
+        lambda: RangeStreamReader(ROWS, RangeStreamOptions.of({"streams": "s"})),
+        lambda: RangeBatchReader(ROWS, BatchOptions.of({"streams": "s"})),
         lambda: GroupStreamReader(default_schema("", group_columns()), {"streams": "s", "group": "g"}),
-        lambda: LedgerReader(Options({"path": "aof"})),
-        lambda: LedgerStreamReader(Options({"path": "aof"})),
+        lambda: LedgerReader(FilesOptions(path="aof")),
+        lambda: LedgerStreamReader(FollowingOptions(path="aof")),
         lambda: BatchWriter(ROWS, {"stream": "s"}, overwrite=False),
         lambda: StreamWriter(ROWS, {"stream": "s"}),
     ],

@@ -18,7 +18,7 @@ from rillet.pipeline.sink.options import SinkOptions
 from rillet.pipeline.sink.rows import Chunk
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.offsets import OffsetError
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 RULES = dict(
@@ -59,7 +59,7 @@ def words(admin, way, **more):
 )
 def test_ranges_are_read(admin, caplog, way, more):
     given = words(admin, way, startingOffsets="earliest", **more)
-    reader = RangeStreamReader(default_schema(), SourceOptions.of(Options(given), streaming=True))
+    reader = RangeStreamReader(default_schema(), RangeStreamOptions.of(given))
     offset, rows = reader.initialOffset(), 0
     while (end := reader.latestOffset(offset, ReadMaxBytes(100))) != offset:
         parts = reader.partitions(offset, end)
@@ -118,13 +118,13 @@ def test_rows_are_written(admin):
 
 def test_a_table_without_options_says_why():
     with pytest.raises(OptionError, match="Spark drops the OPTIONS of CREATE TABLE"):
-        SourceOptions.of(Options({}), streaming=False)
+        BatchOptions.of({})
 
 
 @pytest.mark.parametrize("tree", [{"orders": {"0": 5}}, [1], 7, "x", None])
 def test_the_checkpoint_of_another_source_is_refused(admin, tree):
     given = words(admin, "range", streams="orders")
-    reader = RangeStreamReader(default_schema(), SourceOptions.of(Options(given), streaming=True))
+    reader = RangeStreamReader(default_schema(), RangeStreamOptions.of(given))
     with pytest.raises(OffsetError, match="this checkpoint is of another source"):
         reader.latestOffset(tree, ReadAllAvailable())
     group = GroupStreamReader(
@@ -144,7 +144,7 @@ def test_the_checkpoint_of_another_database_is_refused(admin):
             "streams": "orders",
             "startingOffsets": "earliest",
         }
-        return RangeStreamReader(default_schema(), SourceOptions.of(Options(given), streaming=True))
+        return RangeStreamReader(default_schema(), RangeStreamOptions.of(given))
 
     one, other = reader("0"), reader("1")
     offset = one.latestOffset(one.initialOffset(), ReadAllAvailable())

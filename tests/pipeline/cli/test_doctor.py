@@ -35,7 +35,10 @@ def test_a_server_that_does_not_answer_is_wrong(capsys):
 
 
 def test_no_server_at_the_usual_place_is_nothing_wrong(monkeypatch, capsys):
-    monkeypatch.setattr(Endpoint, "port", 1)
+    endpoint = Endpoint(port=1, retries=0)
+    monkeypatch.setattr(
+        doctor.Endpoint, "of", lambda given: endpoint if set(given) == {"retries", "timeoutMs"} else None
+    )
     assert main.main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert "warning redis: no server at 127.0.0.1:1 yet\n          -> start one (rillet --port 1)" in out

@@ -23,11 +23,11 @@ from support.pipeline.spark_engine import Engine
 
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection
-from rillet.pipeline.redis.options import Endpoint, Options
+from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.source import offsets
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.losses import DataLossError
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import RangeStreamOptions
 
 opened = []
 names = (f"history-{number}" for number in itertools.count())
@@ -59,7 +59,7 @@ def engine(connection, offset=None, **given):
     words = {
         "port": str(connection.endpoint.port), "retries": "0", "startingoffsets": "earliest", "fetchsize": "10",
     } | given  # fmt: skip
-    options = SourceOptions.of(Options(words), streaming=True)
+    options = RangeStreamOptions.of(words)
     opened.append(Engine(lambda: RangeStreamReader(default_schema(), options), offset))
     return opened[-1]
 

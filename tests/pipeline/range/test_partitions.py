@@ -17,7 +17,7 @@ from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint, Options
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.losses import DataLossError
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 
 @pytest.fixture(params=servers.KINDS)
@@ -31,7 +31,7 @@ def options(connection=None, *, streaming=True, **given):
     words = {"streamspattern": "many:*", "startingoffsets": "earliest", "retries": "0"} | given
     if connection is not None:
         words["port"] = str(connection.endpoint.port)
-    return SourceOptions.of(Options(words), streaming=streaming)
+    return (RangeStreamOptions if streaming else BatchOptions).of(Options(words))
 
 
 def add(connection, count, *, each=1, start=1):

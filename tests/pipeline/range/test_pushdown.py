@@ -24,9 +24,9 @@ from rillet.pipeline.range.batch_reader import PushingBatchReader
 from rillet.pipeline.range.pushdown import COLUMNS, narrow
 from rillet.pipeline.redis import ids
 from rillet.pipeline.redis.connection import Connection
-from rillet.pipeline.redis.options import Endpoint, Options
+from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.source.entry_batches import default_schema
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import BatchOptions
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAMES = {name: name for name in COLUMNS}
@@ -126,7 +126,7 @@ def test_a_reader_asks_only_for_what_is_left(running):
         for name in ("a", "b"):
             connection.pipeline([("XADD", name, f"{n}-0", "n", n) for n in range(1, 101)])
         given = {"port": str(connection.endpoint.port), "streams": "a,b,missing"}
-        reader = PushingBatchReader(default_schema(), SourceOptions.of(Options(given), streaming=False))
+        reader = PushingBatchReader(default_schema(), BatchOptions.of(given))
         asked = [
             EqualTo(("stream",), "a"), GreaterThan(("ts",), moment(10)), LessThanOrEqual(("id_key",), ids.key(ids.join(15))),
         ]  # fmt: skip

@@ -3,41 +3,78 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 
 import pytest
 
-from rillet.pipeline.redis import credentials
-from rillet.pipeline.redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
+from rillet.pipeline.redis.options import (
+    FLAG,
+    Endpoint,
+    Kind,
+    OptionError,
+    Options,
+    number,
+    option,
+    part,
+    records,
+    words,
+)
 
 
-def test_names_mean_the_same_in_any_case():
-    options = Options({"FETCHSIZE": "5", "parsemode": "failfast"})
-    assert options.number("fetchSize") == 5
-    assert options.choice("parseMode", ["PERMISSIVE", "FAILFAST"], "PERMISSIVE") == "FAILFAST"
-    assert "FetchSize" in options
-    assert options.text("streams") is None
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    words: str = option("words", Kind("text"), None, "a text")
+
+    @classmethod
+    def of(cls, given):
+        return cls(**given.read(cls))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    inner: Inner = part(Inner)  # noqa: RUF009 - a field
+    size: int = option("fetchSize", number("rows", 1, 9), 5, "a number", kafka="maxSize")
+    is_on: bool = option("isOn", FLAG, True, "a flag")
+    mode: str = option("mode", words("range", "GROUP"), "range", "a word")
+    name: str = option("name", Kind("name"), None, "a name", required=True)
+
+
+def read(**given):
+    options = Options({"name": "n"} | given)
+    options.refuse_unknown(Form)
+    return Form(**options.read(Form))
+
+
+def test_a_dataclass_is_its_options():
+    assert read() == Form(inner=Inner(words=None), size=5, is_on=True, mode="range", name="n")
+    assert list(records(Form)) == ["words", "fetchSize", "isOn", "mode", "name"]
+
+
+def test_names_and_words_mean_the_same_in_any_case():
+    assert read(FETCHSIZE="7", MODE="group", iSoN="No", WORDS="abc") == Form(
+        inner=Inner(words="abc"), size=7, is_on=False, mode="GROUP", name="n"
+    )
+    assert read(MAXSIZE="7").size == 7
+    assert read(fetchSize="").size == 5
+    assert "FetchSize" in Options({"FETCHSIZE": "5"})
 
 
 @pytest.mark.parametrize(
-    ("read", "message"),
+    ("given", "message"),
     [
-        (lambda options: options.number("n", least=1), "'n' takes a number from 1 to"),
-        (lambda options: options.number("word"), "'word' takes a whole number, not 'abc'"),
-        (lambda options: options.flag("word"), "'word' takes true or false"),
-        (
-            lambda options: options.choice("word", ["range", "group"], "range"),
-            "'word' takes range, group; not 'abc'",
-        ),
-        (lambda options: options.required("stream"), "'stream' is required"),
-        (
-            lambda options: options.refuse_unknown(["n", "words"]),
-            "unknown option 'word'; did you mean 'words'",
-        ),
+        ({"fetchSize": "0"}, "'fetchSize' takes a number from 1 to 9, not 0"),
+        ({"fetchSize": "abc"}, "'fetchSize' takes a whole number, not 'abc'"),
+        ({"maxsize": "1", "fetchsize": "1"}, "'maxSize' and 'fetchSize' are the same"),
+        ({"isOn": "abc"}, "'isOn' takes true or false, not 'abc'"),
+        ({"mode": "abc"}, "'mode' takes range, GROUP; not 'abc'"),
+        ({"name": ""}, "'name' is required"),
+        ({"word": "abc"}, "unknown option 'word'; did you mean 'words'"),
+        ({"maxSizes": "1"}, "unknown option 'maxsizes'; did you mean 'maxSize'"),
     ],
 )
-def test_a_wrong_option_is_named(read, message):
+def test_a_wrong_option_is_named(given, message):
     with pytest.raises(OptionError, match=message):
-        read(Options({"n": "0", "word": "abc"}))
+        read(**given)
 
 
 def test_an_endpoint_reads_every_option():
@@ -50,7 +87,8 @@ def test_an_endpoint_reads_every_option():
     assert Endpoint.of(given) == expected
     assert Endpoint.of({"unixSocket": "/s"}) == Endpoint(unix_socket="/s")
     by_url = {"url", "readFrom", "sentinelUsername", "sentinelPassword"}
-    assert set(given) | {"unixSocket", *credentials.NAMES} | by_url == set(ENDPOINT_NAMES)
+    secrets = {"passwordEnv", "passwordFile", "credentialsProvider"}
+    assert set(given) | {"unixSocket"} | secrets | by_url == set(records(Endpoint))
 
 
 @pytest.mark.parametrize(

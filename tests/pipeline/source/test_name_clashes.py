@@ -16,7 +16,7 @@ from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint, OptionError, Options
 from rillet.pipeline.source.entry_batches import ColumnOptions, default_schema
 from rillet.pipeline.source.name_clashes import NameClashes
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 ORDER = StructType().add("ts", "timestamp").add("id", "string").add("total", "long")
 WORDS = r"entries of stream 'name-clashes-\d+' have a field 'ts', and column 'ts' .* is the time of .* 'metadataPrefix'.*'_ts'"
@@ -38,11 +38,11 @@ def stream(redis):
 
 def options(redis, stream, *, streaming, **more):
     given = {"port": str(redis.endpoint.port), "streams": stream, "startingOffsets": "earliest"} | more
-    return SourceOptions.of(Options(given), streaming=streaming)
+    return (RangeStreamOptions if streaming else BatchOptions).of(Options(given))
 
 
 def look(schema, fields, **given):
-    watch = NameClashes(schema, ColumnOptions.of(Options(given)))
+    watch = NameClashes(schema, ColumnOptions.of(given))
     watch.check({"s": SimpleNamespace(samples=(fields,))})
 
 

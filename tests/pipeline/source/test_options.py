@@ -6,14 +6,16 @@ import pickle
 
 import pytest
 
+from rillet.pipeline.formats import RedisStreams
 from rillet.pipeline.redis import ids
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint, OptionError, Options
-from rillet.pipeline.source.options import Bounds, SourceOptions
+from rillet.pipeline.source.entry_batches import default_schema
+from rillet.pipeline.source.options import BatchOptions, Bounds, RangeStreamOptions
 
 
 def read(*, streaming=True, **given):
-    return SourceOptions.of(Options({"streams": "s"} | given), streaming=streaming)
+    return (RangeStreamOptions if streaming else BatchOptions).of(Options({"streams": "s"} | given))
 
 
 def test_defaults_are_those_of_sparks_kafka_source():
@@ -108,3 +110,21 @@ def test_a_pattern_of_kafkas_is_a_regular_expression_over_whole_names(running):
         assert pickle.loads(pickle.dumps(found)).names(connection) == ["orders-1", "orders-22"]
         assert read(streams="", streamsPattern="orders.*").names(connection) == ["orders.*"]
         connection.call("FLUSHALL")
+
+
+@pytest.mark.parametrize(
+    ("reader", "given", "words"),
+    [
+        ("reader", {"MAXROWSPERTRIGGER": "5"}, "'maxRowsPerTrigger' is for spark.readStream with mode=range and .*=group"),
+        ("reader", {"createGroup": "true"}, "'createGroup' is for spark.readStream with mode=group"),
+        ("streamReader", {"endingOffsets": "latest"}, "'endingOffsets' is for spark.read$"),
+        ("streamReader", {"group": "g"}, "'group' is for spark.readStream with mode=group"),
+        ("streamReader", {"mode": "group", "group": "g", "minRowsPerTrigger": "5"}, "'minRowsPerTrigger' is for .*mode=range"),
+        ("streamReader", {"mode": "groups"}, "'mode' takes range, group; not 'groups'"),
+        ("streamReader", {"stream": "s"}, "unknown option 'stream'; did you mean 'streams'"),
+    ],
+)  # fmt: skip
+def test_an_option_of_another_way_to_read_is_named_with_it(reader, given, words):
+    source = RedisStreams({"streams": "s"} | given)
+    with pytest.raises(OptionError, match=words):
+        getattr(source, reader)(default_schema())

@@ -10,9 +10,9 @@ from support.pipeline.group_scene import Scene
 
 from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.redis.connection import Connection
-from rillet.pipeline.redis.options import Endpoint, Options
+from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.source.entry_batches import default_schema
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import BatchOptions
 from rillet.pipeline.source.sizes import _COLUMN_BYTES, BATCH_BYTES, EntryTooLargeError, cut
 
 
@@ -29,7 +29,7 @@ def test_large_values_take_little_memory(connection):
     for _ in range(110):
         connection.call("XADD", "large", "*", "n", value)
     words = {"port": str(connection.endpoint.port), "streams": "large"}
-    reader = RangeBatchReader(default_schema(), SourceOptions.of(Options(words), streaming=False))
+    reader = RangeBatchReader(default_schema(), BatchOptions.of(words))
     tracemalloc.start()
     rows = 0
     for part in reader.partitions():

@@ -14,11 +14,10 @@ from support.pipeline.micro_batches import Engine
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import ConnectionLost, checked
-from rillet.pipeline.redis.options import Options
 from rillet.pipeline.sink import writers
 from rillet.pipeline.sink.writers import StreamWriter
 from rillet.pipeline.source.entry_batches import default_schema
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import RangeStreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +68,7 @@ class Pipeline:
         if self._mode == "group":
             given = self._given | {"group": "g", "consumer": "me", "claimMinIdleMs": "0"}
             return GroupStreamReader(default_schema("", group_columns()), given)
-        options = SourceOptions.of(Options(self._given | {"maxRowsPerTrigger": "50"}), streaming=True)
+        options = RangeStreamOptions.of(self._given | {"maxRowsPerTrigger": "50"})
         return RangeStreamReader(default_schema(), options)
 
     def _write(self, batch: int, batches: list[Any]) -> None:

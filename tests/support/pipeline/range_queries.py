@@ -5,10 +5,9 @@ from __future__ import annotations
 from support.pipeline.spark_engine import Engine
 
 from rillet.pipeline.range.stream_reader import RangeStreamReader
-from rillet.pipeline.redis.options import Options
 from rillet.pipeline.source import offsets
 from rillet.pipeline.source.entry_batches import default_schema
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import RangeStreamOptions
 
 opened = []
 
@@ -26,9 +25,7 @@ def engine(connection, offset=None, **given):
         "startingoffsets": "earliest",
         "fetchsize": "3",
     } | given
-    options = SourceOptions.of(
-        Options({name: word for name, word in words.items() if word is not None}), streaming=True
-    )
+    options = RangeStreamOptions.of({name: word for name, word in words.items() if word is not None})
     opened.append(Engine(lambda: RangeStreamReader(default_schema(), options), offset))
     return opened[-1]
 

@@ -10,9 +10,8 @@ from pyspark.sql.types import StringType, StructType
 
 from rillet.pipeline.group.stream_reader import GroupStreamReader
 from rillet.pipeline.range.batch_reader import RangeBatchReader
-from rillet.pipeline.redis.options import Options
 from rillet.pipeline.sink.writers import BatchWriter
-from rillet.pipeline.source.options import SourceOptions
+from rillet.pipeline.source.options import BatchOptions
 
 port = sys.argv[1]
 schema = StructType().add("id", StringType()).add("n", StringType())
@@ -23,7 +22,7 @@ def rows(reader, partitions):
     return [row for part in partitions for batch in reader.read(part) for row in batch.to_pylist()]
 
 
-batch = RangeBatchReader(schema, SourceOptions.of(Options(given), streaming=False))
+batch = RangeBatchReader(schema, BatchOptions.of(given))
 read = rows(batch, batch.partitions())
 group = GroupStreamReader(schema, given | {"group": "g"})
 start = group.initialOffset()
