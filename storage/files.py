@@ -61,7 +61,6 @@ def replace_file(target: Path, content: bytes, mode: int) -> None:
 
     Args:
         target: the file; its folder must be there.
-        content: all of it.
         mode: its permissions.
 
     Raises:

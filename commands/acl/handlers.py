@@ -273,7 +273,6 @@ def _changed(server: ServerContext, listeners: Iterable[User]) -> None:
     """Apply changed permissions to open connections, and record the change for CONFIG REWRITE.
 
     Args:
-        server: where they changed.
         listeners: the users who may have lost channels; their clients that listen to one of these are closed.
     """
     listening = set(listeners)

@@ -32,7 +32,6 @@ def parse_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> i
     """Return when a field expires, in milliseconds since the epoch.
 
     Args:
-        word: the amount as it was sent.
         command_name: lower case, for the error.
         base: what the amount counts from, in milliseconds; 0 if it is absolute.
         seconds: the amount's unit; else milliseconds.
@@ -169,9 +168,7 @@ def propagate_times(client: Client, before: list[bytes], fields: list[bytes], af
     """Propagate new times of fields, or none; replicas without field expiry receive only the deletions.
 
     Args:
-        client: changed them.
         before: the words of the command up to FIELDS.
-        fields: as they were sent.
         after: the words behind them.
     """
     older = where_known_of_many(before, fields, after) if needs_downgrade(client, FIELD_TIMES_SINCE) else None

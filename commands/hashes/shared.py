@@ -82,10 +82,8 @@ def propagate_with_times(client: Client, words: Sequence[bytes], value: Hash, pa
     Old replicas get the fields without times; those that know times get these afterwards.
 
     Args:
-        client: it ran the command.
         words: the command, its time absolute.
         value: the hash after it.
-        pairs: fields and values.
     """
     if not needs_downgrade(client, FIELD_TIMES_SINCE):
         client.propagate(words)

@@ -46,7 +46,6 @@ def checked_time(word: bytes, command_name: str, base: int, *, seconds: bool) ->
     """Return the absolute expiry in milliseconds for SET or GETEX; only positive amounts are valid.
 
     Args:
-        word: the amount as it was sent.
         command_name: lower case, for the error.
         base: what the amount counts from, in milliseconds; 0 if it is absolute.
         seconds: the amount's unit; else milliseconds.

@@ -26,12 +26,9 @@ def store_result(
     """Store a collection at a key, or delete the key if it is empty; replies with its length.
 
     Args:
-        client: the caller.
         args: the command, which is propagated as it is.
         name: the key.
-        value: the result.
         event_class: of the keyspace event, see ``storage.keyspace.notifications``.
-        event: its name.
         changes: the number of changes to add to those since the last save.
         is_fitted: the result has its encoding; else it gets the most compact one that the limits allow.
     """

@@ -50,7 +50,6 @@ def parse_double(word: bytes, error: bytes = NOT_A_FLOAT, *, rounds: bool) -> fl
     """Parse a number (decimal or hexadecimal) or ``inf``; no spaces, no NaN.
 
     Args:
-        word: as it was sent.
         error: the text of the ReplyError for any other word.
         rounds: whether a decimal number beyond the range of doubles is infinite or 0, if it has 19 digits at most and
             the last one stands for 10^-342 to 10^308. Any other number beyond that range is an error.
@@ -81,7 +80,6 @@ def parse_double_up_to_nul(word: bytes, error: bytes, *, as_strtod: bool) -> flo
     """Parse a number as a C string: up to a NUL, empty as 0, infinite where it overflows, 0 where it underflows.
 
     Args:
-        word: as it was sent.
         error: the text of the ReplyError for any other word, NaN included.
         as_strtod: whether white space before the number and hexadecimal numbers are read.
     """

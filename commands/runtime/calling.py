@@ -113,8 +113,6 @@ class Interceptor(Protocol):
             caller: the client that sent the script.
             script: the words by which it did.
             client: the one that the command ran for.
-            argv: the command's words.
-            reply: the encoded reply.
         """
 
 

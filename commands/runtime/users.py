@@ -390,7 +390,6 @@ class User:
         """Change the user by one word of ACL SETUSER.
 
         Args:
-            rule: the word.
             all_channels: whether ``reset`` and new selectors allow all channels (acl-pubsub-default).
 
         Raises:

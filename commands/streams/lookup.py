@@ -25,9 +25,6 @@ def find_group(
     """Return a stream and its group, which has no pending cleanup.
 
     Args:
-        client: the client whose command needs them.
-        key: the key of the stream.
-        name: of the group.
         where: stands behind the error message.
         writing: the command may change the stream, for its access time.
 

@@ -193,7 +193,6 @@ def downgraded_deletion(
     """Return XDELEX or XACKDEL for old replicas: XACK for each group, then XDEL.
 
     Args:
-        name: the key.
         held: the groups that lose references, and which.
         deleted: ids of the entries that went.
     """

@@ -69,8 +69,6 @@ def _finish(
     """Notify, count and propagate what was removed.
 
     Args:
-        client: who asked.
-        args: the words.
         deleted: ids of the entries that went.
         changed: entries and references that went.
         held: which references those are, by group; None if no replica needs to know.

@@ -37,7 +37,6 @@ def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> byte
     Args:
         unix_seconds: the wall time with microseconds.
         client: the client that ran it, with its currently selected database.
-        argv: the words as they were sent.
     """
     address = b"unix:" + client.address.removesuffix(b":0") if client.unix_socket else client.address
     words = b" ".join([quoted(word) for word in redacted(argv)])

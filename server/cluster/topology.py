@@ -348,7 +348,6 @@ class Topology:
         """Whether the cluster is up for a node.
 
         Args:
-            viewer: the node.
             full_coverage: it is down while a slot has no owner, or one that failed.
         """
         majority, covered = self._healths(viewer)

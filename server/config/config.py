@@ -447,8 +447,6 @@ class Config:
         """Apply one line of a file or one flag; no listener is called.
 
         Args:
-            directive: the directive of the line.
-            words: its values.
             again: whether this load has named the directive before (save points add up).
 
         Raises:

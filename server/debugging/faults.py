@@ -109,8 +109,6 @@ class Faults:
         """Run a command as ``Dispatcher.process`` does, unless a fault hits it.
 
         Args:
-            client: the client that sent it.
-            argv: its words.
             out: the replies of its batch that are not sent yet.
 
         Returns:

@@ -20,7 +20,6 @@ def remove_orphans(folder: Path, *, owns_process: bool) -> list[str]:
     """Remove the temporary dump files in a folder whose server is gone; return their names.
 
     Args:
-        folder: where the servers write their dump files.
         owns_process: no other server lives in this process. Files with its number are then from an earlier process
             with the same number, as in a container, where each server is process 1.
     """

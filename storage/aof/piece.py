@@ -99,8 +99,6 @@ def read_piece(
     transaction are given like any others.
 
     Args:
-        directory: of the files.
-        manifest: which ones there are.
         at: where to begin; in a file that is no longer there, that is the next one's beginning.
         longest: bytes to keep of each word of a command that is longer than a piece, and one more to show the cut.
 

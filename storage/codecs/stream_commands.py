@@ -26,7 +26,6 @@ def stream_commands(stream: Stream, key: bytes, defaults: Defaults) -> Iterator[
 
     Args:
         stream: the stream; it does not change during the iteration.
-        key: its key.
         defaults: duration and maxsize of a new stream, which need no command.
     """
     if stream.length:
@@ -108,7 +107,6 @@ def _idempotency(key: bytes, stream: Stream, duration: int, maxsize: int) -> Ite
     """Yield the commands that state a stream's idempotency in a rewritten log, after its entries.
 
     Args:
-        key: the stream's key.
         stream: the stream; only iids whose entry still exists are stated.
         duration: stream-idmp-duration; a new stream has it, so it is not stated.
         maxsize: stream-idmp-maxsize, likewise.

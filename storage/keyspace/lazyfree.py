@@ -50,7 +50,6 @@ class LazyFree:
         """Queue a value that the caller no longer uses.
 
         Args:
-            value: a value of a key, a group, or a container of such.
             objects: the number of objects it counts for.
         """
         if self.on_queued is None or _goes_at_once(value):

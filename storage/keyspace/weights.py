@@ -23,7 +23,6 @@ def key_bytes(name: bytes, value: Value, samples: int = SAMPLES) -> int:
     """Estimate the bytes of one key with its value, without its expiry.
 
     Args:
-        name: the key.
         value: its value. Packed chunks of a stream count with their packed size.
         samples: how many chunks of a stream are measured; 0 for all.
     """

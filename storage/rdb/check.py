@@ -18,7 +18,6 @@ def check_rdb(path: Path, say: Callable[[str], None], *, now: int) -> bool:
     Values of types that Rillet does not have are skipped, so their content is not checked.
 
     Args:
-        path: the file.
         say: receives the report, line by line.
         now: Unix milliseconds, to recognise keys past their time.
     """

@@ -96,7 +96,6 @@ def to_lua(reply: bytes, table: MakeTable) -> Any:
     ``double``, ``map``, ``set``, ``big_number`` or ``verbatim_string``.
 
     Args:
-        reply: one whole reply.
         table: makes a table of Lua from a list or dict (``LuaRuntime.table_from``).
     """
     kind = reply[0]

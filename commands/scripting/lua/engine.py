@@ -165,9 +165,6 @@ class Scripting:
         """Run a script of EVAL for a client.
 
         Args:
-            client: the caller.
-            script: out of ``scripts``.
-            args: the words of the command.
             keys: how many of those behind the third are keys.
             read_only: it came by one of the commands ending in _RO.
         """
