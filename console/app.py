@@ -304,11 +304,7 @@ class Console:
         exchange = await self.prompt.run(session, line, read_only=self.read_only, sure=form.get("sure", ""))
         if exchange.changes:
             self.poller.changed()
-        context: dict[str, Any] = {
-            "exchange": exchange,
-            "session": session,
-            "page_path": "/prompt",
-        }
+        context: dict[str, Any] = {"exchange": exchange, "session": session, "page_path": "/prompt"}
         part = "parts/exchange.html" if request.headers.get("hx-request") else "prompt.html"
         return self._render(part, **context)
 

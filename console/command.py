@@ -24,10 +24,7 @@ def parser(prog: str, *short: str) -> argparse.ArgumentParser:
     """
     made = argparse.ArgumentParser(prog=prog, description=_DESCRIPTION)
     made.add_argument(
-        *("--console-port", "-p", *short),
-        type=int,
-        default=PORT,
-        help=f"of the page; 0: a free one ({PORT})",
+        *("--console-port", "-p", *short), type=int, default=PORT, help=f"of the page; 0: a free one ({PORT})"
     )
     bind = ["--bind"] if short else []
     made.add_argument("--console-bind", *bind, default="127.0.0.1", help="address to listen on (127.0.0.1)")

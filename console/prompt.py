@@ -416,8 +416,7 @@ class Prompt:
         names = await self._known()
         is_open = bool(typed) and not line[-1:].isspace()
         return Help(
-            *await self._usage(typed, names),
-            tuple(_completions(typed, names, is_open=is_open)[:SUGGESTIONS]),
+            *await self._usage(typed, names), tuple(_completions(typed, names, is_open=is_open)[:SUGGESTIONS])
         )
 
     async def _known(self) -> list[str]:

@@ -150,9 +150,7 @@ class _Bindings:
     def update_thresholds(self) -> None:
         slowlog, latency = self.config.slowlog_log_slower_than, self.config.latency_monitor_threshold
         self.server.slow_nanoseconds = min(
-            LONG_COMMAND,
-            slowlog * 1000 if slowlog >= 0 else NEVER,
-            latency * 1_000_000 if latency else NEVER,
+            LONG_COMMAND, slowlog * 1000 if slowlog >= 0 else NEVER, latency * 1_000_000 if latency else NEVER
         )
 
     def renew_scripting(self) -> None:

@@ -70,12 +70,7 @@ def begin_test(test: str, seed: int | None) -> None:
 
 
 def simulation(
-    test: Test | None = None,
-    /,
-    *,
-    seeds: int | Iterable[int] = 100,
-    chaos: float = 0.2,
-    **directives: object,
+    test: Test | None = None, /, *, seeds: int | Iterable[int] = 100, chaos: float = 0.2, **directives: object
 ) -> Any:
     """Make a test of a coroutine function, which is run once for each seed and gets a ``Simulation``.
 

@@ -18,9 +18,7 @@ _COUNT_ANY_LATER = optional(block("count-block", integer("count", "COUNT"), swit
 _WITH = (switch("WITHCOORD"), switch("WITHDIST"), switch("WITHHASH"))
 _FROM_AND_BY = (
     oneof(
-        "from",
-        string("member", "FROMMEMBER"),
-        block("fromlonlat", _LONGITUDE, _LATITUDE, after="FROMLONLAT"),
+        "from", string("member", "FROMMEMBER"), block("fromlonlat", _LONGITUDE, _LATITUDE, after="FROMLONLAT")
     ),
     oneof(
         "by",

@@ -50,13 +50,7 @@ _NEWER_FIELDS: Final = {
     b"tot-net-out": "8.0",
     b"tot-cmds": "8.0",
     **dict.fromkeys(
-        (
-            b"omem-shared",
-            b"omem-unshared",
-            b"read-events",
-            b"avg-pipeline-len-sum",
-            b"avg-pipeline-len-cnt",
-        ),
+        (b"omem-shared", b"omem-unshared", b"read-events", b"avg-pipeline-len-sum", b"avg-pipeline-len-cnt"),
         "8.10",
     ),
 }

@@ -380,11 +380,7 @@ class Save(Kind[tuple[tuple[int, int], ...]]):
 
     multiple = True
 
-    def parse(
-        self,
-        words: list[bytes],
-        present: tuple[tuple[int, int], ...],
-    ) -> tuple[tuple[int, int], ...]:
+    def parse(self, words: list[bytes], present: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
         if words in ([], [b""]):
             return ()
         numbers = [_integer(word) for word in words]

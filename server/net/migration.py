@@ -188,9 +188,7 @@ class _Transfer:
         expiry = self._db.expires.get(key)
         left = 0 if expiry is None else max(expiry - keyspace.now, 1)
         payload = dump_value(
-            value,
-            version=rdb_version(self._server),
-            idempotency_defaults=keyspace.idempotency_defaults,
+            value, version=rdb_version(self._server), idempotency_defaults=keyspace.idempotency_defaults
         )
         # The target may be a node of a cluster that imports the slot of the key.
         name = b"RESTORE-ASKING" if self._server.config.cluster_enabled else b"RESTORE"

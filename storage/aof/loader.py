@@ -124,7 +124,7 @@ class AofLoader:
     def _rdb(self, source: ByteSource, name: str, before: int) -> Iterator[list[list[bytes]]]:
         single = name == self._basename
         self._log(
-            "Reading RDB preamble from AOF file..." if single else "Reading RDB base file on AOF loading...",
+            "Reading RDB preamble from AOF file..." if single else "Reading RDB base file on AOF loading..."
         )
         try:
             for _ in self._load_rdb(source):

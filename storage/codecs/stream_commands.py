@@ -57,10 +57,7 @@ def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
         if head is None:
             if len(heads) > 1000:
                 heads.clear()
-            head = heads[header] = (
-                b"*%d\r\n%b" % (int(header[1:-2]) + _ID_AND_COMMAND, name),
-                len(header),
-            )
+            head = heads[header] = (b"*%d\r\n%b" % (int(header[1:-2]) + _ID_AND_COMMAND, name), len(header))
         yield b"%b$%d\r\n%b\r\n%b" % (head[0], len(text), text, fields[head[1] :])
 
 

@@ -86,13 +86,7 @@ def _adds(group: Group, stream_type: int) -> bool:
 def _encode_state(state: Idempotency) -> bytes:
     out = [
         encode_length(number)
-        for number in (
-            state.duration,
-            state.maxsize,
-            state.added,
-            state.duplicates,
-            len(state.producers),
-        )
+        for number in (state.duration, state.maxsize, state.added, state.duplicates, len(state.producers))
     ]
     for pid, known in state.producers.items():
         out.append(encode_string(pid) + encode_length(len(known)))

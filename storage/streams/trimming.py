@@ -58,12 +58,7 @@ class Removed:
 
 
 def trim_to_length(
-    stream: Stream,
-    threshold: int,
-    *,
-    approximate: bool = False,
-    limit: int = 0,
-    gone: Removed | None = None,
+    stream: Stream, threshold: int, *, approximate: bool = False, limit: int = 0, gone: Removed | None = None
 ) -> int:
     """MAXLEN: remove the oldest entries until at most ``threshold`` are left.
 
@@ -112,12 +107,7 @@ def trim_to_length(
 
 
 def trim_before(
-    stream: Stream,
-    threshold: int,
-    *,
-    approximate: bool = False,
-    limit: int = 0,
-    gone: Removed | None = None,
+    stream: Stream, threshold: int, *, approximate: bool = False, limit: int = 0, gone: Removed | None = None
 ) -> int:
     """MINID: remove the entries whose IDs are smaller than ``threshold``.
 

@@ -51,10 +51,7 @@ def format_number_7_0(value: float) -> bytes:
     """As ``format_number``, but with 17 digits, as until 7.0."""
     if math.isfinite(value) and value == int(value) and int(value) in _INTEGERS:
         return b"%d" % int(value)
-    return b"%b%b" % (
-        b"-" if math.isnan(value) and math.copysign(1, value) < 0 else b"",
-        b"%.17g" % value,
-    )
+    return b"%b%b" % (b"-" if math.isnan(value) and math.copysign(1, value) < 0 else b"", b"%.17g" % value)
 
 
 def format_number(value: float) -> bytes:
