@@ -41,8 +41,8 @@ HOLDS = {
     "XTRIM": [
         "commands/streams/xtrim.py: XTRIM",
         "commands/streams/trim_options.py: TrimOptions",
-        "storage/streams/trimming.py: trim_to_length, trim_before",
-        "storage/groups/references.py: trim_acked_to_length, trim_acked_before",
+        "storage/streams/trimming.py: trim",
+        "storage/groups/references.py: trim_acked",
     ],
     "lag of a group": ["commands/streams/xinfo.py: lag_of", "storage/groups/lag.py: lag"],
     "the order of idle times": ["storage/groups/pending.py: IdleOrder"],

@@ -14,12 +14,11 @@ from ...storage.groups.references import (
     forget,
     forget_later,
     holders,
-    trim_acked_before,
-    trim_acked_to_length,
+    trim_acked,
 )
 from ...storage.streams import ids as stream_id
 from ...storage.streams.macro_nodes import FAR
-from ...storage.streams.trimming import Removed, trim_before, trim_to_length
+from ...storage.streams.trimming import Removed, trim
 from ..runtime.arguments import parse_integer
 from ..runtime.client import needs_downgrade, where_known
 from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
@@ -110,25 +109,29 @@ class TrimOptions:
 
     def trim(self, client: Client, stream: Stream) -> int:
         """Trim the stream; returns how many entries went."""
-        by_length = self.by_length
         by_policy = self.policy is not None and self.policy != b"KEEPREF"
         if by_policy and self.approximate and not client.server.compat.trims_nodes_by_policy:
             return 0
         if self.policy == b"ACKED" and stream.groups:
-            trim_acked = trim_acked_to_length if by_length else trim_acked_before
             removed, self.reached = trim_acked(
                 stream,
                 self.threshold,
+                by_length=self.by_length,
                 approximate=self.approximate,
                 limit=self.limit,
                 removed_ids=self.removed if self.needs_downgrade else None,
             )
             return removed
         gone = Removed() if self.policy == b"DELREF" and stream.groups else None
-        trim = trim_to_length if by_length else trim_before
         # By a policy Redis looks into the last node, entry by entry, unless the limit forbids the whole of it.
-        whole_nodes = self.approximate and not by_policy
-        removed = trim(stream, self.threshold, approximate=whole_nodes, limit=self.limit, gone=gone)
+        removed = trim(
+            stream,
+            self.threshold,
+            by_length=self.by_length,
+            approximate=self.approximate and not by_policy,
+            limit=self.limit,
+            gone=gone,
+        )
         if gone is not None and removed:
             self._forget(client, stream, gone)
         return removed
@@ -303,6 +306,6 @@ def default_limit(node_max_entries: int) -> int:
 
 
 def untrimmed(stream: Stream, threshold: int) -> int:
-    """Return how many entries can be added before an approximate ``trim_to_length`` removes any; may be negative."""
+    """Return how many entries can be added before an approximate ``trim`` removes any; may be negative."""
     known = stream.macro_nodes.known
     return threshold - stream.length + (known[0].live - 1 if known else 0)

@@ -14,7 +14,7 @@ from ...storage.streams.chunk import LARGE
 from ...storage.streams.chunk_codec import encoded_entries, with_ids
 from ...storage.streams.ids import MAX_U64
 from ...storage.streams.stream import Stream
-from ...storage.streams.trimming import trim_to_length, trims_far
+from ...storage.streams.trimming import trim, trims_far
 from ..spec.command import SHORTEST_RUN, handles_batches
 from . import specs
 from .trim_options import default_limit, untrimmed
@@ -170,7 +170,7 @@ def _add_trimming(client: Client, stream: Stream, batch: list[list[bytes]], at: 
         ids += stream.append_run(
             ms, seq + begun, some, config.stream_node_max_bytes, config.stream_node_max_entries
         )
-        if trim_to_length(stream, threshold, approximate=True, limit=limit):
+        if trim(stream, threshold, approximate=True, limit=limit):
             lengths[-1] = stream.length
     return _Added(ids, fields[: len(ids)], lengths) if ids else None
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..streams.chunk import ids_in
 from ..streams.ids import MAX_ID, encode
 from ..streams.iteration import ids_from, pieces_between
-from ..streams.trimming import Removed, trim_to_length
+from ..streams.trimming import Removed, trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,40 +48,24 @@ def holders(stream: Stream, numbers: list[int]) -> list[tuple[bytes, list[bytes]
     return [(name, found) for name, found in held if found]
 
 
-def trim_acked_to_length(
+def trim_acked(
     stream: Stream,
     threshold: int,
     *,
+    by_length: bool,
     approximate: bool = False,
     limit: int = 0,
     removed_ids: list[bytes] | None = None,
 ) -> tuple[int, int]:
-    """MAXLEN with ACKED: as ``Stream.trim_to_length``, but what is referenced stays, and newer entries go instead.
+    """MAXLEN or MINID with ACKED: as ``trim``, but what is referenced stays; by length newer entries go instead.
 
     Returns:
         How many entries were removed, and the ID up to which entries were looked at.
     """
-    if not approximate:
-        return _trim(stream, MAX_ID, stream.length - threshold, removed_ids, by_length=True), MAX_ID
-    return _trim_nodes(stream, MAX_ID, stream.length - threshold, limit, removed_ids)
-
-
-def trim_acked_before(
-    stream: Stream,
-    threshold: int,
-    *,
-    approximate: bool = False,
-    limit: int = 0,
-    removed_ids: list[bytes] | None = None,
-) -> tuple[int, int]:
-    """MINID with ACKED: as ``Stream.trim_before``, but what is referenced stays.
-
-    Returns:
-        How many entries were removed, and the ID up to which entries were looked at.
-    """
-    if not approximate:
-        return _trim(stream, threshold - 1, stream.length, removed_ids, by_length=False), threshold - 1
-    return _trim_nodes(stream, threshold - 1, stream.length, limit, removed_ids)
+    end, most = (MAX_ID, stream.length - threshold) if by_length else (threshold - 1, stream.length)
+    if approximate:
+        return _trim_nodes(stream, end, most, limit, removed_ids)
+    return _trim(stream, end, most, removed_ids, by_length=by_length), end
 
 
 def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None, *, by_length: bool) -> int:
@@ -91,7 +75,7 @@ def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None, 
     # Mostly what is needed is what is new: all before that goes unseen.
     border = min([end + 1, *map(_first_needed, stream.groups.values())])
     gone = Removed()
-    removed = trim_to_length(stream, stream.length - min(most, stream.rank(border)), gone=gone)
+    removed = trim(stream, stream.length - min(most, stream.rank(border)), gone=gone)
     if removed_ids is not None:
         removed_ids += map(encode, gone.ids())
     doomed = _unreferenced(stream, end, most - removed)
@@ -162,7 +146,7 @@ def _remove(stream: Stream, ids: list[int], removed_ids: list[bytes] | None) -> 
             if stream_id != wanted:
                 break
             oldest += 1
-        trim_to_length(stream, stream.length - oldest)
+        trim(stream, stream.length - oldest)
     for stream_id in ids[oldest:]:
         stream.remove(stream_id)
     return len(ids)

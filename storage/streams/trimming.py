@@ -57,71 +57,45 @@ class Removed:
         return [number for pieces in self.pieces() for number in ids_in(pieces)]
 
 
-def trim_to_length(
-    stream: Stream, threshold: int, *, approximate: bool = False, limit: int = 0, gone: Removed | None = None
+def trim(
+    stream: Stream,
+    threshold: int,
+    *,
+    by_length: bool = True,
+    approximate: bool = False,
+    limit: int = 0,
+    gone: Removed | None = None,
 ) -> int:
-    """MAXLEN: remove the oldest entries until at most ``threshold`` are left.
+    """Remove the oldest entries; returns how many.
 
     Args:
-        stream: the stream.
-        threshold: 0 or more.
+        threshold: MAXLEN, the most entries that are left; or the MINID, the smallest ID that is left.
+        by_length: it is MAXLEN.
         approximate: remove only whole nodes (``~``).
         limit: approximate only: remove no node that would bring the number above it; 0 for no limit.
         gone: takes the entries that are removed, if given.
-
-    Returns:
-        How many entries were removed.
     """
-    excess = stream.length - threshold
-    if excess <= 0:
-        return 0
-    if not threshold and not limit:
-        return _remove_everything(stream, gone)
     nodes = stream.macro_nodes
     known = nodes.known
-    if approximate and known and known[0].live > excess:
-        return 0  # and it can only grow: no need to look for its end
-    removed = whole = 0
-    while removed < excess:
-        if len(known) - whole < 2:
-            if whole:
-                nodes.forget_first(whole)
-                whole = 0
-            nodes.settle_first()
-        node = known[whole]
-        if limit and removed + node.live > limit:
-            break
-        if removed + node.live <= excess:
-            removed += node.live
-            whole += 1
-        elif approximate:
-            break
-        else:
-            node.live -= excess - removed
-            node.deleted += excess - removed
-            removed = excess
-    if removed:
-        nodes.forget_first(whole)
+    if by_length:
+        excess = stream.length - threshold
+        if excess <= 0:
+            return 0
+        removes_all = not threshold
+        if approximate and threshold and known and known[0].live > excess:
+            return 0  # and it can only grow: no need to look for its end
+    else:
+        if nodes.first_id >= threshold:
+            return 0
+        removes_all = threshold > stream.last_id
+        excess = 0 if removes_all and not limit else stream.rank(threshold)
+    if removes_all and not limit:
+        removed = stream.length
+        nodes.clear()
         _cut(stream, removed, gone)
-    return removed
-
-
-def trim_before(
-    stream: Stream, threshold: int, *, approximate: bool = False, limit: int = 0, gone: Removed | None = None
-) -> int:
-    """MINID: remove the entries whose IDs are smaller than ``threshold``.
-
-    The options and the result are those of ``trim_to_length``.
-    """
-    nodes = stream.macro_nodes
-    if nodes.first_id >= threshold:
-        return 0
-    if threshold > stream.last_id and not limit:
-        return _remove_everything(stream, gone)
-    excess = stream.rank(threshold)
-    known = nodes.known
+        return removed
     removed = whole = 0
-    while True:
+    while not by_length or removed < excess:
         if len(known) - whole < 2:
             nodes.forget_first(whole)
             whole = 0
@@ -131,16 +105,15 @@ def trim_before(
         node = known[whole]
         if limit and removed + node.live > limit:
             break
-        if node.last_id < threshold:
+        if removed + node.live <= excess if by_length else node.last_id < threshold:
             removed += node.live
             whole += 1
-        elif approximate:
-            break
-        else:
+            continue
+        if not approximate:
             node.live -= excess - removed
             node.deleted += excess - removed
             removed = excess
-            break
+        break
     if removed:
         nodes.forget_first(whole)
         _cut(stream, removed, gone)
@@ -158,13 +131,6 @@ def trims_far(stream: Stream, by_length: bool, threshold: int, limit: int) -> bo
     return stream.macro_nodes.is_far_at(
         min(border, limit // stream.tuning.chunk_entries + 1) if limit else border
     )
-
-
-def _remove_everything(stream: Stream, gone: Removed | None) -> int:
-    removed = stream.length
-    stream.macro_nodes.clear()
-    _cut(stream, removed, gone)
-    return removed
 
 
 def _cut(stream: Stream, number: int, gone: Removed | None) -> None:

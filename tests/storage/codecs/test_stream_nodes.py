@@ -20,7 +20,7 @@ from rillet.storage.streams.ids import MAX_ID, MAX_U64
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.macro_nodes import Node
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim_before
+from rillet.storage.streams.trimming import trim
 
 NODE = 40  # entries, enough for a node to be kept
 
@@ -342,7 +342,7 @@ def test_a_kept_node_that_is_no_longer_kept_unpacked_is_packed_in_a_form_that_is
 def test_a_first_node_that_a_trim_has_left_empty_is_not_written(after):
     stream = stream_of([(1, (b"a",)), (2, (b"b",))], node=2)
     stream.delete(2)
-    trim_before(stream, 2)
+    trim(stream, 2, by_length=False)
     for stream_id in after:
         stream.append(stream_id, resp([b"f", b"c"]), 1 << 20, 2)
     again = stream_in(load(file_of(stream)))

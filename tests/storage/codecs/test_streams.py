@@ -18,7 +18,7 @@ from rillet.storage.streams.idempotency import Idempotency
 from rillet.storage.streams.ids import MAX_ID, MAX_U64
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim_to_length
+from rillet.storage.streams.trimming import trim
 
 WORDS = st.one_of(st.binary(max_size=70), st.integers(-(1 << 64), 1 << 64).map(lambda number: b"%d" % number))
 IDS = st.one_of(st.integers(1, 1 << 20), st.integers(1, MAX_ID), st.integers(1 << 90, (1 << 90) + (1 << 66)))
@@ -195,7 +195,7 @@ def test_a_stream_that_was_read_continues_like_the_written_one(stream):
     for each in (stream, read):
         for step in range(1, 4):
             each.append(each.last_id + step % 2 + 1, resp([b"f", b"v" * step]), 4096, 3)
-        trim_to_length(each, 2, approximate=True)
+        trim(each, 2, approximate=True)
     assert list(iter_entries(read)) == list(iter_entries(stream))
 
 

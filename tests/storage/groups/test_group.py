@@ -10,7 +10,7 @@ from rillet.storage.groups.pending import NEVER
 from rillet.storage.streams.chunk import length_of, texts_in
 from rillet.storage.streams.ids import MAX_ID
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim_to_length
+from rillet.storage.streams.trimming import trim
 
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
@@ -103,7 +103,7 @@ def test_a_group_before_the_first_entry_does_not_count_up_blindly():
     # The clause of Redis 8.0 (#13958): what was trimmed before it was read is made up for by the estimate.
     stream, group = stream_of(5), Group()
     read(group, stream, 1)
-    trim_to_length(stream, 2)
+    trim(stream, 2)
     read(group, stream, 1)
     assert (group.last_id, group.entries_read) == (number(4), 4)
     assert group.lag(stream) == 1

@@ -19,7 +19,7 @@ from rillet.storage.streams.cold_chunks import ChunkCache
 from rillet.storage.streams.ids import MAX_ID, encode
 from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim_to_length
+from rillet.storage.streams.trimming import trim
 from rillet.storage.streams.tuning import Tuning
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class PelMachine(RuleBasedStateMachine):
 
     @rule(left=st.integers(0, 30))
     def trim_the_stream(self, left: int) -> None:
-        trim_to_length(self.stream, left)
+        trim(self.stream, left)
 
     @rule()
     def pack_the_stream(self) -> None:

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from support.streams.pending import pending_ids
 
 from rillet.storage.groups.group import Group
-from rillet.storage.groups.references import forget_later, trim_acked_before, trim_acked_to_length
+from rillet.storage.groups.references import forget_later, trim_acked
 from rillet.storage.streams.ids import MAX_ID, encode
 from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import Removed, trim_to_length
+from rillet.storage.streams.trimming import Removed, trim
 from rillet.storage.streams.tuning import Tuning
 
 N = 30
@@ -73,8 +73,7 @@ def test_an_exact_trim_takes_the_oldest_that_no_group_needs(groups, deleted, thr
     else:
         doomed = [number for number in free if number < threshold]
     removed_ids: list[bytes] | None = [] if reports else None
-    trim = trim_acked_to_length if by_length else trim_acked_before
-    removed, _ = trim(stream, threshold, removed_ids=removed_ids)
+    removed, _ = trim_acked(stream, threshold, by_length=by_length, removed_ids=removed_ids)
     assert removed == len(doomed)
     assert left(stream) == [number for number in there if number not in doomed]
     assert stream.length == len(there) - len(doomed)
@@ -91,7 +90,7 @@ def test_what_was_trimmed_is_returned_in_order(threshold, deleted):
         stream.delete(number)
     there = left(stream)
     gone = Removed()
-    number = trim_to_length(stream, threshold, gone=gone)
+    number = trim(stream, threshold, gone=gone)
     assert gone.number == number == len(there) - stream.length
     assert gone.ids() == there[:number]
 
@@ -101,7 +100,7 @@ def test_references_are_removed_in_steps_and_no_caller_sees_them_in_between():
     for name, pending in ((b"a", set(range(1, 1001))), (b"b", {5, 900}), (b"c", set())):
         stream.groups[name] = a_group(MAX_ID, pending)
     gone = Removed()
-    trim_to_length(stream, 500, gone=gone)
+    trim(stream, 500, gone=gone)
     go_on, _ = forget_later(stream, gone)
     a, b = stream.groups[b"a"], stream.groups[b"b"]
     assert a.pending_cleanup is not None is not b.pending_cleanup

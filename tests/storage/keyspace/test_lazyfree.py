@@ -26,7 +26,7 @@ from rillet.storage.streams.idempotency import Idempotency
 from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.macro_nodes import MacroNodes
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim_to_length
+from rillet.storage.streams.trimming import trim
 
 N = 20_000
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
@@ -276,7 +276,7 @@ def test_what_is_cut_off_a_stream_is_freed_later():
     keyspace.lazyfree.on_queued = lambda: None
     stream = a_stream()
     keyspace.databases[0].add(b"s", stream)
-    assert trim_to_length(stream, 10) == N - 10
+    assert trim(stream, 10) == N - 10
     assert keyspace.lazyfree.pending == 0  # it is no key
     assert steps(keyspace.lazyfree) > 1
     assert stream.length == len(list(ids_from(stream, 0))) == 10

@@ -22,7 +22,7 @@ from rillet.storage.rdb import (
     restore_value,
 )
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim_to_length
+from rillet.storage.streams.trimming import trim
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def use(value):
     for group in value.groups.values():
         group.lag(value)
         assert len(list(group)) == len(group.pel) == sum(each.pending for each in group.consumers.values())
-    trim_to_length(value, value.length // 2, approximate=True)
+    trim(value, value.length // 2, approximate=True)
 
 
 @st.composite

@@ -23,7 +23,7 @@ from rillet.storage.streams.cold_chunks import ChunkCache
 from rillet.storage.streams.ids import MAX_ID
 from rillet.storage.streams.iteration import ids_from, iter_entries, pieces
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim_before, trim_to_length
+from rillet.storage.streams.trimming import trim
 
 FIELDS = b"*2\r\n$1\r\nf\r\n$5\r\nvalue\r\n"
 MANY = 20 * MAX_ENTRIES
@@ -139,10 +139,10 @@ class PackedAgainstPlain(RuleBasedStateMachine):
     def trim(self, data, how, approximate):
         if how == "length":
             keep = max(0, self.plain.length - data.draw(st.integers(0, 300)))
-            self.both(lambda stream: trim_to_length(stream, keep, approximate=approximate))
+            self.both(lambda stream: trim(stream, keep, approximate=approximate))
         else:
             threshold = self.plain.first_id + make_id(data.draw(st.integers(0, 300)))
-            self.both(lambda stream: trim_before(stream, threshold, approximate=approximate))
+            self.both(lambda stream: trim(stream, threshold, by_length=False, approximate=approximate))
 
     @rule(data=st.data(), count=st.sampled_from([None, 1, 10, 1000]))
     def read(self, data, count):
@@ -276,7 +276,7 @@ def test_a_huge_chunk_is_not_packed():
 
 def test_a_stream_whose_last_id_went_back_is_packed_all_the_same():
     stream, cold = packed_stream()
-    trim_to_length(stream, 0)
+    trim(stream, 0)
     stream.last_id = 0
     fill(stream)
     cold.watch(stream)
@@ -373,7 +373,7 @@ def test_going_through_everything_keeps_no_more_unpacked_than_the_limit():
         lambda stream: stream.copy(),
         lambda stream: stream.estimated_bytes(0),
         lambda stream: stream.payload_bytes,
-        lambda stream: trim_before(stream, 1),
+        lambda stream: trim(stream, 1, by_length=False),
         lambda stream: stream.rank(stream.last_id),
         lambda stream: stream.range(0, MAX_ID),
         lambda stream: stream.range(0, stream.firsts[-1] - 1),
@@ -389,7 +389,7 @@ def test_who_goes_through_a_whole_stream_leaves_it_packed(read):
 
 def test_trimming_unpacks_only_the_chunk_it_cuts():
     stream, _ = packed_stream()
-    trim_to_length(stream, 5 * MAX_ENTRIES + 1)
+    trim(stream, 5 * MAX_ENTRIES + 1)
     assert cold_chunks(stream) == [1, 2, 3, 4]
     assert stream.first_id == make_id(MANY - 5 * MAX_ENTRIES)
 
@@ -439,7 +439,7 @@ def test_macro_nodes_are_settled_beside_packed_chunks():
     for each in (stream, plain):
         fill(each, 500)
         each.delete(make_id(3))
-        assert trim_to_length(each, MANY, approximate=True) == 499
+        assert trim(each, MANY, approximate=True) == 499
     assert stream.macro_nodes.first_ids == plain.macro_nodes.first_ids
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.rax_size import shared_bytes, tree_size
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim_to_length
+from rillet.storage.streams.trimming import trim
 
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
@@ -72,7 +72,7 @@ def test_a_stream_keeps_account_while_its_nodes_come_and_go(steps, deleted, trim
         stream.append(number, b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n", 4096, 1)
     for at in deleted:
         stream.delete(ids[at % len(ids)])
-    trim_to_length(stream, max(stream.length - trimmed, 1))
+    trim(stream, max(stream.length - trimmed, 1))
     keys = [number.to_bytes(16, "big") for number in stream.macro_nodes.first_ids]
     assert stream.macro_nodes.tree_size == (counted(keys) if keys else 1)
 
@@ -88,7 +88,7 @@ def test_the_size_of_the_tree_is_computed_again_whenever_nodes_come_or_go():
         elif step < 7 and stream.length:
             stream.delete(chance.choice(list(ids_from(stream, 0))))
         elif stream.length > 20:
-            trim_to_length(stream, stream.length - 3)
+            trim(stream, stream.length - 3)
         nodes = stream.macro_nodes.first_ids
         shared = bytes(shared_bytes(one, other) for one, other in pairwise(nodes))
         assert stream.macro_nodes.tree_size == (tree_size(shared) if nodes else 1)

@@ -15,7 +15,7 @@ from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.macro_nodes import MacroNodes, Node
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim_before, trim_to_length
+from rillet.storage.streams.trimming import trim
 
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
@@ -131,7 +131,7 @@ class StreamAgainstAList(RuleBasedStateMachine):
     @rule(keep=st.integers(0, 700))
     def trim_to_length(self, keep):
         gone = list(self.model)[: max(0, len(self.model) - keep)]
-        assert trim_to_length(self.stream, keep) == len(gone)
+        assert trim(self.stream, keep) == len(gone)
         for stream_id in gone:
             del self.model[stream_id]
 
@@ -139,14 +139,14 @@ class StreamAgainstAList(RuleBasedStateMachine):
     def trim_before(self, data):
         threshold = self.pick(data)
         gone = [stream_id for stream_id in self.model if stream_id < threshold]
-        assert trim_before(self.stream, threshold) == len(gone)
+        assert trim(self.stream, threshold, by_length=False) == len(gone)
         for stream_id in gone:
             del self.model[stream_id]
 
     @rule(keep=st.integers(0, 700), limit=st.sampled_from([0, 150]))
     def trim_approximately(self, keep, limit):
         before = len(self.model)
-        removed = trim_to_length(self.stream, keep, approximate=True, limit=limit)
+        removed = trim(self.stream, keep, approximate=True, limit=limit)
         assert removed <= max(0, before - keep)
         assert not limit or removed <= limit
         for stream_id in list(self.model)[:removed]:
@@ -182,7 +182,7 @@ class StreamAgainstAList(RuleBasedStateMachine):
     def go_on_with_a_copy(self):
         original, self.stream = self.stream, self.stream.copy()
         original.append(make_id(MAX_U64, MAX_U64), FIELDS)
-        trim_to_length(original, 3)
+        trim(original, 3)
 
     @rule()
     def look_at_the_nodes(self):
@@ -226,7 +226,7 @@ def test_cutting_leaves_the_columns_that_others_hold_untouched():
     ms, seq, offsets, heads = chunk.ms, chunk.seq, chunk.offsets, chunk.heads
     before = [column[:] for column in (ms, seq, offsets, heads)]
     stream.delete(7)
-    trim_to_length(stream, 5)
+    trim(stream, 5)
     assert [ms, seq, offsets, heads] == before
     assert ids_of(stream) == [45, 46, 47, 48, 49]
 
@@ -234,26 +234,26 @@ def test_cutting_leaves_the_columns_that_others_hold_untouched():
 def test_a_queue_eaten_from_the_left_gives_its_memory_back():
     stream = stream_of(*range(1, MAX_ENTRIES + 1))
     full = stream.payload_bytes
-    trim_to_length(stream, 10)
+    trim(stream, 10)
     assert stream.payload_bytes < full / 2
 
 
 def test_trimming_does_not_count_as_deleting():
     stream = stream_of(1, 2, 3)
-    trim_to_length(stream, 1)
-    trim_before(stream, 9)
+    trim(stream, 1)
+    trim(stream, 9, by_length=False)
     assert (stream.length, stream.max_deleted_id, stream.last_id, stream.entries_added) == (0, 0, 3, 3)
 
 
 def test_an_emptied_stream_may_go_on_with_smaller_ids_after_its_last_id_was_lowered():
     stream = stream_of(*range(1, 200))
     assert stream.macro_nodes.count == 2
-    trim_to_length(stream, 0)
+    trim(stream, 0)
     stream.last_id = 5
     stream.append(6, FIELDS)
     assert stream.macro_nodes.count == 1
     assert stream.macro_nodes.first_id == 6
-    assert trim_to_length(stream, 0, approximate=True, limit=10) == 1
+    assert trim(stream, 0, approximate=True, limit=10) == 1
     assert stream.macro_nodes.count == 0
 
 
@@ -280,7 +280,7 @@ def test_a_reader_that_comes_back_is_not_misled_by_what_was_removed_since_then()
     stream.entries_after(0, 5)
     stream.delete(2)
     assert stream.entries_after(5, 1)[2] == 6
-    trim_to_length(stream, 395)
+    trim(stream, 395)
     assert stream.entries_after(6, 1)[2] == 7
     stream.entries_after(0)
     stream.append(400, FIELDS)
@@ -306,7 +306,7 @@ def test_a_group_set_into_the_middle_has_an_unknown_lag():
 def test_a_stream_without_entries_leaves_no_lag():
     assert lag(Stream(), 0, None) == 0
     stream = stream_of(1, 2)
-    trim_to_length(stream, 0)
+    trim(stream, 0)
     assert lag(stream, 0, None) == 0
 
 
@@ -315,13 +315,13 @@ def test_a_stream_without_entries_leaves_no_lag():
 )
 def test_what_was_read_is_known_at_the_ends_of_the_stream(stream_id, expected):
     stream = stream_of(1, 2, 3, 4)
-    trim_to_length(stream, 3)
+    trim(stream, 3)
     assert entries_read_estimate(stream, stream_id) == expected
 
 
 def test_everything_was_read_of_an_emptied_stream():
     stream = stream_of(1, 2, 3)
-    trim_to_length(stream, 0)
+    trim(stream, 0)
     assert [entries_read_estimate(stream, stream_id) for stream_id in (0, 3, 4)] == [3, 3, None]
     assert entries_read_estimate(Stream(), 7) == 0
 
@@ -367,27 +367,27 @@ def test_entries_are_parsed_only_when_somebody_asks_for_nodes():
 
 def test_approximate_trimming_takes_whole_nodes_within_its_limit():
     stream = stream_of(*range(1, 42), max_entries=10)
-    assert trim_to_length(stream, 25, approximate=True, limit=20) == 10
+    assert trim(stream, 25, approximate=True, limit=20) == 10
     assert stream.length == 31
     assert ids_of(stream)[0] == 11
 
 
 def test_a_limit_smaller_than_a_node_removes_nothing():
     stream = stream_of(*range(1, 42), max_entries=10)
-    assert trim_to_length(stream, 0, approximate=True, limit=9) == 0
-    assert trim_before(stream, 30, approximate=True, limit=9) == 0
+    assert trim(stream, 0, approximate=True, limit=9) == 0
+    assert trim(stream, 30, by_length=False, approximate=True, limit=9) == 0
 
 
 def test_a_limit_stops_approximate_trimming_by_id_even_if_all_entries_are_below():
     stream = stream_of(*range(1, 41), max_entries=10)
-    assert trim_before(stream, MAX_ID, approximate=True, limit=25) == 20
-    assert trim_to_length(stream, 0, approximate=True, limit=10) == 10
+    assert trim(stream, MAX_ID, by_length=False, approximate=True, limit=25) == 20
+    assert trim(stream, 0, approximate=True, limit=10) == 10
 
 
 def test_a_node_is_removed_by_id_only_when_its_last_entry_is_below():
     stream = stream_of(*range(1, 41), max_entries=10)
-    assert trim_before(stream, 20, approximate=True) == 10
-    assert trim_before(stream, 21, approximate=True) == 10
+    assert trim(stream, 20, by_length=False, approximate=True) == 10
+    assert trim(stream, 21, by_length=False, approximate=True) == 10
 
 
 def test_deleting_the_last_live_entry_of_a_node_removes_it():
@@ -403,9 +403,9 @@ def test_a_deleted_first_entry_is_still_the_first_physical_one():
     stream.delete(1)
     assert stream.macro_nodes.first_ids == [1, 11, 21]
     assert (stream.first_id, stream.macro_nodes.first_id) == (2, 1)
-    trim_before(stream, 15)
+    trim(stream, 15, by_length=False)
     assert (stream.first_id, stream.macro_nodes.first_id) == (15, 11)
-    trim_to_length(stream, 0)
+    trim(stream, 0)
     assert stream.macro_nodes.first_id == MAX_ID
 
 
