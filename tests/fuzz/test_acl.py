@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fuzz.engine import Fuzzer, parse_lines, show_line
 from fuzz.grammar import PREPARE, Maker
-from fuzz.victim import Victim
+from fuzz.victim import HARMFUL, Victim
 from support.servers import start_server
 
 from rillet.commands.spec.command import CATEGORIES, REGISTRY
@@ -27,68 +27,13 @@ if TYPE_CHECKING:
 fuzzer = Fuzzer("acl", by_line=True)
 
 ALL = [name for name, command in REGISTRY.items() if command.is_served and not command.ours]
-# Changes the connection, the users or the server: only asked about.
-_ASKED_ONLY = {
-    *(
-        "shutdown",
-        "debug",
-        "monitor",
-        "psync",
-        "sync",
-        "replconf",
-        "replicaof",
-        "slaveof",
-        "failover",
-        "quit",
-        "reset",
-    ),
-    *(
-        "client|kill",
-        "client|pause",
-        "client|reply",
-        "config|set",
-        "config|rewrite",
-        "acl|setuser",
-        "acl|deluser",
-    ),
-    *("module|load", "module|loadex", "module|unload"),  # refused before rights are looked at
-    *(
-        "acl|load",
-        "acl|save",
-        "subscribe",
-        "psubscribe",
-        "ssubscribe",
-        "bgsave",
-        "bgrewriteaof",
-        "save",
-        "auth",
-        "hello",
-    ),
-    *(
-        "select",
-        "multi",
-        "exec",
-        "discard",
-        "watch",
-        "cluster|reset",
-        "client|tracking",
-        "swapdb",
-        "flushall",
-        "flushdb",
-    ),
-    *(
-        "eval",
-        "eval_ro",
-        "evalsha",
-        "evalsha_ro",
-        "fcall",
-        "fcall_ro",
-        "module|load",
-        "module|loadex",
-        "unsubscribe",
-    ),
-    *("punsubscribe", "sunsubscribe", "wait", "waitaof"),
-}
+# Changes the connection, the data of all or what a script sends: only asked about, as what is harmful.
+_ASKED_ONLY = HARMFUL.union(
+    (
+        "reset module|unload bgrewriteaof save hello select multi exec discard watch client|tracking swapdb flushall "
+        "flushdb eval eval_ro evalsha evalsha_ro fcall fcall_ro unsubscribe punsubscribe sunsubscribe wait waitaof"
+    ).split()
+)
 # Redis finds other keys in a command line that the command itself refuses.
 _OTHERWISE_IN_REDIS = {"xreadgroup", "xread"}
 _DENIED = (b"NOPERM", b"ACL failure in script")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fuzz.engine import Fuzzer, parse_lines, show_line
 from fuzz.grammar import PREPARE, Maker
-from fuzz.victim import Victim
+from fuzz.victim import HARMFUL, Victim
 
 from rillet.commands.spec.command import REGISTRY
 
@@ -17,41 +17,7 @@ if TYPE_CHECKING:
 
 fuzzer = Fuzzer("commands", by_line=True)
 
-# What ends or silences the server or the test's other connections, or waits for other servers.
-_NOT = {
-    *(
-        "shutdown",
-        "debug",
-        "monitor",
-        "psync",
-        "sync",
-        "replconf",
-        "replicaof",
-        "slaveof",
-        "failover",
-        "migrate",
-    ),
-    *(
-        "client|kill",
-        "client|pause",
-        "client|reply",
-        "config|set",
-        "config|rewrite",
-        "acl|setuser",
-        "acl|deluser",
-    ),
-    *(
-        "acl|load",
-        "acl|save",
-        "subscribe",
-        "psubscribe",
-        "ssubscribe",
-        "bgsave",
-        "module|load",
-        "module|loadex",
-    ),
-    *("cluster|reset", "auth", "quit"),
-}
+_NOT = HARMFUL | {"migrate"}  # which waits for another server
 COMMANDS = [name for name, command in REGISTRY.items() if command.is_served and name not in _NOT]
 # Most of what has handlers of its own is data.
 _DATA = [

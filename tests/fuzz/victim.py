@@ -19,6 +19,14 @@ _TROUBLE = ("internal error", "traceback (most recent")
 _MOST_MEMORY = 700 << 20
 _ANSWERS_WITHIN = 60.0
 _END = b"the fuzzer's last word"
+# What ends or silences a server or the connections to it, or changes who may do what.
+HARMFUL = frozenset(
+    (
+        "shutdown debug monitor psync sync replconf replicaof slaveof failover client|kill client|pause client|reply "
+        "config|set config|rewrite acl|setuser acl|deluser acl|load acl|save subscribe psubscribe ssubscribe bgsave "
+        "module|load module|loadex cluster|reset auth quit"
+    ).split()
+)
 
 
 class Victim:
