@@ -99,7 +99,7 @@ def _deliver(
     advance_7_0(group, stream, pieces, last)
     if not options.no_ack:
         now = client.server.keyspace.now
-        group.pel.deliver(consumer, pieces, texts, now)
+        group.pel.deliver(consumer, pieces, texts, before, last, now)
         consumer.active_ms = now
     if client.server.propagation.active:
         assert options.group is not None

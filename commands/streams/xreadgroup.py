@@ -229,7 +229,7 @@ def _deliver(
         now = client.server.keyspace.now
         # With CLAIM the items are longer than the entries.
         texts = texts_in(pieces, entries) if budget is None else list(map(encode, ids_in(pieces)))
-        group.pel.deliver(consumer, pieces, texts, now)
+        group.pel.deliver(consumer, pieces, texts, before, last, now)
         consumer.active_ms = now
     if client.server.propagation.active:
         name = options.group

@@ -9,7 +9,7 @@ from ..freeing import Freeable
 from ..streams.ids import MAX_COUNT, encode
 from ..streams.tuning import DEFAULT
 from .lag import entries_read_after, lag
-from .pending import NEVER, UNOWNED_MS, Consumer, Pel, Pending
+from .pending import NEVER, UNOWNED_MS, Consumer, Pel, pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..streams.chunk import ChunkRun
     from ..streams.stream import Stream
     from ..streams.tuning import Tuning
+    from .pending import Pending
 
 _FEW: Final = 64  # consumers or pending entries that are freed at once
 _FAR_FROM_MAX: Final = MAX_COUNT >> 1  # of counters: no delivery goes from here beyond the maximum
@@ -183,7 +184,7 @@ class Group(Freeable):
 
     def add_pending(self, number: int, consumer: Consumer, ms: int, count: int) -> None:
         """Let one entry be pending with given facts, whether or not it is already."""
-        self.pel.put(Pending(encode(number), number), consumer, ms, count)
+        self.pel.put(pending(encode(number), number), consumer, ms, count)
 
     def acknowledge_later(self, pieces: Iterable[list[bytes]]) -> Callable[[], bool]:
         """Take entries off the PEL in steps, by the texts of their IDs; returns ``clean_up_some``."""

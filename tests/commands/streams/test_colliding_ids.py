@@ -47,7 +47,7 @@ def client(request, monkeypatch):
     monkeypatch.setattr(stream_id, "parse", lambda *words: Number(parse(*words)))
     for group in client.db.entries[b"s"].groups.values():
         for entry in group:
-            entry.number = Number(entry.number)
+            entry.id = Number(entry.number)
     Number.comparisons = 0
     return client
 

@@ -245,7 +245,7 @@ def deliver_next(group: Group, stream: Stream, count: int) -> list[bytes]:
     consumer = group.consumers.get(b"c") or group.create_consumer(b"c", 5)
     pieces, raw, last = stream.entries_after(group.last_id, count)
     texts = texts_in(pieces, raw)
-    group.pel.deliver(consumer, pieces, texts, 5)
+    group.pel.deliver(consumer, pieces, texts, group.last_id, last, 5)
     group.last_id = last
     return texts
 

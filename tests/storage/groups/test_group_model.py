@@ -85,7 +85,9 @@ class PelMachine(RuleBasedStateMachine):
         after = self.group.last_id
         pieces, parts, last = self.stream.entries_after(after, count)
         if pieces:
-            self.group.pel.deliver(self.consumer(name), pieces, texts_in(pieces, parts), self.now)
+            self.group.pel.deliver(
+                self.consumer(name), pieces, texts_in(pieces, parts), after, last, self.now
+            )
             self.group.last_id = last
             self.change(list(ids_in(pieces)), name, self.now, 1)
 

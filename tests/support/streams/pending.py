@@ -28,7 +28,8 @@ def pieces_of(numbers: list[int]) -> list[ChunkRun]:
 
 def deliver(group: Group, consumer: Consumer, numbers: list[int], now: int) -> None:
     """New entries with these IDs, ascending, are delivered."""
-    group.pel.deliver(consumer, pieces_of(numbers), list(map(encode, numbers)), now)
+    texts = list(map(encode, numbers))
+    group.pel.deliver(consumer, pieces_of(numbers), texts, numbers[0] - 1, numbers[-1], now)
 
 
 def acknowledge(group: Group, numbers: list[int]) -> int:
