@@ -45,9 +45,11 @@ def _require(far: bool, client: Client, stream: Stream) -> None:
 
 
 def require_group(client: Client, group: Group) -> None:
-    """Continue only if a group has no ``pending_cleanup``, or the client may not wait: then the group finishes it."""
-    if group.pending_cleanup is not None and client.may_block and not client.server.blocking.resuming:
-        raise Deferred(group.clean_up_some)
+    """Continue only if a group has no ``pending_cleanup``; if the client may not wait, finish it."""
+    if group.pending_cleanup is not None:
+        if client.may_block and not client.server.blocking.resuming:
+            raise Deferred(group.clean_up_some)
+        group.finish_cleanup()
 
 
 def require_groups(client: Client, stream: Stream) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
-from ...protocol.errors import ReplyError, shown
+from ...protocol.errors import WRONG_TYPE, ReplyError, shown
 from ...storage.groups.claiming import release
 from ...storage.streams.ids import MAX_COUNT, encode
 from ...storage.streams.stream import Stream
@@ -33,8 +33,11 @@ _MODES: Final = frozenset((b"SILENT", b"FAIL", b"FATAL"))
 @handles(specs.XACK)
 def xack(client: Client, args: list[bytes]) -> bytes:
     """Acknowledge entries. All IDs are validated before any is acknowledged, but only if the group exists."""
-    stream = client.read_value(args[1], Stream)
-    if stream is None:
+    db = client.db
+    stream = db.read(args[1])
+    if type(stream) is not Stream:  # as ``Client.read_value``
+        if stream is not None:
+            raise ReplyError(WRONG_TYPE)
         return replies.ZERO
     group = stream.groups.get(args[2])
     if group is None:
@@ -42,16 +45,16 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     if group.pending_cleanup is not None:
         require_group(client, group)
     ids = args[3:]
-    pel = group.pel
+    pel = group.pending
+    by_text = pel.by_text
     for word in ids:
-        if word not in pel.by_text:  # perhaps it is no canonical ID, or none at all
+        if word not in by_text:  # perhaps it is no canonical ID, or none at all
             ids = list(map(encode, parse_ids(ids)))
             break
     acknowledged = pel.acknowledge(ids)
     if acknowledged:
-        server = client.server
-        client.db.changed(args[1], acknowledged)
-        if server.propagation.active:
+        db.changed(args[1], acknowledged)
+        if client.server.propagation.active:
             client.propagate(args)
     return replies.integer(acknowledged)
 

@@ -149,7 +149,7 @@ def claim(
             items.append(chunk.data[offsets[at] : offsets[at + 1]])  # type: ignore[arg-type]  # joined, whatever it is
         changes.append((text, name, ms, count))
     if claimed.deleted:
-        pel.sweep()
+        pel.sweep(len(claimed.deleted))
     return claimed
 
 

@@ -29,7 +29,8 @@ class Group(Freeable):
 
     Attributes:
         last_id: last delivered ID (int).
-        members: as ``consumers``, for a caller that knows that ``pending_cleanup`` is None; it costs no call.
+        members, pending: as ``consumers`` and ``pel``, for a caller that knows that ``pending_cleanup`` is None; they cost
+            no call.
         entries_read: how many entries were delivered in all, None if unknown.
         pending_cleanup: what is left of the removal of very many pending entries, None if there is nothing. Callers
             never see these entries: ``pel`` and ``consumers`` finish the removal first. A caller that prefers to wait
@@ -39,14 +40,14 @@ class Group(Freeable):
             their number; it is none of the ``consumers``.
     """
 
-    __slots__ = ("_pel", "entries_read", "last_id", "members", "pending_cleanup", "tuning", "unowned")
+    __slots__ = ("entries_read", "last_id", "members", "pending", "pending_cleanup", "tuning", "unowned")
 
     def __init__(self, last_id: int = 0, entries_read: int | None = None, tuning: Tuning = DEFAULT) -> None:
         self.tuning = tuning
         self.last_id = last_id
         self.entries_read = entries_read
         self.members: dict[bytes, Consumer] = {}
-        self._pel = Pel()
+        self.pending = Pel()
         self.unowned = Consumer(b"", NEVER)
         self.pending_cleanup: Iterator[None] | None = None
 
@@ -55,7 +56,7 @@ class Group(Freeable):
         """All pending entries."""
         if self.pending_cleanup is not None:
             self.finish_cleanup()
-        return self._pel
+        return self.pending
 
     @property
     def consumers(self) -> dict[bytes, Consumer]:
@@ -74,7 +75,7 @@ class Group(Freeable):
 
     def parts(self) -> Iterable[object]:
         """Return consumers and PEL."""
-        return self.members, self._pel
+        return self.members, self.pending
 
     def __iter__(self) -> Iterator[Pending]:
         """Every pending entry in ID order."""
@@ -86,18 +87,18 @@ class Group(Freeable):
         owners = {self.unowned: twin.unowned}
         for consumer in self.consumers.values():
             owners[consumer] = twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
-        twin._pel.copy_from(self._pel, owners)
+        twin.pending.copy_from(self.pending, owners)
         return twin
 
     @property
     def weight(self) -> tuple[int, int]:
         """How many consumers and pending entries take memory, those that are still to be removed among them."""
-        return len(self.members), len(self._pel)
+        return len(self.members), len(self.pending)
 
     @property
     def memory(self) -> int:
         """About the bytes of memory that the pending entries take."""
-        return len(self._pel) * _ENTRY_BYTES
+        return len(self.pending) * _ENTRY_BYTES
 
     # Place in the stream
 
@@ -141,13 +142,13 @@ class Group(Freeable):
         """Remove a consumer with its pending entries; answers how many those were."""
         dropped = consumer.pending
         del self.consumers[consumer.name]
-        deque(self._pel.let_go(consumer), 0)
+        deque(self.pending.let_go(consumer), 0)
         return dropped
 
     def delete_consumer_later(self, consumer: Consumer) -> Callable[[], bool]:
         """As ``delete_consumer``, but the entries are removed in steps; returns ``clean_up_some``."""
         del self.consumers[consumer.name]
-        return self._clean_up_later(self._pel.let_go(consumer))
+        return self._clean_up_later(self.pending.let_go(consumer))
 
     def clean_up_some(self) -> bool:
         """Remove some hundred entries of ``pending_cleanup``; False when there are no more."""
@@ -191,7 +192,7 @@ class Group(Freeable):
 
         def let_go() -> Iterator[None]:
             for texts in pieces:
-                self._pel.acknowledge(texts)
+                self.pending.acknowledge(texts)
                 yield
 
         return self._clean_up_later(let_go())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from random import Random
+
 import pytest
 from support.streams.pending import acknowledge, deliver, idle_ids, move, pending_ids
 
@@ -210,9 +213,30 @@ def test_acknowledged_entries_leave_nothing_behind():
             assert next(group.pel.oldest()).number == number(91)
             assert pending_ids(group, consumer=group.create_consumer(b"b", 1)) == []
     assert len(group.pel) == 10
-    assert len(group.pel.order.entries) < 300
-    assert [len(order.entries) < 300 for order in group.pel._owned.values()] == [True]
-    assert group.pel._idle is None
+    assert len(group.pel.order.items) < 300
+    assert [len(order.items) < 300 for order in group.pel._owned.values()] == [True]
+    assert len(group.pel._idle.items) < 300
+
+
+def test_what_was_acknowledged_is_swept_in_small_steps():
+    group = Group()
+    delivered(group, b"a", 1, 10_000)
+    delivered(group, b"b", 10_001, 20_000)
+    consumer = group.consumers[b"b"]
+    assert next(group.pel.oldest()).number == number(1)
+    assert pending_ids(group, consumer=consumer)[:1] == [text(10_001)]
+    lists = [group.pel.order.items, group.pel._owned[consumer].items, group.pel._idle.items]
+    order = [number(ms) for ms in range(1, 20_001)]
+    Random(1).shuffle(order)
+    sizes = [list(map(len, lists))]
+    for at in range(0, len(order), 10):
+        acknowledge(group, order[at : at + 10])
+        sizes.append(list(map(len, lists)))
+        if at % 1000 == 0:
+            group.check_invariants()
+    for column in zip(*sizes, strict=True):
+        assert max(before - after for before, after in pairwise(column)) <= 4096
+        assert column[-1] < 300
 
 
 def test_a_copy_shares_nothing():
@@ -237,7 +261,7 @@ def test_a_removed_range_does_not_slow_later_walks():
     delivered(group, b"a", 1, 5000)
     acknowledge(group, [number(ms) for ms in range(1, 4990)])
     assert group.pel.first().text == text(4990)
-    assert len(group.pel.order.entries) == 11
+    assert len(group.pel.order.items) == 11
 
 
 def deliver_next(group: Group, stream: Stream, count: int) -> list[bytes]:
@@ -269,4 +293,4 @@ def test_a_group_set_back_again_and_again_keeps_nothing_of_what_it_acknowledges(
     for _ in range(10):
         group.last_id = 0
         group.pel.acknowledge(deliver_next(group, stream, 199))
-    assert len(group.pel.order) < 300
+    assert len(group.pel.order.items) + len(group.pel.order.late) < 300

@@ -151,7 +151,7 @@ class PelMachine(RuleBasedStateMachine):
                 self.group.pel.move(entry, consumer, self.now, count)
             else:
                 self.group.pel.drop(entry)
-        self.group.pel.sweep()
+        self.group.pel.sweep(len(met))
         assert met == expected
         if count:
             self.change(met, name, self.now, count)

@@ -287,7 +287,7 @@ def test_a_group_with_pending_cleanup_is_freed_in_steps_too():
     group = stream.groups[b"g"] = a_group(b"1-0", 100)
     consumer = next(iter(group.consumers.values()))
     group.delete_consumer_later(consumer)
-    pel = group._pel
+    pel = group.pending
     del group, consumer
     lazyfree = LazyFree()
     lazyfree.on_queued = lambda: None
