@@ -12,7 +12,7 @@ from setuptools import find_namespace_packages, setup
 
 HERE = Path(__file__).parent
 ROOMS = ("commands", "console", "pipeline", "protocol", "server", "storage", "testing")
-# Folders of data count as packages, too: setuptools warns of those that are left out.
+# Folders of data count as packages, too: setuptools warns of missing ones.
 FOUND = find_namespace_packages(
     include=[*ROOMS, *(f"{room}.*" for room in ROOMS)], exclude=["*.__pycache__", "*.__pycache__.*"]
 )

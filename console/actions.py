@@ -66,7 +66,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command, and what is to be known of it."""
+    """A command, and its effects in words."""
 
     words: Command
     note: str = ""

@@ -38,7 +38,7 @@ class _Lap:
     Attributes:
         start: the ID at which the next page begins.
         looked: entries so far.
-        oldest: (time of delivery, ID) of those that are idle longest; ``most``: (-deliveries, ID).
+        oldest: (time of delivery, ID) of the entries that are idle longest; ``most``: (-deliveries, ID).
     """
 
     start: str = "-"

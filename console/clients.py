@@ -154,7 +154,7 @@ class ClientsDetail:
     """What the page of clients shows.
 
     Attributes:
-        clients: blocked ones first, then those that were active last; of many a sample.
+        clients: blocked ones first, then by their last command; of many a sample.
         connected: how many there are; ``blocked`` of them wait for something.
         slow: the newest entries of the slow log, of ``slow_length``; ``refused`` is what the server replied instead.
     """

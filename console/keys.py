@@ -40,7 +40,7 @@ class KeysDetail:
     """A page of keys.
 
     Attributes:
-        rows: the first of those that fit.
+        rows: the first that match.
         types: how many of the keys that were looked at are of each type.
         looked: how many keys were looked at.
         cursor: where the next page begins; empty at the end of the keyspace.
@@ -69,7 +69,7 @@ class KeysSubject:
         return ()
 
     async def read(self, link: Link) -> KeysDetail:
-        """Go through some of the keys, and look closer at those that are shown."""
+        """Go through some of the keys, and read more of the shown ones."""
         pattern = (b"MATCH", b"*" + _escaped(self.find) + b"*") if self.find else ()
         at = self.cursor.encode()
         seen: dict[bytes, None] = {}

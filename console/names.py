@@ -107,7 +107,7 @@ def split_line(line: str) -> list[bytes]:
 
 
 def plain(text: str) -> str:
-    """Return a text of a server without what is not printable: control characters, marks that turn its direction."""
+    """Return a text of a server without characters that are not printable: control characters, marks that turn its direction."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 

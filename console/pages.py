@@ -53,7 +53,7 @@ class Page(ABC):
         self.values = Values(typed)
 
     def subjects(self) -> list[Subject[Any]]:
-        """Return what is read while the page is open."""
+        """Return the subjects of the page while it is open."""
         return []
 
     @abstractmethod

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .history import Key
     from .link import Command, Link
 
-TICK: Final = 1.0  # seconds between two looks at what is watched
+TICK: Final = 1.0  # seconds between two looks at the watched subjects
 UNWATCHED: Final = 10.0  # seconds between two rounds while no page is open
 SHARE: Final = 20  # a round may take this part of the time: 5 %
 BATCH: Final = 200  # streams in one pipeline, so that other clients of the server come between
@@ -96,7 +96,7 @@ class Poller:
 
     Args:
         link: of the server.
-        tick: seconds between two looks at what is watched.
+        tick: seconds between two looks at the watched subjects.
         record: whether to begin a recording on each server that is found here, if it is a Rillet with debug commands.
     """
 

@@ -156,7 +156,7 @@ class _State:
 
     Attributes:
         queued: since MULTI, the database that each command selects, or None; None: not within MULTI.
-        asked: the names of those that are beyond undoing; each was asked back when it was queued.
+        asked: the names of commands that cannot be undone; each was asked back when it was queued.
     """
 
     database: int
@@ -367,7 +367,7 @@ class Prompt:
         return Exchange(shown, kind, "\n".join(lines), took)
 
     def _session(self, name: str) -> _Session | None:
-        """Return the session of a page, and evict those that are idle; None: there is no room for it."""
+        """Return the session of a page, and evict idle ones; None: there is no room for it."""
         known = self._sessions.get(name)
         self._evict(
             [key for key, one in self._sessions.items() if one.may_go(IDLE_SECONDS) and one is not known]

@@ -96,13 +96,13 @@ class Budget:
             raise EOFError("the server closed the connection")
         self.count(len(line))
         self._lines += 1
-        if self._lines % _LINES == 0:  # what is buffered already is read without a pause
+        if self._lines % _LINES == 0:  # buffered bytes are read without a pause
             await asyncio.sleep(0)
         return line[:1], line[1:-2]
 
 
 async def read(stream: asyncio.StreamReader, budget: Budget | None = None) -> Reply:
-    """Read one reply; what is beyond the bounds is read and dropped.
+    """Read one reply; bytes beyond the bounds are read and dropped.
 
     Raises:
         ProtocolError: what came is no reply, or has more than ``READ_BYTES``.

@@ -224,7 +224,7 @@ def _is_origin_of(origin: str, host: Authority) -> bool:
 
 
 def address_of(scope: Scope) -> str:
-    """Return the address of who asks, without a port; empty on a unix socket."""
+    """Return the address of the client, without a port; empty on a unix socket."""
     client = scope.get("client")
     return client[0] if client else ""
 

@@ -49,7 +49,7 @@ class Selection:
         )
 
     def page(self, start: str) -> Command:
-        """Return the command that reads a page of those that may fit, from an ID on."""
+        """Return the command that reads a page of candidates, from an ID on."""
         words = command("XPENDING", self.key, self.group, start, self.end, PAGE)
         return (*words, self.consumer) if self.consumer else words
 
@@ -91,7 +91,7 @@ def pair(entry_id: str) -> tuple[int, int]:
 
 
 def within(entries: Iterable[PendingEntry], chosen: Selection) -> list[PendingEntry]:
-    """Return those that fit, also by ID."""
+    """Return the entries that fit, also by ID."""
     low = (0, 0) if chosen.start == "-" else pair(chosen.start)
     high = None if chosen.end == "+" else pair(chosen.end)
     if high is not None and "-" not in chosen.end:

@@ -164,7 +164,7 @@ class Event:
             stream in this place) or "perhaps changed by a script" (an older Rillet does not record what scripts did).
         time: in milliseconds of the server's clock; of a command that was blocked when it got its reply. None if the
             append-only file does not say it.
-        consumer: who has it from then on, or had it.
+        consumer: the owner from then on, or the last one.
         certain: False where another command may have done it.
         note: more about it, as ``XACK inside EVAL`` of a command of a script.
         origin: whose it was before, of an entry that was claimed.

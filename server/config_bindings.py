@@ -133,7 +133,7 @@ def bind(server: Server) -> None:
 
 
 def warn_without_effect(server: Server, *names: str) -> None:
-    """Log each of some directives that is set to anything but its default although nothing reads it."""
+    """Warn of each directive that has no effect in Rillet and is not at its default."""
     for name in names:
         directive = DIRECTIVES[name.encode()]
         if getattr(server.config, directive.attribute) != server.config.default_of(directive):

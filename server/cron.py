@@ -13,12 +13,12 @@ from .clock import LoopClock
 if TYPE_CHECKING:
     from .server import Server
 
-# Bytes. glibc has buffers of up to this size beside each other, and keeps as much of what is free.
+# Bytes. glibc has buffers of up to this size beside each other, and keeps as much free memory.
 _SMALL: Final = 128 << 10
 
 
 def step(server: Server) -> None:
-    """Do what is due; called ten times a second."""
+    """Do the periodic work that is due; called ten times a second."""
     if server.cron_paused:
         return
     now = server.clock.tick()

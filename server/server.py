@@ -91,8 +91,8 @@ class Server:
         compat: behaviour of the Redis version that the server emulates.
         needs_all_checks: some state of the server requires the full order of checks for every command.
         interceptor: what runs the commands of clients while DEBUG records them or lets some fail.
-        clients: those that commands show and count.
-        controls: those that DEBUG CONTROL took out of ``clients``.
+        clients: the connections that commands show and count.
+        controls: the connections that DEBUG CONTROL took out of ``clients``.
         has_observers: some client uses MONITOR or tracking.
         disk_error: the text that refuses writes while the AOF cannot be written.
         snapshot_error: the same while the last background save has failed.
@@ -378,7 +378,7 @@ class Server:
         done: Future[None] = Future()
         try:
             work()
-        except BaseException as error:  # noqa: BLE001 - as of a thread: who asks for the result gets it
+        except BaseException as error:  # noqa: BLE001 - as of a thread: asking for the result raises it
             done.set_exception(error)
         else:
             done.set_result(None)
@@ -465,7 +465,7 @@ class Server:
         self._close_clients()
 
     def _close_clients(self, *, after_reply: bool = True) -> None:
-        for client in [*self.controls, *self.clients.values()]:  # first those that look for the end
+        for client in [*self.controls, *self.clients.values()]:  # first the controls, which wait for the end
             client.close(after_reply=after_reply)
 
     def end(self, *, save: bool | None, force: bool) -> bool:

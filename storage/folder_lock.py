@@ -81,7 +81,7 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 def _in_use(fd: int, folder: str) -> str:
-    """Say who has the folder, and close the file."""
+    """Say which process has the folder, and close the file."""
     try:
         os.lseek(fd, 0, os.SEEK_SET)
         pid = os.read(fd, 32).strip()

@@ -50,7 +50,7 @@ class Event:
             a script" (an older Rillet does not record what scripts did).
         time: in milliseconds of the server's clock; of a blocked command the time of its reply.
         group: of a delivery, a claim, an acknowledgement; else "".
-        consumer: who has it from then on, or who had it; "" where that is unknown.
+        consumer: the owner from then on, or the last one; "" where that is unknown.
         client: the name of the client that sent the command, or ``id=…``.
         number: of the command in the recording.
         lost: a fault hit the command, so that the client may not have got the reply.

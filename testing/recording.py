@@ -26,7 +26,7 @@ class ScriptedCommand:
 
     Attributes:
         position: of the script's command in its transaction, from 0; 0 outside of one.
-        database: the one that the script had selected.
+        database: selected by the script.
         keys: the words that are keys.
         words: as the script gave them; passwords are ``(redacted)``.
         reply: the reply as Python values; None for an error.
@@ -199,7 +199,7 @@ class Recording:
         return self._all()[index]
 
     def __str__(self) -> str:
-        """Return a line for each command, and one for those that were dropped."""
+        """Return a line for each command, and one for the dropped ones."""
         dropped = self.dropped
         lines = [f"({dropped} earlier commands were dropped)"] if dropped else []
         return "\n".join([*lines, *map(str, self._commands.values())])

@@ -85,7 +85,7 @@ class HasStreams(TakesCommands):
             )
 
     def _unacknowledged(self, stream: Stream, group: Group, ids: list[str]) -> dict[str, str]:
-        """Return what is wrong with entries, by their ID."""
+        """Return the problem of each entry that has one, by ID."""
         pending = {each.id: each for each in group.pending}
         problems: dict[str, str] = {}
         for entry in ids or [*dict.fromkeys([*pending, *(each.id for each in stream.entries)])]:

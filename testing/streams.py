@@ -19,7 +19,7 @@ class Pending:
     """An entry that is delivered and not acknowledged.
 
     Attributes:
-        consumer: who has it; "" after XNACK.
+        consumer: the owner; "" after XNACK.
         idle: milliseconds since the last delivery by the server's clock; None after XNACK.
         deliveries: how often it was delivered.
     """

@@ -145,8 +145,8 @@ class TrackingTable:
     def invalidate(self, database: Database, key: bytes, by_time: bool) -> None:
         """Handle the change of a key: the hook ``Keyspace.on_modified``.
 
-        NOLOOP spares a client what it changes itself. That is not what is popped for a client that it serves, and to one
-        that broadcasts neither what its scripts change nor what expires.
+        NOLOOP spares a client its own changes. A pop for a client that it serves is none of these; with BCAST neither are
+        changes by its scripts and expiry.
         """
         del database
         server = self.server

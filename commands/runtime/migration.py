@@ -15,7 +15,7 @@ class Migration:
 
     Attributes:
         port: below 0 for none that can be connected to.
-        database: of the target; -1 for the one that its connections have at first.
+        database: of the target; -1: the first database of its connections.
         timeout: of each step, in milliseconds.
         copy: the keys stay here.
         replace: keys of the target are overwritten.

@@ -17,7 +17,7 @@ class ServerTuning:
         bit_bytes: bytes of strings that are combined or searched at a time: what the processor's cache holds.
         entry_bytes: the most bytes of all fields and values of an entry, as in Redis.
         few_clients: clients that may be connected and be sent each reply at once, where there is no append-only file.
-        waits: clients that wait for replicas, of which those that left are forgotten together.
+        waits: waiting clients of WAIT; departed ones are forgotten together.
     """
 
     slice_commands: int = 128

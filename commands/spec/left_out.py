@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# By their names in lower case: arrays, vector sets, and what is about Redis' own files, statistics and tests.
+# By their names in lower case: arrays, vector sets, and commands about Redis' own files, statistics and tests.
 LEFT_OUT: Final = re.compile(
     r"(ar[a-z]+$|v(add|card|dim|emb|getattr|info|ismember|links|randmember|range|rem|setattr|sim)$"
     r"|(backup|hotkeys)(\||$)|trimslots$|pfdebug$|pfselftest$)"

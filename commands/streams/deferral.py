@@ -58,6 +58,6 @@ def require_groups(client: Client, stream: Stream) -> None:
         require_group(client, group)
 
 
-def let_go_later(client: Client, tuning: Tuning, number: int) -> bool:
-    """Whether so many pending entries are to be removed in steps, if they can be."""
+def removes_in_steps(client: Client, tuning: Tuning, number: int) -> bool:
+    """Whether so many pending entries are removed in steps: only for a client that may block."""
     return number > tuning.many and client.may_block

@@ -42,7 +42,7 @@ def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consu
 
 
 def _remembered(make: Callable[..., bytes]) -> Callable[..., bytes]:
-    """Remember what is made of names, unless they are long."""
+    """Remember the encoded names, unless they are long."""
     repeated = lru_cache(256)(make)
 
     def made(*names: bytes) -> bytes:
@@ -68,7 +68,7 @@ def _id(number: int) -> bytes:
     return bulk(stream_id.encode(number))
 
 
-@lru_cache(16)  # what is delivered in one millisecond has it in common
+@lru_cache(16)  # deliveries of one millisecond share it
 def _time(ms: int) -> bytes:
     """What follows the ID there, up to the delivery count."""
     text = b"%d" % ms

@@ -93,7 +93,7 @@ def xcfgset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XIDMPRECORD)
 def xidmprecord(client: Client, args: list[bytes]) -> bytes:
-    """Record an iid for an entry that is there; what is recorded already may only be said again."""
+    """Record an iid for an entry that is there; an iid that is recorded already must name the same entry."""
     _, name, pid, iid, word = args
     stream_id = parse_id(word)
     if not pid:

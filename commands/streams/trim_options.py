@@ -22,7 +22,7 @@ from ...storage.streams.trimming import Removed, trim
 from ..runtime.arguments import parse_integer
 from ..runtime.client import needs_downgrade, where_known
 from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
-from .deferral import let_go_later, require_all_nodes, require_groups, require_nodes_for_trim
+from .deferral import removes_in_steps, require_all_nodes, require_groups, require_nodes_for_trim
 from .lookup import parse_id, parse_new_id
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class TrimOptions:
         return removed
 
     def _forget(self, client: Client, stream: Stream, gone: Removed) -> None:
-        if let_go_later(client, stream.tuning, gone.number) and not self.needs_downgrade:
+        if removes_in_steps(client, stream.tuning, gone.number) and not self.needs_downgrade:
             for job in forget_later(stream, gone):
                 client.server.background_jobs.run_soon(job)
             return

@@ -1,4 +1,4 @@
-"""XADD: the ID of the new entry, its fields, and what is trimmed with it."""
+"""XADD: the ID of the new entry, its fields, and the trim that follows."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _COUNT: Final = 100  # without COUNT
 
 @handles(specs.XAUTOCLAIM)
 def xautoclaim(client: Client, args: list[bytes]) -> bytes:
-    """Walk the PEL from ``start`` and claim what is idle; returns [cursor, entries, deleted IDs]."""
+    """Walk the PEL from ``start`` and claim idle entries; returns [cursor, entries, deleted IDs]."""
     server = client.server
     now = server.keyspace.now
     try:

@@ -13,7 +13,7 @@ from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from ..spec.usage import help_reply
 from . import specs
-from .deferral import let_go_later, require_group
+from .deferral import removes_in_steps, require_group
 from .lookup import parse_bound, parse_id
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def xgroup_createconsumer(client: Client, args: list[bytes]) -> bytes:
     """Create a consumer: 1, or 0 if there is one of that name."""
     group = _group(client, _existing(client, args), args)
     if args[4] in group.consumers:
-        client.db.changed(args[2], 0)  # as Redis does, whose LRM clock starts anew
+        client.db.changed(args[2], 0)  # as Redis does, whose LRM clock starts again
         return replies.ZERO
     group.create_consumer(args[4], client.server.keyspace.now)
     _changed(client, args, b"xgroup-createconsumer")
@@ -179,7 +179,7 @@ def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
     if dropped and dropped == len(group.pel):
         _replace(args, stream, group)
         client.db.keyspace.lazyfree.free_later(group)
-    elif let_go_later(client, group.tuning, dropped):
+    elif removes_in_steps(client, group.tuning, dropped):
         client.server.background_jobs.run_soon(group.delete_consumer_later(consumer))
     else:
         group.delete_consumer(consumer)

@@ -58,7 +58,7 @@ def _known(number: int | None, resp: int) -> bytes:
 
 @handles(specs.XINFO_STREAM)
 def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
-    """Counters and the outermost entries; with FULL the entries, groups, consumers and what is pending."""
+    """Counters and the outermost entries; with FULL the entries, groups, consumers and pending entries."""
     stream = _existing(client, args)
     require_all_nodes(client, stream)
     resp = client.resp

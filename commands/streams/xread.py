@@ -24,7 +24,7 @@ _GREATER_IN_XREAD: Final = (
 
 @handles(specs.XREAD)
 def xread(client: Client, args: list[bytes]) -> bytes | None:
-    """Read what is newer than the given IDs; ``$`` is now, ``+`` the last entry itself."""
+    """Read the entries above the given IDs; ``$`` is now, ``+`` the last entry itself."""
     options = parse_options(client, args, grouped=False)
     budget = options.budget
     first, keys = options.first_key, options.keys

@@ -39,7 +39,7 @@ MEANINGLESS: Final = (
     b"ERR The %b ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by "
     b"specifying a proper ID, or use the > ID to get new messages. The %b ID would just return an empty result set."
 )
-# Waiting for what is due and cannot be claimed (its message is gone): as often as Redis looks when idle.
+# Waiting for a pending entry that is due and cannot be claimed (its message is gone): as often as Redis looks when idle.
 _PATIENCE: Final = 100
 
 

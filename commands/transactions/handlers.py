@@ -23,7 +23,7 @@ EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors.
 
 def unwatch_all(client: Client) -> None:
     """Forget every key that the client watches; also called when it closes."""
-    client.watched_touched.clear()  # first: what is forgotten must not be looked at
+    client.watched_touched.clear()  # first: forgotten keys must not be looked at
     unwatch_keys(client.watched)
     client.watched_bytes = 0
     client.watched_changed = False

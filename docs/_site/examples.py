@@ -77,7 +77,7 @@ class Shown:
 
 @cache
 def shown() -> dict[str, Shown]:
-    """Return what is shown of each command, by its name."""
+    """Return the example of each command, by its name."""
     load_all()
     found: dict[str, Shown] = {name: Shown() for name in REGISTRY}
     with rillet.testing.Server(enable_debug_command="yes", busy_reply_threshold=1) as server:

@@ -98,7 +98,7 @@ def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: S
 
 
 def check_wait(wait: Wait, replies: Sequence[Any]) -> None:
-    """See that what was waited for has come.
+    """Check that the expected replies came.
 
     Args:
         wait: for what.

@@ -12,7 +12,7 @@ from .kinds import LONG_MAX, Integer, Memory, Text
 
 
 class NoneOrEnough(Memory):
-    """Bytes, 0 for no limit, and otherwise at least so many that what is limited can work."""
+    """Bytes, 0 for no limit, and otherwise at least the minimum."""
 
     def __init__(self, least: int) -> None:
         super().__init__()

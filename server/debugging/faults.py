@@ -33,7 +33,7 @@ class Faults:
     """The faults of one server.
 
     Attributes:
-        active: those that are on, by their ID, in the order of adding.
+        active: by their ID, in the order of adding.
     """
 
     def __init__(self, server: Server) -> None:
@@ -146,7 +146,7 @@ class Faults:
         return fault, reply
 
     def answer(self, client: Connection, reply: bytes) -> tuple[Fault | None, bytes]:
-        """Return the fault that hits the reply of a command that was blocked, and what is left to send."""
+        """Return the fault that hits the reply of a command that was blocked, and the bytes left to send."""
         fault = self._due.pop(client, None)
         if fault is None:
             return None, reply

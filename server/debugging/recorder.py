@@ -31,7 +31,7 @@ class Scripted:
 
     Attributes:
         position: of the script's command in its transaction, from 0; 0 outside of one.
-        database: the one that the script had selected.
+        database: selected by the script.
         words: passwords redacted.
         reply: encoded.
     """
@@ -128,7 +128,7 @@ class Recorder:
     """The recordings of one server.
 
     Attributes:
-        recordings: those that are on, by their ID.
+        recordings: the running ones, by their ID.
     """
 
     def __init__(self, server: Server) -> None:
@@ -162,7 +162,7 @@ class Recorder:
         self._server.update_checks()
 
     def arrival(self, client: Client, argv: list[bytes]) -> Recorded:
-        """Return what is known of a command before it runs."""
+        """Return the record of a command before it runs."""
         entry = Recorded(
             0, self._server.clock.now, None, client.db.index, client.id, client.name, redacted(argv), None
         )

@@ -19,7 +19,7 @@ from ...commands.runtime.state import BLOCKED
 from ...commands.spec.command import keys_of
 from ...commands.transactions.handlers import discard_transaction
 from ...protocol import replies
-from ...storage.rdb.healing import healed
+from ...storage.rdb.mending import mended
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
@@ -104,7 +104,7 @@ class Mending:
             if expiry is not None:
                 records.append([b"PEXPIREAT", key, b"%d" % expiry])
         elif value is not None:
-            fresh, payload = healed(
+            fresh, payload = mended(
                 value,
                 self._rdb_version(),
                 keyspace.idempotency_defaults,

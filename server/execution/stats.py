@@ -31,8 +31,8 @@ class Stats:
 
     Args:
         found: the entries that count, by command.
-        clients: those that are connected, by ID.
-        controls: those that no list shows.
+        clients: connected ones, by ID.
+        controls: connected, but in no list.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ class Replies:
         self._aside: deque[tuple[Connection, bytes]] = deque()  # what waits for a running fsync
         self._closing: set[Connection] = set()
         self._sizes: dict[Connection, int] = {}  # bytes, of what ``hold`` keeps
-        self._is_plain = True  # what is held came by ``hold_last``, of connections that are there
+        self._is_plain = True  # all held replies came by ``hold_last``, of open connections
         self._released = 0  # replies that left before the turn ended
         self._few = 0  # ``at_once`` with an append-only file, where the effects are written first
 
@@ -134,19 +134,19 @@ class Replies:
             self.release()
 
     def release_early(self) -> None:
-        """Send what is held now, unless it waits for the append-only file."""
+        """Send the held replies now, unless it waits for the append-only file."""
         if self.held and self._server.persistence.aof is None:
             self.release()
 
     def release_old(self) -> None:
-        """Send what is held once its millisecond is over, unless it waits for the append-only file."""
+        """Send the held replies once their millisecond is over, unless it waits for the append-only file."""
         now = self._server.keyspace.now
         if self.held and self.since not in (now, UNSCHEDULED):
             self.release_early()
             self.since = now
 
     def release(self) -> None:
-        """Send what is held; its effects are written."""
+        """Send the held replies; their effects are written."""
         held = self.held if self._is_plain else _joined(self.held)
         self._released += len(self.held)
         self.held = []
@@ -179,7 +179,7 @@ class Replies:
         return bool(self._aside)
 
     def set_aside(self) -> None:
-        """Let what is held wait for an fsync; later replies belong to effects that it does not cover."""
+        """Let the held replies wait for an fsync; later replies belong to effects that this fsync does not cover."""
         self._aside = deque(self.held if self._is_plain else _joined(self.held))
         self.held = []
         self._sizes.clear()

@@ -68,7 +68,7 @@ class SecureChannel(asyncio.Protocol):
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._has_more = False  # some arrived bytes are not decrypted yet
         self._is_paused = False  # the connection has paused reading
-        self._waiting: deque[bytes | memoryview] = deque()  # what is not encrypted yet
+        self._waiting: deque[bytes | memoryview] = deque()  # plain bytes, to be encrypted
         self._waiting_bytes = 0
         self._is_full = False  # the socket accepts no more at present
         self._has_paused = False  # the connection has paused writing

@@ -201,7 +201,7 @@ class Persistence:
         self.server.log.notice(f"DB loaded from append only file: {loader.total_bytes} bytes")
 
     def reload(self) -> None:
-        """DEBUG LOADAOF: write what is pending, drop the data, replay the files, all in one turn.
+        """DEBUG LOADAOF: write the pending bytes, drop the data, replay the files, all in one turn.
 
         Raises:
             ReplyError: the files cannot be read; where they are not all there, the data stays.
@@ -428,7 +428,7 @@ class Persistence:
         )
 
     async def settle(self, aof: AppendOnlyFile) -> None:
-        """Sync what is written without blocking the server; raises OSError if that fails."""
+        """Sync the written bytes without blocking the server; raises OSError if that fails."""
         for _ in range(10):  # under `always` the end of an fsync starts the next one
             if self._syncing is None:
                 break

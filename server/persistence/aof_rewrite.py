@@ -63,7 +63,7 @@ class Rewritten(Protocol):
         """Write a SELECT before the next record, because it is the first of a file."""
 
     async def settle(self, aof: AppendOnlyFile) -> None:
-        """Sync what is written without blocking the server; raises OSError if that fails."""
+        """Sync the written bytes without blocking the server; raises OSError if that fails."""
 
 
 class AofRewrite:

@@ -150,7 +150,7 @@ class Replicas:
         if understands < server.compat.number:
             server.log.warning(
                 f"Replica {replica.name} understands the commands of Redis {version} only: from now on all replicas get "
-                "older commands with the same effect. What has no older form reaches those that understand it."
+                "older commands with the same effect. A command without an older form reaches only replicas that understand it."
             )
 
     def _missing_since(self, replication_id: bytes, offset: int, replica: Replica) -> bytes | None:
@@ -288,7 +288,7 @@ class Replicas:
     # Every second, and the end
 
     def cron(self) -> None:
-        """Ping and keep alive the replicas; disconnect those that timed out."""
+        """Ping and keep alive the replicas; disconnect after a timeout."""
         now = self.server.loop.time()
         config = self.server.config
         replication = self.replication

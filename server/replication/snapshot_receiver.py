@@ -51,7 +51,7 @@ class SnapshotReceiver:
         return _CHUNK if self._mark else min(_CHUNK, self.total - self.received)
 
     def take(self, data: bytes) -> bytes:
-        """Count the bytes that arrived; return those that certainly belong to the file."""
+        """Count the bytes that arrived; return the ones that certainly belong to the file."""
         self.received += len(data)
         if not self._mark:
             self.is_complete = self.received == self.total

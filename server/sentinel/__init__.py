@@ -1,1 +1,1 @@
-"""Sentinel mode: connections to a master and its replicas, what is down, and failovers."""
+"""Sentinel mode: connections to a master and its replicas, their state, and failovers."""

@@ -20,7 +20,7 @@ class Link(asyncio.Protocol):
     """A client connection of the sentinel; replies come in the order of the commands.
 
     Args:
-        instance: whose server this is; its ``pending`` counts what is not answered yet.
+        instance: the server; its ``pending`` counts commands without a reply.
         on_lost: called once when the connection is closed, by whichever side.
     """
 

@@ -31,7 +31,7 @@ class Verdict:
     Attributes:
         size: of the file, bytes.
         good: number of bytes from the start that hold whole commands and whole transactions.
-        problem: what is wrong after them; "" if the file is sound.
+        problem: the damage after them; "" if the file is sound.
         notes: observations for the user.
         fixable: whether cutting the file at ``good`` makes it sound.
     """
@@ -156,7 +156,7 @@ class _Reader:
         self._open = 0  # transactions
 
     def run(self) -> tuple[int, str]:
-        """Return where the last whole command or transaction ends, and what is wrong after it."""
+        """Return where the last whole command or transaction ends, and the damage after it."""
         good = self._position
         try:
             while first := self._peek():

@@ -89,7 +89,7 @@ class AofLoader:
         return AofError(f"Unknown command '{text}' reading the append only file {self.current_file}")
 
     def damaged_value(self, error: DamagedError) -> AofError:
-        """Return the error for a command that read what is damaged in the base."""
+        """Return the error for a command that read a damaged part of the base."""
         return AofError(f"{error} A command read this in the append only file {self.current_file}")
 
     def wrong_arity(self, name: str) -> AofError:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PIECE: Final = 1 << 14
 """Bytes of file: a few milliseconds of work where annotations are dense, else far less."""
-_SMALL_BASE: Final = 1 << 12  # bytes; what is read to find out whether a base has keys
+_SMALL_BASE: Final = 1 << 12  # bytes, read to find out whether a base has keys
 _TIME: Final = re.compile(rb"#(TS|MS):(\d{1,16})")
 
 
@@ -36,7 +36,7 @@ class Position:
     Attributes:
         seq: the number of the file; 0 is before the first one.
         offset: bytes from its beginning.
-        database: the one that is selected.
+        database: the selected one.
         time: of the last annotation, in milliseconds; 0 without one.
     """
 

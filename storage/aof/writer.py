@@ -63,7 +63,7 @@ class AppendOnlyFile:
         # The list's own method, because this runs for every write command.
         self.append: Callable[[bytes], None] = self._pending.append
         self._fd = -1
-        self._sizes_before = 0  # of the files before the one that is open
+        self._sizes_before = 0  # of the files before the open one
         self._file_size = 0
         self._written = self._synced = 0  # bytes since opening
         self._syncing = threading.Lock()
@@ -296,7 +296,7 @@ class AppendOnlyFile:
                 self._files.close(fd)
 
     def lose_unsynced(self) -> None:
-        """Close without the rest, and cut off what is not synced: what a machine loses that loses its power."""
+        """Close without the rest, and cut off the bytes that are not synced, as a loss of power does."""
         with self._syncing:
             fd, self._fd = self._fd, -1
         if fd >= 0:

@@ -81,7 +81,7 @@ def text(word: bytes) -> bytes:
 
 
 class Words(dict[bytes, bytes]):
-    """Encodes many strings; caches those that cost most, because streams repeat words."""
+    """Encodes many strings; caches the costly ones, because streams repeat words."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Streams as RDB values: nodes of listpacks, the counters, then the groups with what is pending.
+"""Streams as RDB values: nodes of listpacks, the counters, then the groups with their PELs.
 
 Five types came one after the other: 15 (Redis 5.0), 19 (7.0: the counters), 21 (7.2: when a consumer was last
 active), 26 (8.6: idempotent producers) and 27 (8.8: entries given back by XNACK). A server writes the one of its

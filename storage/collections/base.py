@@ -68,7 +68,7 @@ class Collection(Freeable):
         """Yield its content for a digest: equal for equal values, in any order in memory."""
 
     def make_whole(self) -> None:
-        """Derive what is kept twice from the part that is right, after a change was broken off in the middle."""
+        """Derive redundant fields from the sound ones, after a change was broken off in the middle."""
 
     @abstractmethod
     def check_invariants(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 REGISTERS: Final = 1 << 14
-_HASH_BITS: Final = 50  # of 64, after those that choose the register
+_HASH_BITS: Final = 50  # of 64, after the bits of the register
 _HEADER: Final = 16
 _DENSE: Final = 0
 _SPARSE: Final = 1

@@ -86,7 +86,7 @@ class SortedSet(Collection):
         return True
 
     def pop(self, place: int) -> tuple[float, bytes]:
-        """Remove and return what is at a place: 0 is the lowest, -1 the highest."""
+        """Remove and return the item at a place: 0 is the lowest, -1 the highest."""
         item: tuple[float, bytes] = self.order.pop(place)
         del self.scores[item[1]]
         if self._scan is not None:
@@ -208,7 +208,7 @@ class SortedSet(Collection):
         return twin
 
     def fit(self, limits: Limits) -> None:
-        """Keep a compact encoding while it is short enough; convert to it what is small enough."""
+        """Keep a compact encoding while it is short enough; convert to it a table that is small enough."""
         if len(self.scores) > limits.zset_max_listpack_entries:
             self.encoding = SKIPLIST
         elif self.encoding != LISTPACK and _longest(self.scores) <= limits.zset_max_listpack_value:

@@ -27,7 +27,7 @@ V = TypeVar("V")
 
 
 class Keyspace:
-    """All databases, and what is common to them.
+    """All databases, and their common state.
 
     Attributes:
         now: milliseconds since the epoch; the one time that everything in the current batch sees.
@@ -44,15 +44,15 @@ class Keyspace:
         keeps_idle: the policy is LRU: files have the idle time of each key.
         names_last_expired: a read that meets the last field of a hash past its time sends ``hexpired`` before ``del``.
         usage: how frequencies grow and decay while the policy is LFU, else None.
-        idempotent: what streams remember of producers, to be looked through for what is too old.
+        idempotent: the producers that streams remember, to be searched for old iids.
         idempotency_defaults: duration (seconds) and maxsize that new streams have.
         limits: up to which sizes collections have compact forms.
         libraries: the source code of function libraries.
-        lazyfree: what is big and gone, to be freed piece by piece.
+        lazyfree: big values without a key, to be freed piece by piece.
         behind: streams whose macro nodes are far from known; the server accounts for them when it is idle.
         cold: packs old chunks of streams, within its settings.
         hits, misses, expired, expired_fields: INFO keyspace_hits, keyspace_misses, expired_keys, expired_subkeys.
-        expired_in_cycle, expired_fields_in_cycle: those that the search for expired ones found, not a lookup.
+        expired_in_cycle, expired_fields_in_cycle: found by the active cycle, not by a lookup.
         on_event: called with (database index, event, key, the fields of a hash concerned), for keyspace notifications.
         on_expired: called for every key that is dropped because of its time, to propagate it.
         on_field_expired: the same for fields of hashes: (database, key, field).
@@ -147,7 +147,7 @@ class Keyspace:
         return state
 
     def set_idempotency_defaults(self, duration: int, maxsize: int) -> None:
-        """Let new streams have other settings; those that are there keep the ones they were made with."""
+        """Let new streams have other settings; existing streams keep theirs."""
         before = self.idempotency_defaults
         if before == (duration, maxsize):
             return

@@ -28,7 +28,7 @@ class LazyFree:
     Attributes:
         pending: keys and groups that are not freed yet (INFO lazyfree_pending_objects).
         freed: number of freed ones (INFO lazyfreed_objects).
-        weight: approximate bytes of what is pending, as far as the callers knew them.
+        weight: approximate bytes of the pending objects, as far as the callers knew them.
         on_queued: called when there is something to free; while it is None everything is freed immediately.
     """
 
@@ -100,7 +100,7 @@ class LazyFree:
             self._keep(part)
 
     def _empty(self) -> None:
-        """Remove some items from a container, and queue those that are big themselves."""
+        """Remove some items from a container, and queue the big ones among them."""
         container = self._containers.pop()
         if getrefcount(container) > _ALONE:
             return

@@ -1,4 +1,4 @@
-"""The bytes that begin a part of an RDB file: what is not a type is one of these."""
+"""The bytes that begin a part of an RDB file and are no type of a value."""
 
 from typing import Final
 

@@ -144,7 +144,7 @@ def restore_value(payload: bytes, *, may_lack_checksum: bool = False) -> Value:
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Loader:
-    """One load: its arguments, its position in the file, and what is known of the next key."""
+    """One load: its arguments, its position in the file, and the attributes of the next key."""
 
     source: ByteSource
     keyspace: Keyspace | None

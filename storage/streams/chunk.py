@@ -85,7 +85,7 @@ class Chunk:
 
     @classmethod
     def of(cls, packed: Packed) -> Chunk:
-        """A chunk with the columns of what is packed."""
+        """A chunk with the packed columns."""
         chunk = cls.__new__(cls)
         chunk.data, chunk.ms, chunk.seq, chunk.offsets, chunk.heads = packed.columns()
         chunk.packed = packed
@@ -238,7 +238,7 @@ def opened(chunk: AnyChunk) -> Chunk:
 
 
 def copy_of(chunk: AnyChunk) -> AnyChunk:
-    """An independent chunk; what is packed never changes, and is shared."""
+    """An independent chunk; the packed form never changes, and is shared."""
     return chunk.copy() if type(chunk) is Chunk else chunk
 
 

@@ -132,7 +132,7 @@ def encoded_entries(
 
 
 def _words_form(column: Sequence[bytes]) -> tuple[bytes, list[Sequence[object]]]:
-    """A form for the words of a column, and what is to be put into it; the usual length is written once."""
+    """A format string for the words of a column, and its arguments; the usual length is written once."""
     sizes = list(map(len, column))
     if sizes.count(sizes[0]) == len(sizes):
         return b"$%d\r\n%%b\r\n" % sizes[0], [column]

@@ -82,7 +82,7 @@ class ChunkCache:
         self._unpacked: deque[tuple[Place, int]] = deque()
         self._unpacked_bytes = 0
         # Read whole while they stayed packed, the first one first: one pass through a stream should unpack nothing,
-        # but what is read again and again should stay unpacked.
+        # but chunks that are read often should stay unpacked.
         self._read_once: dict[Packed, None] = {}
         # No longer kept unpacked, and with fewer entries than they were packed with.
         self._again: deque[Place] = deque()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Idempotency(Freeable):
     """The idempotent IDs of one stream, each with the entry that it stands for.
 
-    Entry IDs, not the time of recording, decide what is too old: every replica forgets the same.
+    Entry IDs, not the time of recording, decide which iids are too old: every replica forgets the same ones.
 
     Attributes:
         duration: seconds that an iid is remembered, by the time in its entry's ID.
@@ -59,7 +59,7 @@ class Idempotency(Freeable):
         Args:
             pid: the producer.
             iid: its name for the message.
-            now: milliseconds; what is too old is not found. None: nothing is too old (while a log is loaded).
+            now: milliseconds; an iid that is too old is not found. None: none is too old (while a log is loaded).
         """
         known = self.producers.get(pid)
         found = None if known is None else known.get(iid)
@@ -86,7 +86,7 @@ class Idempotency(Freeable):
         return True
 
     def expire(self, now: int) -> int:
-        """Forget what is too old at ``now`` (milliseconds); returns how many iids went."""
+        """Forget the iids that are too old at ``now`` (milliseconds); returns how many."""
         gone = 0
         for pid, known in list(self.producers.items()):
             # The oldest stand first: IDs only grow. (Those that XIDMPRECORD put elsewhere wait for their turn.)

@@ -38,8 +38,7 @@ _EMPTY_NODE_BYTES: Final = 7
 # The flags of an entry, and the terminator of the master entry: small integers.
 _SMALL_INTEGER_BYTES: Final = 2
 
-# To look for the line ends in entries of so many bytes takes longer than to parse them, and to pass over words longer than
-# this on average takes less.
+# bytes of an entry from which parsing takes less than a search for line ends, and bytes a word from which skipping takes less
 _LONG: Final = 2 << 10
 _MANY_BYTES: Final = 256
 _REMEMBERED: Final = 1 << 14  # words
@@ -135,7 +134,7 @@ class MacroNodes(Freeable):
     """The nodes of one stream, as far as they are known.
 
     Attributes:
-        known: those that are known, to be changed by the methods.
+        known: the nodes accounted for so far, changed by the methods only.
         shared: with how many bytes the first ID of each, but for the first, begins as the one before (``rax_size``).
         accounted: the last ID that they hold.
         max_bytes, max_entries: the limits for entries that are added.
@@ -235,7 +234,7 @@ class MacroNodes(Freeable):
                 self.known[-1].last_id = min(self.known[-1].last_id, last_id)
 
     def adopt(self, nodes: list[Node]) -> None:
-        """Take nodes that were found in a file, which hold all entries, for what they are."""
+        """Take over the nodes of a file, which hold all entries."""
         self.known = nodes
         self._tree = None
         self.shared = bytearray(shared_bytes(one.first_id, other.first_id) for one, other in pairwise(nodes))
@@ -491,7 +490,7 @@ class _Sizes(dict[bytes, int]):
     __slots__ = ()
 
     def of(self, word: bytes) -> int:
-        """The size; what is long is not looked up, for that means to read all of it."""
+        """The size; a long word is not looked up, because hashing reads all of it."""
         return self[word] if len(word) < _REMEMBERED_BYTES else element_size(word)
 
     def __missing__(self, word: bytes) -> int:

@@ -13,7 +13,7 @@ from rillet.storage.freeing import Freeable
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.lazyfree import LazyFree
 from rillet.storage.rdb import ByteSource, dump_value, load_rdb, rdb_chunks, restore_value
-from rillet.storage.rdb.healing import healed
+from rillet.storage.rdb.mending import mended
 from rillet.storage.value_types import BY_TYPE_BYTE, TYPES
 
 LATER = 4_000_000_000_000
@@ -135,6 +135,6 @@ def test_its_sizes_are_numbers(value):
 
 def test_its_repair_changes_nothing_that_is_whole(client, value):
     if not isinstance(value, bytes):
-        fresh, payload = healed(value, 14, (100, 100), client.server.keyspace.limits)
+        fresh, payload = mended(value, 14, (100, 100), client.server.keyspace.limits)
         assert payload
         assert digest_of(fresh) == digest_of(value)

@@ -43,7 +43,7 @@ def _written(value: object, write: Callable[[float], bytes]) -> bytes:
 
 
 def write_double(value: float) -> bytes:
-    """Format the number of a ``{double=…}``: as ``format_number``, but what is no number has no sign."""
+    """Format the number of a ``{double=…}``: as ``format_number``, but a NaN has no sign."""
     return b"nan" if math.isnan(value) else format_number(value)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 UNAVAILABLE: Final = b"ERR scripting is not available in this server: the Python package lupa is not installed (pip install lupa)"
 NOT_ENOUGH_MEMORY: Final = b"ERR not enough memory"
-# Lua's C stack holds about 8000 values; what is more travels in tables.
+# Lua's C stack holds about 8000 values; more values travel in tables.
 _MOST_WORDS: Final = 1000
 _LIBRARIES: Final = ("varargs", "natives", "cjson", "cmsgpack", "struct", "bit")
 # Beyond the limit of scripts: for what the server itself puts into the state, where Lua can not raise an error. It
@@ -101,7 +101,7 @@ class Interpreter:
     """A Lua state with Redis' globals.
 
     Args:
-        functions: what stands in the table ``redis``, beside what is Lua itself; raises ``ScriptError``.
+        functions: the functions of the table ``redis`` written in Python; they raise ``ScriptError``.
         constants: the values there.
         interrupt: called now and then while a script runs; a text it returns ends the script, a number is how many
             milliseconds the script ran since the last time.

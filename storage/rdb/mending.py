@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..value_types import Value
 
 
-def healed(
+def mended(
     value: Value, version: int, idempotency_defaults: Defaults, limits: Limits
 ) -> tuple[Value | None, bytes]:
     """Return a repaired value, and the payload from which RESTORE creates its equal; None if nothing is left.
