@@ -51,13 +51,13 @@ HELD: Final = """
         until_clock_ms AS ended_ms,
         if(retry_count > 1000000000000000000, null, retry_count) AS deliveries,
         sum(if(began in ('first', 'found'), 1, 0)) OVER (
-            PARTITION BY db, stream, `group`, entry_id ORDER BY from_seq, from_ordinal) AS life
+            PARTITION BY db, stream, `group`, entry_id ORDER BY from_seq, from_ordinal) AS generation
     FROM spans
 """
 
 # A message of a group, from its first delivery to its end.
 MESSAGES: Final = f"""
-    SELECT db, stream, `group`, entry_id, life,
+    SELECT db, stream, `group`, entry_id, generation,
         min(began_ms) AS first_ms, max(ended_ms) AS ended_ms,
         max_by(ended, struct(from_seq, from_ordinal)) AS ended,
         max_by(consumer, struct(from_seq, from_ordinal)) AS consumer,
@@ -68,7 +68,7 @@ MESSAGES: Final = f"""
             each -> each.consumer))) AS path,
         bool_or(began = 'nacked') AS nacked,
         max(if(added_ms {_IS_TIME}, added_ms, null)) AS added_ms
-    FROM held GROUP BY db, stream, `group`, entry_id, life
+    FROM held GROUP BY db, stream, `group`, entry_id, generation
 """  # noqa: S608 - constants of this file
 
 SHOWN: Final = 25  # rows of a table on the page
@@ -309,44 +309,44 @@ def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
                 ('added', 'delivered', 'group-created', 'group-set', 'group-destroyed', 'key-deleted', 'key-copied')
             UNION ALL
             SELECT keys.db, keys.stream, null, event, null, null, ms, file_seq, ordinal FROM {whole}),
-        lives AS (
+        generations AS (
             -- Without annotations a whole database has no time of its own.
             SELECT *, coalesce({point.format("last_value(ms, true) OVER here")}, 0) AS point,
-                sum(if(event in ('key-deleted', 'key-copied', 'databases-swapped'), 1, 0)) OVER here AS life FROM rows
+                sum(if(event in ('key-deleted', 'key-copied', 'databases-swapped'), 1, 0)) OVER here AS generation FROM rows
             WINDOW here AS (PARTITION BY db, stream ORDER BY file_seq, ordinal)),
         numbered AS (
             SELECT *, sum(if(event = 'added', 1, 0)) OVER (
-                PARTITION BY db, stream, life ORDER BY file_seq, ordinal) AS number,
-                if(event in ('added', 'delivered'), entry_id, last_id) AS reached_id FROM lives),
+                PARTITION BY db, stream, generation ORDER BY file_seq, ordinal) AS number,
+                if(event in ('added', 'delivered'), entry_id, last_id) AS reached_id FROM generations),
         found AS (
             SELECT *, max(if(event = 'added', number, null)) OVER (
-                PARTITION BY db, stream, life, reached_id) AS found FROM numbered),
+                PARTITION BY db, stream, generation, reached_id) AS found FROM numbered),
         steps AS (
             SELECT *, CASE WHEN `group` is null THEN null WHEN last_id = '$' THEN number
                 WHEN event <> 'delivered' AND last_id = '0-0' THEN 0 ELSE found END AS reached FROM found),
         facts AS (
-            SELECT {_OF_GROUP}, life, point, max(if(event = 'added', number, null)) AS added,
+            SELECT {_OF_GROUP}, generation, point, max(if(event = 'added', number, null)) AS added,
                 max_by(reached, if(reached is null, null, struct(file_seq, ordinal))) AS reached,
                 max_by(if(`group` is null, null, event = 'group-destroyed'), struct(file_seq, ordinal)) AS gone
             FROM steps GROUP BY ALL),
         -- What happened to a stream concerns all groups that it ever has, and so does that it is there.
         known AS (
             SELECT *, collect_set(`group`) OVER (PARTITION BY db, stream) AS all_groups,
-                row_number() OVER (PARTITION BY db, stream, life ORDER BY point) = 1 AS begins FROM facts),
+                row_number() OVER (PARTITION BY db, stream, generation ORDER BY point) = 1 AS begins FROM facts),
         of_groups AS (
             SELECT *, explode(if(begins or `group` is null, all_groups, array(`group`))) AS each FROM known),
         merged AS (
-            SELECT db, stream, each AS `group`, life, point, max(added) AS added,
+            SELECT db, stream, each AS `group`, generation, point, max(added) AS added,
                 max(if(each = `group`, reached, null)) AS reached, max(if(each = `group`, gone, null)) AS gone
-            FROM of_groups GROUP BY db, stream, each, life, point),
+            FROM of_groups GROUP BY db, stream, each, generation, point),
         filled AS (
-            SELECT {_OF_GROUP}, life, point, last_value(added, true) OVER here AS added,
+            SELECT {_OF_GROUP}, generation, point, last_value(added, true) OVER here AS added,
                 last_value(reached, true) OVER here AS reached, last_value(gone, true) OVER here AS gone,
-                max(life) OVER (PARTITION BY {_OF_GROUP} ORDER BY point) AS life_then FROM merged
-            WINDOW here AS (PARTITION BY {_OF_GROUP}, life ORDER BY point)),
+                max(generation) OVER (PARTITION BY {_OF_GROUP} ORDER BY point) AS generation_then FROM merged
+            WINDOW here AS (PARTITION BY {_OF_GROUP}, generation ORDER BY point)),
         lasting AS (
             SELECT *, lead(point, 1, {bounds.last_point + 1}) OVER (
-                PARTITION BY {_OF_GROUP} ORDER BY point) - 1 AS until FROM filled WHERE life = life_then),
+                PARTITION BY {_OF_GROUP} ORDER BY point) - 1 AS until FROM filled WHERE generation = generation_then),
         waiting AS (
             SELECT {_OF_GROUP}, explode(sequence(point, until)) AS point, added, reached, gone FROM lasting),
         moves AS (

@@ -76,23 +76,23 @@ WITH keys AS (
     UNION ALL
     SELECT keys.db, keys.stream, NULL, event, NULL, NULL, clock_ms, file_seq, ordinal FROM {whole_databases}
 )
-, lives AS (
-    SELECT *, count_if(event IN ('key-deleted', 'key-copied', 'databases-swapped')) OVER place AS life FROM rows
+, generations AS (
+    SELECT *, count_if(event IN ('key-deleted', 'key-copied', 'databases-swapped')) OVER place AS generation FROM rows
     WINDOW place AS (PARTITION BY db, stream ORDER BY file_seq, ordinal ROWS UNBOUNDED PRECEDING)
 )
 , counted AS (
     SELECT *, count_if(event = 'added') OVER place AS adds,
            -- What a stream had when it came from elsewhere is in no row of its own.
            CASE WHEN max(event IN ('key-copied', 'databases-swapped')) OVER place THEN NULL ELSE 0 END AS none
-    FROM lives
-    WINDOW place AS (PARTITION BY db, stream, life ORDER BY file_seq, ordinal ROWS UNBOUNDED PRECEDING)
+    FROM generations
+    WINDOW place AS (PARTITION BY db, stream, generation ORDER BY file_seq, ordinal ROWS UNBOUNDED PRECEDING)
 )
 , known AS (
     SELECT *, adds + coalesce(
                   last_value(CASE WHEN event = 'stream-set' THEN retry_count - adds END, true) OVER place, none
               ) AS entries_added
     FROM counted
-    WINDOW place AS (PARTITION BY db, stream, life ORDER BY file_seq, ordinal ROWS UNBOUNDED PRECEDING)
+    WINDOW place AS (PARTITION BY db, stream, generation ORDER BY file_seq, ordinal ROWS UNBOUNDED PRECEDING)
 )
 SELECT db, stream, `group`, clock_ms, file_seq, ordinal, last_id,
        entries_added,
