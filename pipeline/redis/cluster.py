@@ -6,6 +6,11 @@ redirected nothing was run either; its caller hears `ConnectionLost` and begins 
 broken connection.
 
 What must happen at once has its keys in one slot (``hash tags``): `key_in_slot_of` makes such a key.
+
+Why not redis-py's client: executors get by without redis-py, which would add 43 % to the zip of ``rillet pipeline package`` (0.55 MB
+to 1.28) and 65 ms of processor time to the 30 with which each Python worker imports its connection; and it would save only
+the look-up of the topology, about a hundred lines. It sends no packed rows, does not say whether a command that was cut off may have
+been run, and has no WATCH that survives a moved slot.
 """
 
 from __future__ import annotations
