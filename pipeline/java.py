@@ -25,9 +25,23 @@ _VECTOR: Final = "jdk.incubator.vector"
 _SOUND_25: Final = (25, 0, 3)
 _SHIM: Final = """\
 #!/bin/sh
-# Written by rillet.pipeline: this Java has no {module}, which Spark's launcher asks for.
+# Written by rillet.pipeline: Java without {module}, which Spark's launcher asks for.
 for word do shift; [ "$word" = "--add-modules={module}" ] || set -- "$@" "$word"; done
 exec "{java}" "$@"
+"""
+
+_LOGGING: Final = "log4j2.properties"
+# Where Spark is given no configuration it takes its own, and says so. Its gateway sets the level of the others to its own.
+_ERRORS_ONLY: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
 """
 
 
@@ -79,20 +93,26 @@ def find_java() -> Java:
     )
 
 
-def java_home(java: Java) -> Path:
-    """Return the folder to put in JAVA_HOME for Spark: the runtime's own, or a stand-in where it lacks a module."""
-    return java.home if java.has_vector else _shim(java.home / "bin" / "java")
+def java_home(java: Java, *, quiet: bool = False) -> Path:
+    """Return the folder to put in JAVA_HOME for Spark: the runtime's own, or a stand-in.
+
+    Args:
+        java: what was found; where it lacks the module, there is a stand-in.
+        quiet: also where it has the module, since it warns of its use.
+    """
+    return java.home if java.has_vector and not quiet else _shim(java.home / "bin" / "java")
 
 
-def use_java() -> Java:
-    """Find a Java and set JAVA_HOME for the JVM this process will start.
+def use_java(*, quiet: bool = False) -> str:
+    """Find a Java and set JAVA_HOME for the JVM this process will start; return the options that the JVM needs.
 
     Raises:
         NoJavaError: there is none.
     """
     java = find_java()
-    os.environ["JAVA_HOME"] = str(java_home(java))
-    return java
+    home = java_home(java, quiet=quiet)
+    os.environ["JAVA_HOME"] = str(home)
+    return f'{java.flags} "-Dlog4j2.configurationFile={home / _LOGGING}"' if quiet else java.flags
 
 
 def inspect(home: Path, found_by: str) -> Java | None:
@@ -145,7 +165,7 @@ def _run(program: Path, flag: str) -> str:
 
 
 def _shim(java: Path) -> Path:
-    """Return a JAVA_HOME whose only file starts ``java``; kept in the user's cache, so that it outlives this process."""
+    """Return a JAVA_HOME that starts ``java``, and has a configuration of Spark's log for errors only; kept in the user's cache, so that it outlives this process."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     try:
         return _write_shim(base / "rillet" / "java" / re.sub(r"\W+", "-", str(java)).strip("-"), java)
@@ -154,9 +174,12 @@ def _shim(java: Path) -> Path:
 
 
 def _write_shim(home: Path, java: Path) -> Path:
-    program = home / "bin" / "java"
-    text = _SHIM.format(module=_VECTOR, java=java)
-    program.parent.mkdir(parents=True, exist_ok=True)
-    if not program.exists() or program.read_text() != text:
-        replace_file(program, text.encode(), 0o755)
+    (home / "bin").mkdir(parents=True, exist_ok=True)
+    for name, text, mode in (
+        ("bin/java", _SHIM.format(module=_VECTOR, java=java), 0o755),
+        (_LOGGING, _ERRORS_ONLY, 0o644),
+    ):
+        file = home / name
+        if not file.exists() or file.read_text() != text:
+            replace_file(file, text.encode(), mode)
     return home

@@ -42,11 +42,12 @@ _LOCAL: Final = {
 }
 
 
-def session(app_name: str = "rillet", **conf: object) -> SparkSession:
+def session(app_name: str = "rillet", *, quiet: bool = False, **conf: object) -> SparkSession:
     """Return a session with ``redis-streams`` and ``redis-aof`` registered: Java found, UTC, our Python for the workers.
 
     Args:
         app_name: what Spark shows.
+        quiet: its JVM writes errors only.
         conf: Spark's own settings, which win over ours: ``session("x", **{"spark.master": "local[2]"})``. Under
             spark-submit the master is the submitted one; ``spark.remote`` gives a Spark Connect session.
 
@@ -69,15 +70,17 @@ def session(app_name: str = "rillet", **conf: object) -> SparkSession:
         settings = dict(_ALWAYS)
         if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started a JVM already
             settings["spark.master"] = given.get("spark.master", os.environ.get("SPARK_MASTER", "local[*]"))
-            java = use_java()
+            flags = use_java(quiet=quiet)
             if settings["spark.master"].partition("[")[0] == "local":
                 settings |= _LOCAL
             extra = given.pop("spark.driver.extraJavaOptions", "")
-            settings["spark.driver.extraJavaOptions"] = " ".join(filter(None, (_STACK, java.flags, extra)))
+            settings["spark.driver.extraJavaOptions"] = " ".join(filter(None, (_STACK, flags, extra)))
         settings |= given
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    if quiet and "PYSPARK_GATEWAY_PORT" in os.environ:
+        spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     return spark
 

@@ -192,7 +192,7 @@ def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
     about = "spark"
     began = time.monotonic()
     try:
-        spark = session("rillet-doctor", **{"spark.master": "local[1]"})
+        spark = session("rillet-doctor", quiet=True, **{"spark.master": "local[1]"})
         yield Finding("ok", about, f"{spark.version} started in {time.monotonic() - began:.1f} s")
         about = "worker"
         began = time.monotonic()

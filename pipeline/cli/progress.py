@@ -52,7 +52,6 @@ class Progress:
             ended.set()
             if watcher.is_alive():
                 watcher.join()
-                self._out.write(_CLEAR)
             result = f": {how}" if how else ""
             self.say(f"{head}{result} ({time.monotonic() - begun:.1f} s)")
 
@@ -62,7 +61,7 @@ class Progress:
 
     def say(self, line: str) -> None:
         """A line of its own."""
-        self._out.write(f"{line}\n")
+        self._out.write(f"{_CLEAR if self._out.isatty() else ''}{line}\n")
         self._out.flush()
 
     def _move(self, head: str, begun: float, ended: threading.Event) -> None:

@@ -8,9 +8,10 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from ..cli.progress import Progress
+from ..cli.spark import add_spark_arguments, has_session, start_spark
 from ..extras import need
 from ..folders import Folder, JobError, LocalFolder, folder_of
 from ..redis.connection import RedisError
@@ -55,7 +56,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--metrics-port", type=int, metavar="PORT", help="lag and progress for Prometheus")
     parser.add_argument("--metrics-host", default="127.0.0.1", metavar="HOST", help="default 127.0.0.1")
-    parser.add_argument("--master", help="Spark's master (default: all cores of this machine)")
+    add_spark_arguments(parser)
 
 
 def given_options(arguments: argparse.Namespace) -> dict[str, str]:
@@ -86,17 +87,12 @@ def run(
         acknowledging: returns what acknowledges the entries of a query that reads as a member of a group.
     """
     from pyspark.errors import StreamingQueryException
-    from pyspark.sql import SparkSession
-
-    from ..sessions import session
 
     need(*_PACKAGES[arguments.format], by=f"--format {arguments.format}", extra="lake")
-    is_ours = SparkSession.getActiveSession() is None
-    conf: dict[str, Any] = {} if arguments.master is None else {"spark.master": arguments.master}
-    spark = session(f"rillet {name}", **conf)
+    is_ours = not has_session()
+    progress = Progress(1 + is_ours)
+    spark = start_spark(arguments, progress)
     try:
-        if is_ours:
-            spark.sparkContext.setLogLevel("ERROR")
         folder = folder_of(arguments.out, spark)
         with ExitStack() as around:
             if arguments.follow is not None or arguments.metrics_port is not None:
@@ -104,15 +100,21 @@ def run(
             frame, day = read(spark)
             done: list[int] = []
             target = _target(arguments, folder, day)
-            with Stopping() as stopping:
-                query = start(frame, folder, target, arguments.follow, partial(_report_batch, done), name)
+            stopping = around.enter_context(Stopping())
+            with progress.step("moving batches"):
+
+                def report(number: int) -> None:
+                    done.append(number)
+                    progress.say(f"batch {number} is there")
+
+                query = start(frame, folder, target, arguments.follow, report, name)
                 if (acknowledger := acknowledging(query)) is not None:
                     around.enter_context(_acknowledging(spark, acknowledger, folder))
                 wait(query, folder, stopping)
         state = "has all until it was stopped" if stopping.is_asked() else "is up to date"
-        _say(f"{folder} {state}: {len(done):,} new batch{'' if len(done) == 1 else 'es'}")
+        progress.say(f"{folder} {state}: {len(done):,} new batch{'' if len(done) == 1 else 'es'}")
     except (JobError, StreamingQueryException, OSError) as error:
-        _say(f"rillet pipeline {name}: {error}")
+        progress.say(f"rillet pipeline {name}: {error}")
         return 1
     finally:
         if is_ours:
@@ -224,11 +226,6 @@ def _target(arguments: argparse.Namespace, folder: Folder, day: Column | None) -
     if arguments.format == "delta":
         return DeltaTarget(folder.local)
     return IcebergTarget(folder.local, arguments.table)
-
-
-def _report_batch(done: list[int], number: int) -> None:
-    done.append(number)
-    _say(f"batch {number} is there")
 
 
 def _say(line: str) -> None:

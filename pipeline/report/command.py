@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...console.style import POISON_DELIVERIES
 from ..cli.progress import Progress
+from ..cli.spark import add_spark_arguments, has_session, start_spark
 from ..folders import JobError, local_folder
 from ..ledger.errors import LedgerError
 from ..ledger.files.folder import read_folder
@@ -17,8 +18,6 @@ from ..times import parse_duration, parse_time
 
 if TYPE_CHECKING:
     import argparse
-
-    from pyspark.sql import SparkSession
 
     from .gather import Found, Gathering
     from .tables import Bounds
@@ -64,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-contents", action="store_true", help="leave the fields of messages out of the page"
     )
-    parser.add_argument("--master", help="Spark's master (default: all cores of this machine)")
+    add_spark_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -82,22 +81,15 @@ def run(arguments: argparse.Namespace) -> int:
     except (ValueError, OSError, LedgerError, JobError) as error:
         sys.stderr.write(f"rillet pipeline report: {error}\n")
         return 1
-    from pyspark.sql import SparkSession
-
     from .gather import HERE, Gathering
 
-    is_ours = SparkSession.getActiveSession() is None
+    is_ours = not has_session()
     progress = Progress(4 + is_ours)
     # What takes a second of Python is done while Java does what takes it several: imports at its start, drawing at its end.
     with ThreadPoolExecutor(1) as aside:
-        if is_ours:
-            imported = aside.submit(import_module, ".figures", __package__)
-            with progress.step("starting Spark"):
-                spark = _session(sum(sizes), arguments.master)
-            imported.result()
-        else:
-            spark = _session(sum(sizes), None)
-        progress.spark = spark
+        imported = aside.submit(import_module, ".figures", __package__)
+        spark = start_spark(arguments, progress, **_conf(sum(sizes)))
+        imported.result()
         gathering = Gathering(
             spark, arguments.aof, (out / "tables").resolve(), settings, progress,
             history=not arguments.no_history, here=sum(sizes) <= HERE,
@@ -141,13 +133,10 @@ def draw(gathering: Gathering, bounds: Bounds, found: Found, out: Path) -> Path:
     return target
 
 
-def _session(size: int, master: str | None) -> SparkSession:
-    from ..sessions import session
+def _conf(size: int) -> dict[str, str]:
     from .gather import HERE
 
     conf = {"spark.sql.session.timeZone": "UTC"}
-    if master is not None:
-        conf["spark.master"] = master
     if size <= HERE:
         conf |= _QUICK
     if size < _SMALL:
@@ -155,6 +144,4 @@ def _session(size: int, master: str | None) -> SparkSession:
         conf.setdefault("spark.sql.shuffle.partitions", "2")
     else:
         conf["spark.driver.memory"] = "2g"
-    spark = session("rillet report", **conf)
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    return conf

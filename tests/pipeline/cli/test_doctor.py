@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from unittest.mock import MagicMock
 
@@ -10,6 +11,7 @@ from support import servers
 
 from rillet.pipeline import sessions
 from rillet.pipeline.cli import doctor, main
+from rillet.pipeline.cli.endpoint_arguments import add_endpoint_arguments, endpoint_options
 from rillet.pipeline.java import NoJavaError
 from rillet.pipeline.redis.options import Endpoint
 
@@ -191,3 +193,23 @@ def test_an_unknown_verb_is_refused_with_those_there_are(capsys):
     with pytest.raises(SystemExit):
         main.main(["physician"])
     assert "doctor" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ([], {"password": "from-the-environment"}),
+        (["--password-file", "f"], {"passwordFile": "f"}),
+        (
+            ["--password", "p", "--tls", "--timeout-ms", "5"],
+            {"password": "p", "tls": "true", "timeoutMs": "5"},
+        ),
+        (["--url", "redis://:p@h"], {"url": "redis://:p@h"}),
+        (["--url", "redis://h"], {"url": "redis://h", "password": "from-the-environment"}),
+    ],
+)
+def test_every_option_of_the_server_is_a_word_and_one_password_is_enough(words, given, monkeypatch):
+    monkeypatch.setenv("REDIS_PASSWORD", "from-the-environment")
+    parser = argparse.ArgumentParser()
+    add_endpoint_arguments(parser)
+    assert endpoint_options(parser.parse_args(words)) == given

@@ -28,7 +28,7 @@ class Spark:
 def spark(monkeypatch):
     found = Spark()
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
-    monkeypatch.setattr(command, "_session", lambda *_: found)
+    monkeypatch.setattr(command, "start_spark", lambda *_, **__: found)
     return found
 
 

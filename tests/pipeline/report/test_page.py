@@ -131,6 +131,8 @@ def test_progress_moves_on_a_terminal(monkeypatch):
     with progress.step("one"):
         while "[1/1] one … 0 s" not in out.getvalue():
             pass
+        progress.say("a line of its own")
+    assert "\r\x1b[2Ka line of its own\n" in out.getvalue()
     assert "[1/1] one (" in out.getvalue().splitlines()[-1]
 
 

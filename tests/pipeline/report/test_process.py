@@ -1,7 +1,8 @@
-"""``rillet pipeline report`` as it is called: a process that starts a Spark of its own (make test-spark)."""
+"""Verbs as they are called: processes that start a Spark of their own (make test-spark)."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -11,9 +12,45 @@ import pytest
 import rillet.testing
 
 
-def report(folder, out):
-    command = [sys.executable, "-m", "rillet", "pipeline", "report", str(folder), "--out", str(out)]
+def run(*words):
+    command = [sys.executable, "-m", "rillet", "pipeline", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def report(folder, out):
+    return run("report", folder, "--out", out)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with rillet.testing.Server(appendonly=True, dir=str(tmp_path), save="") as server:
+        server.client().xadd("orders", {"n": 1})
+    return tmp_path / "appendonlydir"
+
+
+def steps(output):
+    """The lines of a verb without what a step took."""
+    return [re.sub(r" \([\d.]+ s\)$", "", line) for line in output.splitlines()]
+
+
+@pytest.mark.many_jvms
+def test_a_job_shows_its_steps_and_nothing_of_spark(ledger, tmp_path):
+    lake = tmp_path / "lake"
+    done = run("ledger", ledger, "--out", lake)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert steps(done.stderr) == [
+        "[1/2] starting Spark",
+        "batch 0 is there",
+        "[2/2] moving batches",
+        f"{lake} is up to date: 1 new batch",
+    ]
+
+
+@pytest.mark.many_jvms
+def test_verbose_shows_what_spark_logs(ledger, tmp_path):
+    done = run("ledger", ledger, "--out", tmp_path / "lake", "--verbose")
+    assert "WARN" in done.stderr
+    assert "[2/2] moving batches" in steps(done.stderr)
 
 
 @pytest.mark.many_jvms
@@ -31,6 +68,7 @@ def test_a_report_is_made_and_its_progress_shown(tmp_path):
     done = report(tmp_path / "appendonlydir", out)
     assert done.returncode == 0, done.stderr
     output = done.stdout + done.stderr
+    assert [line for line in steps(done.stderr) if not line.startswith(("[", "The report is at "))] == []
     assert "[1/5] starting Spark" in output
     assert "[5/5] drawing the page" in output
     assert f"The report is at {out.resolve()}" in output

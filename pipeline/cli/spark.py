@@ -1,0 +1,41 @@
+"""The session of a verb: quiet but for Spark's errors, and ended with the verb."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pyspark.sql import SparkSession
+
+    from .progress import Progress
+
+
+def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare where Spark is, and how much of it is seen."""
+    parser.add_argument("--master", help="Spark's master (default: all cores of this machine)")
+    parser.add_argument("--verbose", action="store_true", help="show what Spark logs")
+
+
+def has_session() -> bool:
+    """Return whether the process has a session already, as in a notebook."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
+def start_spark(arguments: argparse.Namespace, progress: Progress, **conf: Any) -> SparkSession:
+    """Start a session as a step, unless there is one."""
+    from ..sessions import session
+
+    if arguments.master is not None:
+        conf["spark.master"] = arguments.master
+    name = f"rillet {arguments.verb}"
+    if has_session():
+        found = session(name, **conf)
+    else:
+        with progress.step("starting Spark"):
+            found = session(name, quiet=not arguments.verbose, **conf)
+    progress.spark = found
+    return found
