@@ -19,18 +19,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .clock import Clock
-from .cluster import Cluster, ClusterNode, ClusterShard
 from .control import ControlError
 from .faults import Fault, Hit
-from .loop_server import LoopServer
 from .process import StartError, StopError
 from .recording import RecordedCommand, Recording, RecordingError
-from .sentinel import Sentinel
 from .server import AsyncServer, Server
 from .snapshot import Snapshot, SnapshotError
 
 if TYPE_CHECKING:
+    from .cluster import Cluster, ClusterNode, ClusterShard
     from .fault_in_turn import every_fault
+    from .loop_server import LoopServer
+    from .sentinel import Sentinel
     from .simulated import simulation
 
 __all__ = [
@@ -55,11 +55,19 @@ __all__ = [
     "every_fault",
     "simulation",
 ]
-_LATER = {"every_fault": ".fault_in_turn", "simulation": ".simulated"}
+_LATER = {
+    "Cluster": ".cluster",
+    "ClusterNode": ".cluster",
+    "ClusterShard": ".cluster",
+    "LoopServer": ".loop_server",
+    "Sentinel": ".sentinel",
+    "every_fault": ".fault_in_turn",
+    "simulation": ".simulated",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Few tests need them, and the simulator is an extra.
+    # Few tests need them; a test with a server in a process needs nothing of the server, and the simulator is an extra.
     if name in _LATER:
         import importlib
 

@@ -124,24 +124,25 @@ class Control:
             self._reader.feed(data)
         return reply
 
-    def reset(self) -> None:
-        """Run DEBUG RESET; a script that runs for too long is killed first.
+    def reset(self, *following: Sequence[bytes]) -> list[Any]:
+        """Run DEBUG RESET, and other commands after it; a script that runs for too long is killed first.
+
+        Returns:
+            The replies to the other commands.
 
         Raises:
-            hiredis.ReplyError: the server could not reset everything, or its script cannot be killed.
+            hiredis.ReplyError: the server could not reset everything, or its script cannot be killed; or another command
+                failed.
             ControlError: the connection broke.
         """
-        import hiredis
-
         while True:
-            try:
-                self.run(b"DEBUG", b"RESET")
-            except hiredis.ReplyError as error:
-                if not str(error).startswith("BUSY"):
-                    raise
-                self._kill_script()
-            else:
-                return
+            replies = self.run_all([(b"DEBUG", b"RESET"), *following])
+            error = next((each for each in replies if isinstance(each, Exception)), None)
+            if error is None:
+                return replies[1:]
+            if not str(replies[0]).startswith("BUSY"):
+                raise error
+            self._kill_script()
 
     def _kill_script(self) -> None:
         import hiredis

@@ -79,8 +79,10 @@ def server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet)
     server = servers.get(options.server)
     _USED.add(server)
     _note(request.node, server)
+    if request.config.getini("rillet_report"):
+        server.made_faults.clear()
+        server.watch_from_reset()
     server.reset()
-    _watch(request.config, server)
     return server
 
 
@@ -108,7 +110,8 @@ def factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
             stack.callback(server.stop)
             _note(request.node, server)
             server.start()
-            _watch(request.config, server)
+            if request.config.getini("rillet_report"):
+                server.watch()
             return server
 
         yield start
@@ -164,12 +167,6 @@ _EXAMPLE: Final = Server()  # not started: its attributes are what a test may wa
 
 def _note(item: pytest.Item, server: Server) -> None:
     item.stash.setdefault(SERVERS, []).append((server, server.log.count))
-
-
-def _watch(config: pytest.Config, server: Server) -> None:
-    if config.getini("rillet_report"):
-        server.made_faults.clear()
-        server.watch()
 
 
 def _of_session(config: pytest.Config) -> Options:

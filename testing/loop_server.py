@@ -19,6 +19,7 @@ from ..server.config.file import parse_arguments
 from ..server.event_loop import has_sockets
 from ..server.execution.turns import NEVER
 from ..server.server import Server as RilletServer
+from .clients import for_client
 from .clock import Clock
 from .control import ControlError
 from .faults import HasFaults
@@ -233,7 +234,7 @@ class LoopServer(HasSpies, HasFaults):
         """Return a new ``redis.asyncio`` client; ``stop`` closes it, if nobody has."""
         import redis.asyncio
 
-        made = redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **options)
+        made = redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **for_client(options))
         self._clients.append(made)
         return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import functools
 import inspect
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -37,15 +37,19 @@ def split(options: Mapping[str, Any]) -> Options:
     Raises:
         ValueError: a name is neither.
     """
-    of_servers, of_clients = _server_names(), _client_names()
     found = Options({}, {})
     for name, value in options.items():
-        if name in of_servers:
+        # The directives last: they are in modules of the server, which this process may not need.
+        if name in _server_arguments():
             found.server[name] = value
-        elif name in of_clients:
+        elif name in _client_names():
             found.client[name] = value
+        elif name in _directives():
+            found.server[name] = value
         else:
-            close = difflib.get_close_matches(name, of_servers | of_clients, 1)
+            import difflib
+
+            close = difflib.get_close_matches(name, _server_arguments() | _directives() | _client_names(), 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise ValueError(f"{name!r} is no directive of redis.conf and no argument of redis.Redis{hint}")
     return found
@@ -79,18 +83,25 @@ def _value(text: str) -> Any:
     return text
 
 
-def _server_names() -> set[str]:
-    from ..server.config.config import DIRECTIVES
+@functools.cache
+def _server_arguments() -> set[str]:
     from .server import Server
 
-    arguments = {
+    return {
         name
         for name, each in inspect.signature(Server.__init__).parameters.items()
         if each.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    return arguments | {"user"} | {name.decode().replace("-", "_") for name in DIRECTIVES}
 
 
+@functools.cache
+def _directives() -> set[str]:
+    from ..server.config.config import DIRECTIVES
+
+    return {"user"} | {name.decode().replace("-", "_") for name in DIRECTIVES}
+
+
+@functools.cache
 def _client_names() -> set[str]:
     import redis
 

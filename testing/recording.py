@@ -125,10 +125,19 @@ class Recording:
 
     def start(self) -> Self:
         """Begin to record; what an earlier use has recorded is forgotten."""
-        words = [] if self._last is None else [b"LAST", b"%d" % self._last]
-        self._commands, self._dropped, self._is_forgotten = {}, 0, False
-        self._id = b"%d" % self._command(b"DEBUG", b"RECORD", b"START", *words)
+        self.started(self._command(*self.beginning))
         return self
+
+    @property
+    def beginning(self) -> tuple[bytes, ...]:
+        """The command by which the server begins it; ``started`` is given the reply."""
+        words = () if self._last is None else (b"LAST", b"%d" % self._last)
+        return (b"DEBUG", b"RECORD", b"START", *words)
+
+    def started(self, number: int) -> None:
+        """Take the ID that the server has given it."""
+        self._commands, self._dropped, self._is_forgotten = {}, 0, False
+        self._id = b"%d" % number
 
     def stop(self) -> None:
         """End the recording; it keeps what it has."""

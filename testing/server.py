@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
 from ..storage.files import replace_file
+from .clients import for_client
 from .clock import Clock
 from .control import Control, ControlError
 from .faults import HasFaults
@@ -28,7 +29,7 @@ from .spies import HasSpies
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     import redis
@@ -162,13 +163,13 @@ class Server(HasSpies, HasFaults, InWith):
         import redis
 
         # A database in the URL would override `db`.
-        return redis.Redis.from_url(self.url.removesuffix("/0"), **options)
+        return redis.Redis.from_url(self.url.removesuffix("/0"), **for_client(options))
 
     def async_client(self, **options: Any) -> redis.asyncio.Redis:
         """Return a new ``redis.asyncio`` client."""
         import redis.asyncio
 
-        return redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **options)
+        return redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **for_client(options))
 
     def reset(self) -> None:
         """Return to the state of the start: its seed, no other data and no connections. It is one ``DEBUG RESET``.
@@ -177,22 +178,24 @@ class Server(HasSpies, HasFaults, InWith):
             ControlError: the server has ended, or cannot be reached.
             hiredis.ReplyError: something could not be reset; the text says what.
         """
-        self._run_reset()
+        watched = self.watched
+        replies = self._run_reset(*(() if watched is None else (watched.beginning,)))
+        if watched is not None:
+            watched.started(*replies)
         if self._planted is not None:
             self.restore(self._planted)
-        self._watch_again()
 
-    def _run_reset(self) -> None:
+    def _run_reset(self, *following: Sequence[bytes]) -> list[Any]:
         control = self._control
         if control is None or not control.is_open:
             control = self._controller()
         try:
             # Without a look at the server first, which would cost as much; a second reset does no harm.
-            control.reset()
+            return control.reset(*following)
         except ControlError:
             if not control.is_open:  # the server took too long
                 raise
-            self._controller().reset()
+            return self._controller().reset(*following)
 
     def snapshot(self) -> Snapshot:
         """Return a copy of all data and functions, which nothing changes later."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _POLL_SECONDS: Final = 0.01
+_WATCHED: Final = 1000  # commands
 _SHOWN: Final = 5
 
 
@@ -137,10 +138,14 @@ class HasSpies(HasStreams):
         self.watched: Recording | None = None
         self._recordings: list[Recording] = []
 
-    def watch(self, last: int = 1000) -> None:
+    def watch(self, last: int = _WATCHED) -> None:
         """Record the last commands from now on, also after a reset or a restart; the fixtures of pytest do."""
         self._end_watch()
         self.watched = Recording(self._command, last).start()
+
+    def watch_from_reset(self) -> None:
+        """Record the last commands from the next reset on, which then costs no call more."""
+        self.watched = Recording(self._command, _WATCHED)
 
     def _watch_again(self) -> None:
         """Begin once more, after a reset or a restart has ended all recordings."""

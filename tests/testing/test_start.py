@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -181,3 +183,17 @@ def test_a_thread_that_is_never_ready_is_a_bad_start(impatient, monkeypatch):
     before = set(threading.enumerate())
     refuse(False, "It was not ready in 0 seconds")
     assert set(threading.enumerate()) <= before
+
+
+def test_a_server_in_a_process_needs_nothing_of_the_server_in_this_one():
+    program = """
+import sys, rillet.testing
+with rillet.testing.Server(process=True) as server:
+    server.watch_from_reset()
+    server.reset()
+print([name for name in sys.modules if name.startswith("rillet.server.server")])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.strip() == "[]", done.stderr
