@@ -82,7 +82,7 @@ class Gatherer:
         self._recovered: set[str] = set()
         self._look_again = 0.0
         self._turn = 0
-        self._pace = Pace(member.connection, options.fetch_size)
+        self._pace = Pace(member.connection, options.fetch_size, options.max_bytes_per_partition)
         self._streams: list[str] = []
         self._streams_at: float | None = None
 

@@ -198,15 +198,14 @@ def claims_of(stream: str, taken: Iterable[tuple[int, str, int]], most: int) -> 
     ]
 
 
-def shares(pieces: Sequence[BatchPart], parts: int) -> list[list[BatchPart]]:
-    """Split the pieces, in their order, into at most ``parts`` lists of about equally many entries, none empty."""
-    total = sum(piece.count for piece in pieces)
+def shares(pieces: Sequence[BatchPart], weights: Sequence[float], parts: int) -> list[list[BatchPart]]:
+    """Split the pieces, in their order, into at most ``parts`` lists of about equal weight, none empty."""
+    total = sum(weights)
     result: list[list[BatchPart]] = [[] for _ in range(parts)]
-    before = 0
-    for piece in pieces:
-        middle = 2 * before + piece.count
-        result[middle * parts // (2 * total)].append(piece)
-        before += piece.count
+    before = 0.0
+    for piece, weight in zip(pieces, weights, strict=True):
+        result[min(int((before + weight / 2) * parts / total), parts - 1)].append(piece)
+        before += weight
     return [share for share in result if share]
 
 

@@ -10,6 +10,7 @@ log, after a restart too. ``commit`` comes later, and never for the last batch o
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from dataclasses import replace
@@ -37,11 +38,12 @@ from ..source.losses import LOG, DataLossError
 from ..source.missed import MissedEntries
 from ..source.name_clashes import NameClashes
 from ..source.offsets import OffsetError, check_database
+from ..source.sizes import rows_worth
 from .batch import Batch, Gatherer, Limits, give_up
 from .history import judge, take_positions
 from .member import Member
 from .names import refuse_a_shared_name
-from .offset import GroupOffset, shares
+from .offset import GroupOffset, Run, shares
 from .options import GroupOptions
 from .redelivery import (
     Redelivery,
@@ -333,7 +335,11 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         if not rows:
             return []  # only positions were corrected
         without = self._left_out(batch) if batch.batch == self._returned else self._run_again(batch)
-        parts = max(self._options.min_partitions, -(-rows // self._options.max_rows_per_partition))
+        worth = self._worth_of_entries(batch)
+        weights = [piece.count * worth.get(piece.stream, 1) for piece in batch.pieces]
+        parts = max(
+            self._options.min_partitions, math.ceil(sum(weights) / self._options.max_rows_per_partition)
+        )
         return [
             GroupPartition(
                 batch.consumer,
@@ -341,8 +347,18 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 {piece.stream: without[piece.stream] for piece in share if piece.stream in without},
                 self._missed_by_tasks.key,
             )
-            for share in shares(batch.pieces, parts)
+            for share in shares(batch.pieces, weights, parts)
         ]
+
+    def _worth_of_entries(self, batch: GroupOffset) -> dict[str, float]:
+        if self._options.max_bytes_per_partition is None:
+            return {}
+        places: dict[str, list[int]] = {}
+        for piece in batch.pieces:
+            places.setdefault(piece.stream, []).append(
+                piece.first if isinstance(piece, Run) else piece.ids[0]
+            )
+        return rows_worth(self._gathering().member.connection, places, self._options)
 
     def _left_out(self, batch: GroupOffset) -> Without:
         """Return what a batch goes on without."""

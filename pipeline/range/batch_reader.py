@@ -14,7 +14,7 @@ from ..redis.shards import connect
 from ..source.name_clashes import NameClashes
 from ..source.offsets import Position
 from ..source.options import EARLIEST, LATEST
-from .partitions import range_partitions
+from .partitions import range_partitions, worth_of_entries
 from .pushdown import COLUMNS, Narrowed, narrow
 from .task import RangePartition, read_range
 
@@ -59,7 +59,10 @@ class RangeBatchReader(QuickAck, DataSourceReader):
                 low, high = self._narrowed.low, self._narrowed.high
                 start[name] = later(resolve(options.start.of(name), now), resolve(max(low - 1, 0), now))
                 end[name] = earlier(resolve(options.end.of(name), now), resolve(max(high, 0), now))
-            found: list[InputPartition] = list(range_partitions(start, end, states, options, connection))
+            worth = worth_of_entries(start, end, options, connection)
+            found: list[InputPartition] = list(
+                range_partitions(start, end, states, options, connection, worth=worth)
+            )
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ..redis.replicas import written_by_shard
+from ..source.sizes import evenly, rows_worth
 from .split import IdRange, join_steps, part_count, split_evenly
 from .task import RangePartition, StreamRange
 
@@ -23,8 +24,23 @@ _ROWS_WORTH_A_TASK: Final = 10_000
 _ROWS_WORTH_A_RANGE: Final = 4
 
 
+def worth_of_entries(
+    start: Mapping[str, Position], end: Mapping[str, Position], options: SourceOptions, connection: Connection
+) -> dict[str, float]:
+    """Return for how many rows an entry counts, by stream (see `rows_worth`); those that count for one may be missing."""
+    places = {
+        name: evenly(at.id if at.generation == to.generation else 0, to.id)
+        for name, to in end.items()
+        if (at := start.get(name)) is not None and at != to
+    }
+    return rows_worth(connection, places, options)
+
+
 def names_to_cut(
-    start: Mapping[str, Position], end: Mapping[str, Position], options: SourceOptions
+    start: Mapping[str, Position],
+    end: Mapping[str, Position],
+    options: SourceOptions,
+    worth: Mapping[str, float],
 ) -> list[str]:
     """Return the streams whose ranges may be cut, or are not counted: what they are now matters for their partitions."""
     return [
@@ -35,7 +51,7 @@ def names_to_cut(
         and (
             options.min_partitions > 1
             or (rows := at.rows_to(to)) is None
-            or rows > options.max_rows_per_partition
+            or rows * worth.get(name, 1) > options.max_rows_per_partition
         )
     ]
 
@@ -47,6 +63,7 @@ def range_partitions(
     options: SourceOptions,
     connection: Connection,
     steps: Mapping[str, Sequence[tuple[int, int]]] | None = None,
+    worth: Mapping[str, float] | None = None,
 ) -> list[RangePartition]:
     """Return the partitions of one batch.
 
@@ -57,6 +74,7 @@ def range_partitions(
         options: partitions wanted.
         connection: what knows the shards of streams.
         steps: counted steps of some streams, as ``join_steps`` takes them.
+        worth: of an entry in rows, where that is more than one.
     """
     rows: dict[str, int] = {}
     for name, to in end.items():
@@ -71,7 +89,8 @@ def range_partitions(
         after = at.id if at.generation == to.generation else 0
         known = at.rows_to(to)
         least = -(-options.min_partitions * guess // total) if total else 1
-        parts = part_count(guess, least=least, rows_per_part=options.max_rows_per_partition)
+        each = (worth or {}).get(name, 1)
+        parts = part_count(guess, least=least, rows_per_part=options.max_rows_per_partition / each)
         pieces: list[IdRange]
         if to.id <= after:
             pieces = []  # the position was corrected, which is a batch without rows
@@ -85,7 +104,7 @@ def range_partitions(
         for piece in pieces:
             part = StreamRange(name, piece.after, piece.upto, piece.rows, first, deleted)
             weight = guess // len(pieces) if piece.rows is None else piece.rows
-            found.append((part, weight + _ROWS_WORTH_A_RANGE))
+            found.append((part, int(weight * each) + _ROWS_WORTH_A_RANGE))
     shards: dict[str, list[tuple[StreamRange, int]]] = {}
     for part, weight in found:
         shards.setdefault(connection.shard_of(part.stream), []).append((part, weight))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -57,9 +58,9 @@ def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list
     return pieces
 
 
-def part_count(rows: int, *, least: int, rows_per_part: int) -> int:
+def part_count(rows: int, *, least: int, rows_per_part: float) -> int:
     """Return how many tasks so many rows are worth."""
-    return max(1, min(least, rows), -(-rows // rows_per_part))
+    return max(1, min(least, rows), math.ceil(rows / rows_per_part))
 
 
 def share_rows(limit: int, backlogs: dict[str, int]) -> dict[str, int]:

@@ -34,8 +34,9 @@ from ..source.losses import report_loss
 from ..source.missed import MissedEntries
 from ..source.name_clashes import NameClashes
 from ..source.offsets import Position
+from ..source.sizes import Pace
 from .batch_reader import resolve
-from .partitions import names_to_cut, range_partitions
+from .partitions import names_to_cut, range_partitions, worth_of_entries
 from .split import share_rows
 from .task import RangePartition, read_range
 
@@ -183,12 +184,15 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the ranges of one batch; the same ids whenever they are planned."""
         begin, to = self._positions(start), self._positions(end)
-        states = stream_state.fetch_states(self._connection, names_to_cut(begin, to, self._options))
-        walked = {name: self._counted_steps(name, at, to, states) for name, at in begin.items()}
+        worth = worth_of_entries(begin, to, self._options, self._connection)
+        states = stream_state.fetch_states(self._connection, names_to_cut(begin, to, self._options, worth))
+        walked = {
+            name: self._counted_steps(name, at, to, states, worth.get(name, 1)) for name, at in begin.items()
+        }
         steps = {name: counted for name, counted in walked.items() if counted}
         found: list[InputPartition] = [
             replace(each, losses=self._missed_by_tasks.key)
-            for each in range_partitions(begin, to, states, self._options, self._connection, steps)
+            for each in range_partitions(begin, to, states, self._options, self._connection, steps, worth)
         ]
         return found
 
@@ -222,7 +226,12 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return found
 
     def _counted_steps(
-        self, name: str, at: Position, end: Mapping[str, Position], states: Mapping[str, StreamState | None]
+        self,
+        name: str,
+        at: Position,
+        end: Mapping[str, Position],
+        states: Mapping[str, StreamState | None],
+        worth: float,
     ) -> Steps | None:
         """Return the steps of a walk over a range, where it was walked already or has to be.
 
@@ -236,7 +245,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             return walked
         rows = at.rows_to(to)
         options = self._options
-        if rows is None or (options.min_partitions == 1 and rows <= options.max_rows_per_partition):
+        if rows is None or (options.min_partitions == 1 and rows * worth <= options.max_rows_per_partition):
             return None
         if untouched(at, to, now, self._look(name, now)):
             return None
@@ -353,9 +362,11 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _walk(self, name: str, after: int, upto: int, rows: int | None) -> Steps:
         """Go over entries until so many rows or the bytes left are reached; ends with ``upto`` if there are no more."""
         steps: Steps = []
+        pace = Pace(self._connection, self._options.fetch_size, self._options.max_bytes_per_partition)
         while after < upto and rows != 0 and (self._bytes_left is None or self._bytes_left > 0):
-            wanted = self._options.fetch_size if rows is None else min(self._options.fetch_size, rows)
+            wanted = pace.count if rows is None else min(pace.count, rows)
             chunk, is_end = self._chunk(name, after, upto, wanted)
+            pace.saw(len(chunk))
             taken = self._within_bytes(chunk)
             if is_end and taken == len(chunk):
                 steps.append((upto, taken))

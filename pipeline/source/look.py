@@ -9,6 +9,7 @@ from ..redis.connection import checked
 from ..redis.key_names import key_of
 from .judgement import entry_to_check
 from .losses import LOG
+from .sizes import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,13 +50,16 @@ class StreamLook:
         """Count entries by reading them."""
         LOG.info("counting the entries of stream %r after %s", self._name, ids.text(stream_id))
         last, count = self._now.last if self._now else 0, 0
+        pace = Pace(self._connection, self._page)
         while stream_id < last:
+            wanted = pace.count
             chunk = self._connection.call(
                 *("XRANGE", key_of(self._name), ids.encode(stream_id + 1), ids.encode(last)),
-                *("COUNT", self._page),
+                *("COUNT", wanted),
             )
+            pace.saw(len(chunk))
             count += len(chunk)
-            if len(chunk) < self._page:
+            if len(chunk) < wanted:
                 break
             stream_id = ids.parse(chunk[-1][0])
         return count

@@ -176,6 +176,10 @@ class SourceOptions:
     max_rows_per_partition: int = option(
         "maxRowsPerPartition", number("rows", 1), 100_000, "the most that a task reads"
     )
+    max_bytes_per_partition: int | None = option(
+        "maxBytesPerPartition", number("bytes", 1), None,
+        "about the most that a task reads, by the length of eight entries of each stream; in group mode whole replies",
+    )  # fmt: skip
     fail_on_data_loss: bool = option(
         "failOnDataLoss", FLAG, True,
         "stop when entries are gone unread, or a stream is another one; else report it and go on",

@@ -10,17 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ..error_tokens import LabelledError
+from ..redis import ids
+from ..redis.connection import checked
+from ..redis.key_names import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..redis.connection import Connection
+    from .options import SourceOptions
 
 BATCH_BYTES: Final = 64 << 20
 _REPLY_BYTES: Final = BATCH_BYTES // 2
 _FIRST: Final = 32
 _GROWTH: Final = 8
 _COLUMN_BYTES: Final = 2**31 - 1
+_SAMPLES: Final = 8
 
 
 class EntryTooLargeError(LabelledError, ValueError):
@@ -35,11 +40,13 @@ class Pace:
     Args:
         connection: that receives them.
         most: entries in one reply, however short they are.
+        most_bytes: in one reply, once it is known how long entries are.
     """
 
-    def __init__(self, connection: Connection, most: int) -> None:
+    def __init__(self, connection: Connection, most: int, most_bytes: int | None = None) -> None:
         self._connection = connection
         self.most = most
+        self._most_bytes = min(most_bytes or _REPLY_BYTES, _REPLY_BYTES)
         self._received = connection.received
         self.count = min(_FIRST, most)
         self.size = 0
@@ -49,7 +56,7 @@ class Pace:
         now = self._connection.received
         self.size, self._received = now - self._received, now
         if entries:
-            fitting = _REPLY_BYTES * entries // max(self.size, 1)
+            fitting = self._most_bytes * entries // max(self.size, 1)
             self.count = max(1, min(self.most, self.count * _GROWTH, fitting))
         return self.size
 
@@ -75,3 +82,29 @@ def cut(entries: Sequence[Any], size: int) -> Iterator[tuple[Sequence[Any], int]
             start, total = at, 0
         total += length
     yield entries[start:], total
+
+
+def rows_worth(
+    connection: Connection, places: Mapping[str, Sequence[int]], options: SourceOptions
+) -> dict[str, float]:
+    """Return for how many rows an entry of each stream counts, so that maxRowsPerPartition keeps maxBytesPerPartition, too.
+
+    Args:
+        connection: to the server.
+        places: by stream, ids in order; the entries at some of them, or the next ones, are looked at.
+        options: without maxBytesPerPartition an entry is a row, and nothing is asked.
+    """
+    if options.max_bytes_per_partition is None:
+        return {}
+    asked = [(name, at) for name, each in places.items() for at in each[:: max(-(-len(each) // _SAMPLES), 1)]]
+    commands = [("XRANGE", key_of(name), ids.encode(at), "+", "COUNT", 1) for name, at in asked]
+    lengths: dict[str, list[int]] = {}
+    for (name, _), reply in zip(asked, checked(connection.pipeline(commands)), strict=True):
+        lengths.setdefault(name, []).extend(len(word) + sum(map(len, fields)) for word, fields in reply)
+    scale = options.max_rows_per_partition / options.max_bytes_per_partition
+    return {name: max(sum(each) / max(len(each), 1) * scale, 1.0) for name, each in lengths.items()}
+
+
+def evenly(after: int, upto: int) -> list[int]:
+    """Return ids between two, as many as `rows_worth` looks at."""
+    return [after + 1 + (upto - after) * step // _SAMPLES for step in range(min(_SAMPLES, upto - after))]

@@ -68,7 +68,7 @@ def test_a_batch_of_the_same_entries_is_another_offset():
 
 @given(pieces.filter(bool), st.integers(1, 8))
 def test_shares_keep_every_piece_in_order(found, parts):
-    split = shares(found, parts)
+    split = shares(found, [piece.count for piece in found], parts)
     assert [piece for share in split for piece in share] == found
     assert len(split) <= parts
     assert all(split)
@@ -76,8 +76,8 @@ def test_shares_keep_every_piece_in_order(found, parts):
 
 def test_shares_are_about_equal():
     runs = [Run("s", at, at, 1000) for at in range(10)]
-    assert [len(share) for share in shares(runs, 2)] == [5, 5]
-    assert [len(share) for share in shares(runs, 20)] == [1] * 10
+    assert [len(share) for share in shares(runs, [1] * 10, 2)] == [5, 5]
+    assert [len(share) for share in shares(runs, [1] * 10, 20)] == [1] * 10
 
 
 def test_claims_are_put_together_by_owner_and_count():

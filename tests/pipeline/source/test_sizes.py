@@ -5,14 +5,16 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
-from support.pipeline.group_scene import Scene
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from support.pipeline.group_scene import SCHEMA, Scene
 
+from rillet.pipeline.group.stream_reader import GroupStreamReader
 from rillet.pipeline.range.batch_reader import RangeBatchReader
+from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.source.entry_batches import default_schema
-from rillet.pipeline.source.options import BatchOptions
+from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 from rillet.pipeline.source.sizes import _COLUMN_BYTES, BATCH_BYTES, EntryTooLargeError, cut
 
 
@@ -55,6 +57,53 @@ def test_large_values_of_a_group_are_cut_by_bytes(running):
         assert max(sizes) <= BATCH_BYTES + (1 << 20)
         reader.stop()
         connection.call("DEL", scene.stream)
+
+
+def lengths(reader, parts):
+    """The rows of each task, as streams and bytes."""
+    return [
+        [
+            (row["stream"], sum(len(each["value"]) for each in row["fields"]))
+            for batch in reader.read(part)
+            for row in batch.to_pylist()
+        ]
+        for part in parts
+    ]
+
+
+@pytest.mark.parametrize("way", ["batch", "range", "limited", "group"])
+def test_a_task_reads_about_as_many_bytes_as_allowed(running, way):
+    with Scene(running("rillet"), group=None, consumer=None, fetchSize=5) as scene:
+        short = f"{scene.stream}-short"
+        for number in range(1, 101):  # ids of one pace, by which batch reads are cut
+            scene.call("XADD", scene.stream, f"{number}-0", "n", "x" * 100_000)
+        for number in range(500):
+            scene.call("XADD", short, "*", "n", number)
+        given = scene.given | {"streams": f"{scene.stream},{short}", "maxBytesPerPartition": 1_000_000}
+        if way == "batch":
+            reader = RangeBatchReader(default_schema(), BatchOptions.of(scene.words(given)))
+            parts = reader.partitions()
+        else:
+            more = {"group": {"mode": "group", "group": "g"}, "limited": {"maxRowsPerTrigger": 10_000}}.get(
+                way, {}
+            )
+            given = scene.words(given | more)
+            if way == "group":
+                reader = GroupStreamReader(SCHEMA, given)
+            else:
+                reader = RangeStreamReader(default_schema(), RangeStreamOptions.of(given))
+            start = reader.initialOffset()
+            end = reader.latestOffset(start, ReadMaxRows(10_000))
+            parts = reader.partitions(start, end)
+        tasks = lengths(reader, parts)
+        rows = [row for task in tasks for row in task]
+        assert sorted(size for name, size in rows if name == scene.stream) == [100_000] * 100
+        assert sum(name == short for name, _ in rows) == 500
+        assert 10 <= len(tasks) <= 30
+        assert max(sum(size for _, size in task) for task in tasks) <= 1_600_000
+        if way != "batch":
+            reader.stop()
+        scene.call("DEL", scene.stream, short)
 
 
 def test_a_value_beyond_a_column_is_a_clear_error():

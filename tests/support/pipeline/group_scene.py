@@ -40,10 +40,11 @@ class Scene:
         self.connection.close()
 
     def reader(self, **more: object) -> GroupStreamReader:
-        given = self.given | more
-        return GroupStreamReader(
-            SCHEMA, {name: str(value) for name, value in given.items() if value is not None}
-        )
+        return GroupStreamReader(SCHEMA, self.words(self.given | more))
+
+    @staticmethod
+    def words(given: dict[str, object]) -> dict[str, str]:
+        return {name: str(value) for name, value in given.items() if value is not None}
 
     def keep(self, batch: int, batches: list[Any]) -> None:
         self.rows[batch] = [row for each in batches for row in each.to_pylist()]
