@@ -20,7 +20,7 @@ from .group_propagation import (
     propagate_read,
 )
 from .lookup import find_group, parse_id
-from .read_options import REPLY_HEADS, STREAM_HEADS, ReadOptions, parse_options
+from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, ReadOptions, parse_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,21 +61,24 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
     budget = options.budget
     first, keys = options.first_key, options.keys
 
-    head = STREAM_HEADS[client.resp]
+    is_alone = keys == 1
+    head = (HEADS_OF_ONE if is_alone else STREAM_HEADS)[client.resp]
     parts: list[bytes | bytearray] = [b""]
     streams = 0
     for at, (stream, group, after) in enumerate(plan, first):
         if budget is not None and budget.is_spent():
             break
         key = args[at]
-        db.read_again(key, stream)
+        if db.meter is None:
+            keyspace.hits += 1  # as below
+        else:
+            db.read_again(key, stream)
+            db.changed(key, 0)
         consumer = group.members.get(options.consumer)  # the plan has no group with a pending cleanup
         is_new = consumer is None
         if consumer is None:
             consumer = new_consumer(client, key, group, options.consumer)
         consumer.seen_ms = now
-        if db.meter is not None:
-            db.changed(key, 0)
         if after is None:
             number, entries = _deliver(client, key, stream, group, consumer, options, is_new=is_new)
             if not number:
@@ -95,7 +98,8 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         if budget is not None:
             budget.size += len(begin)
     if streams:
-        parts[0] = REPLY_HEADS[client.resp] % streams
+        if not is_alone:
+            parts[0] = REPLY_HEADS[client.resp] % streams
         return b"".join(parts)
     if options.block is None or not client.may_block:
         return replies.null_array(client.resp)
@@ -229,7 +233,7 @@ def _deliver(
         now = client.server.keyspace.now
         # With CLAIM the items are longer than the entries.
         texts = texts_in(pieces, entries) if budget is None else list(map(encode, ids_in(pieces)))
-        group.pel.deliver(consumer, pieces, texts, before, last, now)
+        group.pending.deliver(consumer, pieces, texts, before, last, now)
         consumer.active_ms = now
     if client.server.propagation.active:
         name = options.group

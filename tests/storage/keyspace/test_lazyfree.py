@@ -16,6 +16,7 @@ from rillet.storage.collections.list import List
 from rillet.storage.collections.set import Set
 from rillet.storage.collections.sorted_set import SortedSet
 from rillet.storage.freeing import Freeable
+from rillet.storage.groups import pending
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.pending import IdleOrder, Order, Pel
 from rillet.storage.keyspace.keyspace import Keyspace
@@ -282,7 +283,8 @@ def test_what_is_cut_off_a_stream_is_freed_later():
     assert stream.length == len(list(ids_from(stream, 0))) == 10
 
 
-def test_a_group_with_pending_cleanup_is_freed_in_steps_too():
+def test_a_group_with_pending_cleanup_is_freed_in_steps_too(monkeypatch):
+    monkeypatch.setattr(pending, "_CLEARED", 0)
     stream = a_stream()
     group = stream.groups[b"g"] = a_group(b"1-0", 100)
     consumer = next(iter(group.consumers.values()))
