@@ -129,6 +129,7 @@ differential: $(VENV)/.installed-dev
 	RILLET_RANDOM=1 RILLET_SEED=$(SEED) RILLET_ALL_VERSIONS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/differential \
 		tests/storage/rdb tests/server/persistence tests/server/replication $(ARGS)
 	$(BIN)/python tests/differential/long_run.py --commands $(COMMANDS) --seed $(SEED)
+	$(BIN)/python tests/differential/long_run.py --commands $(COMMANDS) --seed $(SEED) --crossed
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

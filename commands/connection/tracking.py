@@ -13,6 +13,7 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown
 from ..runtime.arguments import Arguments
 from ..runtime.client import Tracking
+from ..runtime.state import CLOSING
 from ..spec.command import REGISTRY, handles
 from . import specs
 
@@ -202,6 +203,8 @@ class TrackingTable:
             changes = sorted(collected[prefix].items(), key=lambda change: change[0])
             everything: list[bytes | None] = [key for key, _ in changes]
             for client in list(self._prefixes.get(prefix, ())):
+                if client.state is CLOSING:  # it killed itself
+                    continue
                 tracking = client.tracking
                 keys = everything
                 if tracking is not None and tracking.noloop:

@@ -54,8 +54,8 @@ def _check_flush(args: list[bytes]) -> None:
 
 def _flushed(client: Client, args: list[bytes]) -> bytes:
     """Return OK, behind the invalidation where the client waits for the flush: not with ASYNC, nor in MULTI."""
-    is_async = len(args) > 1 and args[1].upper() == b"ASYNC"
-    if is_async or client.in_exec or not client.server.compat.flushes_before_reply:
+    waits = client.server.compat.flushes_before_reply and args[-1].upper() != b"ASYNC" and not client.in_exec
+    if not waits or client.reply_mode != "on":  # without a reply the message follows by itself
         return replies.OK
     pushes = b"".join(client.deferred)
     client.deferred.clear()

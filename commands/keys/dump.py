@@ -96,12 +96,12 @@ def restore(client: Client, args: list[bytes]) -> bytes:
     db.replace(name, value)
     if expiry:
         db.set_expiry(name, expiry)
+    db.modified(name)
     if keyspace.usage is None:
         if idle >= 0:
             db.accessed[name] = keyspace.now - idle * 1000
     elif frequency >= 0:
         db.frequencies[name] = stored(frequency, keyspace.now)
-    db.modified(name)
     keyspace.notify(events.GENERIC, b"restore", name, db)
     db.notify_overwritten(name, before)
     keyspace.dirty += 1

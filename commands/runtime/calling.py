@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Mapping
 
     from ..spec.command import Command
@@ -16,6 +17,7 @@ class Stats(Protocol):
 
     denied: dict[bytes, int]  # refusals of the ACL by kind
     scripted_commands: int
+    without_subcommand: Counter[str]  # refusals of a command that has subcommands
 
     def count_error(self, text: bytes) -> None:
         """Count an error reply by its code."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...commands.connection.tracking import TrackingTable
 from ...commands.pubsub.registry import PubSub
+from ...commands.runtime.client import watched_key_changed
 from ...commands.scripting.lua.engine import Scripting
 from ...commands.spec.command import handles
 from ...protocol import replies
@@ -85,6 +86,8 @@ def _server(server: Server) -> Iterator[tuple[str, object]]:
 
 def _clients(server: Server) -> Iterator[tuple[str, object]]:
     clients = server.clients.values()
+    # Once a key has changed the client watches none: EXEC can only fail.
+    watching = [client for client in clients if client.watched and not watched_key_changed(client)]
     yield "connected_clients", sum(not client.is_replica for client in clients)
     yield "cluster_connections", 0
     yield "maxclients", server.config.maxclients
@@ -93,10 +96,13 @@ def _clients(server: Server) -> Iterator[tuple[str, object]]:
     yield "blocked_clients", len(server.blocking.waiters) + len(server.pause.postponed)
     yield "tracking_clients", sum(client.tracking is not None for client in clients)
     yield "pubsub_clients", sum(client.is_subscriber for client in clients)
-    yield "watching_clients", sum(bool(client.watched) for client in clients)
+    yield "watching_clients", len(watching)
     yield "clients_in_timeout_table", server.blocking.with_deadline()
     yield "active_clients", sum(not client.is_replica for client in clients)
-    yield "total_watched_keys", sum(len(db.watched) for db in server.keyspace.databases)
+    yield (
+        "total_watched_keys",
+        len({(each.database.index, each.key) for client in watching for each in client.watched}),
+    )
     yield "total_blocking_keys", server.blocking.keys()
     yield "total_blocking_keys_on_nokey", server.blocking.keys_on_missing()
 
@@ -414,6 +420,10 @@ def _commandstats(server: Server) -> Iterator[tuple[str, object]]:
             each = entry.nanoseconds / 1000 / max(entry.calls, 1)
             figures = f"calls={entry.calls},usec={microseconds},usec_per_call={each:.2f}"
             yield f"cmdstat_{name}", f"{figures},rejected_calls={entry.rejected},failed_calls={entry.failed}"
+    for name, count in server.stats.without_subcommand.items():
+        if name not in server.dispatcher.entries:
+            figures = "calls=0,usec=0,usec_per_call=0.00"
+            yield f"cmdstat_{name}", f"{figures},rejected_calls={count},failed_calls=0"
 
 
 def _errorstats(server: Server) -> Iterator[tuple[str, object]]:

@@ -318,8 +318,10 @@ class Blocking:
 
     def send_away_all(self, error: bytes) -> None:
         """Release all clients with an error and close them, because the server becomes a replica."""
-        for client in list(self.waiters):
+        for client, waiter in list(self.waiters.items()):
             self.unblock(client, error)
+            if not self.server.compat.knows("7.2"):
+                waiter.entry.failed -= 1
             client.close()
 
     def forget(self, client: Client) -> None:

@@ -211,6 +211,8 @@ class Dispatcher:
             entry = self.find(argv)
         except ReplyError as error:
             client.last_command = self._container_of(argv)
+            if client.last_command != "NULL":
+                server.stats.without_subcommand[client.last_command] += 1
             return self.refuse(client, None, error.text)
         client.last_command = entry.name
         refusal = self.check(client, entry, argv)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -42,6 +42,8 @@ class Stats:
         self._clients = clients
         self._controls = controls
         self.errors: dict[bytes, int] = {}
+        self.without_subcommand: Counter[str] = Counter()  # refused, by the command that has subcommands
+        self.denied = {b"auth": 0, b"command": 0, b"key": 0, b"channel": 0}  # by ACL, since the start
         self._samples: deque[tuple[int, int, int, int, int]] = deque(maxlen=16)
         self.reset()
 
@@ -51,7 +53,6 @@ class Stats:
         self.connections_rejected = 0
         self.total_errors = 0
         self.unexpected_errors = 0
-        self.denied = {b"auth": 0, b"command": 0, b"key": 0, b"channel": 0}  # by ACL
         self.peak_clients = 0
         self.scripted_commands = 0
         self.peak_memory = 0
@@ -64,6 +65,7 @@ class Stats:
         # Of clients that are gone, without what those that are connected counted before.
         self._past = {name: -self._connected(name) for name in _COUNTS}
         self.errors.clear()
+        self.without_subcommand.clear()
         self._samples.clear()
         for entry in self._found.values():
             if entry.calls or entry.rejected or entry.failed:

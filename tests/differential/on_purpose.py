@@ -33,9 +33,9 @@ ON_PURPOSE: dict[str, Purpose] = {
         "a client could not match its replies any more",
     ),
     "auth-at-exec": Purpose(
-        "AUTH, or HELLO with AUTH, of a wrong password in MULTI",
-        "an element less in the reply to EXEC than it says: the client waits for it",
-        "the error is that element",
+        "AUTH, or HELLO with AUTH, of a wrong password in MULTI, or sent behind a command that waits",
+        "an element less in the reply to EXEC than it says, or no reply: the client waits for it",
+        "the error is that element, or the reply",
         "a client must not hang",
     ),
     "key-spec-notes": Purpose(
@@ -249,6 +249,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the largest value",
         "the smallest value",
         "it is saturated at the end where it lies",
+    ),
+    "reload-wakes": Purpose(
+        "DEBUG RELOAD while clients wait for keys that the file brings",
+        "wakes only those in XREADGROUP; a list that appears serves nobody until the next push",
+        "looks after all that wait",
+        "a client must not wait for what is there",
     ),
     "flush-in-two-protocols": Purpose(
         "the invalidation of FLUSHALL where tracking is redirected to a client of the other protocol",

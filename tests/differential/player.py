@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -18,12 +19,15 @@ from support.servers import start_server
 from support.wire import ConnectionClosedError, Node, encode_command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from differential.anything import Run, Words
     from support.wire import Wire
 
 # The most classes that a server knows; but for misses (m), whose order SORT BY takes from a hash table.
+# What takes a key past its time: the player waits as long behind each command that names it.
+SOON = "{soon}"
+LINE_END, SHOWN_END = "\n", "\\n"
 EVENTS = ("KEAnoc", "KEAn")
 IS_BLOCKED = re.compile(rb" flags=\w*b")
 FLAGS = (
@@ -79,12 +83,12 @@ MESSAGES = {
 }
 
 
-def batches(run: Run) -> Iterator[tuple[int, list[int]]]:
-    """A connection and the steps that it sends at once: all up to one that may block or close, which goes alone."""
+def batches(run: Run, alone: Collection[str] = ALONE | BLOCKING) -> Iterator[tuple[int, list[int]]]:
+    """A connection and the steps that it sends at once: all up to one that goes alone, as it may block or close."""
 
     def key(at: int) -> tuple[int, int]:
         number, words = run[at]
-        return number, at if words[0].lower() in BLOCKING | ALONE else -1
+        return number, at if words[0].lower() in alone or SOON in words else -1
 
     for (number, _), steps in groupby(range(len(run)), key):
         yield number, list(steps)
@@ -449,4 +453,17 @@ def _unlike(mine: list[object], reals: list[list[object]]) -> tuple[str, str] | 
 
 def describe(run: Run, found: Difference) -> str:
     """The steps and where they part."""
-    return "\n".join([*(f"  {number}: {' '.join(words)}" for number, words in run), str(found)])
+    steps = (
+        f"  {number}: {shlex.join(word.replace(LINE_END, SHOWN_END) for word in words)}"
+        for number, words in run
+    )
+    return "\n".join([*steps, str(found)])
+
+
+def read_story(text: str) -> Run:
+    """The steps that `describe` showed."""
+    steps = re.findall(r"^  (\d): (.*)", text, re.MULTILINE)
+    return [
+        (int(number), [word.replace(SHOWN_END, LINE_END) for word in shlex.split(line)])
+        for number, line in steps
+    ]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # What differs between any two runs, or stands in docs/differences.md.
 MASKS = (rb",slowlog_count=.*", rb"usec=\d+,usec_per_call=[\d.]+,", rb"(?<=cmdstat_)(config|info).*")
-FIELDS = rb"^((?:cmdstat_|errorstat_|total_error_replies|unexpected_error|rdb_changes_since|acl_access|client_\w+_limit).*)\r"
+FIELDS = rb"^((?:cmdstat_|errorstat_|total_error_replies|unexpected_error|rdb_changes_since|acl_access|watching_|total_watched|client_\w+_limit).*)\r"
 STORIES = {
     "errors of scripts": r"""
         SET s x
@@ -64,6 +64,30 @@ STORIES = {
         CONFIG SET save ""
         SET a 1
         FLUSHALL
+    """,
+    "commands without a subcommand": r"""
+        XINFO
+        CONFIG
+        CONFIG NOSUCH
+        MULTI; OBJECT; EXEC
+        EVAL "return redis.pcall('xinfo')" 0
+        SUBSCRIBE c; CLIENT; RESET
+        CONFIG RESETSTAT
+        XINFO
+    """,
+    "what CONFIG RESETSTAT leaves": r"""
+        AUTH u x
+        CONFIG RESETSTAT
+        AUTH u x
+    """,
+    "keys that are watched until one changes": r"""
+        WATCH a b
+        WATCH b
+        SET a 1
+        WATCH d
+        MULTI; GET a; EXEC
+        WATCH d
+        UNWATCH
     """,
 }
 

@@ -83,7 +83,10 @@ def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
     try:
         entry = dispatcher.find(argv)
     except ReplyError as error:
-        text = _WRONG_ARITY if b"wrong number" in error.text else _UNKNOWN
+        text = _UNKNOWN
+        if b"wrong number" in error.text:
+            text = _WRONG_ARITY
+            server.stats.without_subcommand[argv[0].lower().decode("latin-1")] += 1
         raise _refused(run, None, text) from error
     if not entry.minimum <= len(argv) <= entry.maximum:
         raise _refused(run, entry, _WRONG_ARITY)

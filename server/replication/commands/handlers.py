@@ -119,6 +119,8 @@ def replicaof(client: Client, args: list[bytes]) -> bytes:
             "REPLICAOF would result into synchronization with the master we are already connected to."
         )
         return replies.simple(b"OK Already connected to specified master")
+    if link is None and server.blocking.waiters:
+        server.calls.note_failure()  # as Redis counts: clients that wait are sent an error
     replication.follow(host, port)
     server.log.notice(f"REPLICAOF {host}:{port} enabled (user request from '{client.address.decode()}')")
     return replies.OK

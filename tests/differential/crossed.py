@@ -1,0 +1,312 @@
+"""Plays stories that cross features: all that each connection gets after each step, in order, and what the file gets."""
+
+from __future__ import annotations
+
+import re
+import select
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from differential import player
+from differential.about_servers import changed_settings, filled, payloads, reset
+from differential.anything import BEGINNING, BLOCKING, SUBSCRIBING
+from differential.crossing import LISTENING, LOOKING
+from differential.hiding import STANDING, TIME, hide, hide_of_message
+from differential.player import FLAGS, IS_BLOCKED, MESSAGES, SOON, Comparison, Difference, batches
+from support.aof import AofTail, flags_for
+from support.servers import start_server
+from support.wire import encode_command
+
+if TYPE_CHECKING:
+    from differential.anything import Run, Words
+    from support.wire import Node, Wire
+
+MILLISECONDS = 1
+# What INFO says of what has happened, but for what depends on time or on a server's own structures.
+COUNTERS = re.compile(
+    rb"(?m)^(?:keyspace_(?:hits|misses)|expired_(?:keys|subkeys)|evicted_(?:keys|clients)|pubsub\w*|tracking_\w+|\w*blocked_\w+|"
+    rb"rdb_changes_since_last_save|\w+_error_replies|acl_access_denied_\w+|role|errorstat_\w+|"
+    rb"db\d+|cmdstat_\w+):[^\r]*"
+)
+HIDDEN = re.compile(rb",usec=\d+|,usec_per_call=[\d.]+|,avg_ttl=\d+|,subexpiry=\d+|,slowlog_\w+=\d+")
+MANY = 20  # lines, of which only those that differ are shown
+BETWEEN = " | "  # lines of INFO
+INVALIDATE = '< >[$"invalidate"'
+KEY = re.compile(r'\$"\w*"')
+OLD = 500
+RESUMED = re.compile(rb"( flags=\w*?)u")  # the flag of a client that waited, until the end of the turn
+CONTROL = b"control"
+# Since 7.4 Redis frees what FLUSHALL removes in another thread, and replies then: soon, unless the client is paused.
+FLUSHES, FLUSH_SECONDS = {"FLUSHALL", "FLUSHDB"}, 10
+# Rounds of the event loop until nothing more comes of a command.
+# What may wait, close its connection or take long goes alone.
+ALONE = player.ALONE | BLOCKING | {
+    *("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"),
+    *("flushall", "flushdb", "replicaof", "slaveof", "config"),
+}  # fmt: skip
+TURNS, NOTHING = 3, ("CLIENT", "ID")
+# Behind these the turn of a client may be over, or the reply comes by itself.
+LONG = ("EVAL", "FCALL", "EXEC", "FLUSH", "CLIENT KILL", "FUNCTION", "SCRIPT")
+OF_THE_PLAYER = (b"cmdstat_client|id", b"cmdstat_client|list", b"cmdstat_hello")
+SETTINGS = [
+    ("maxmemory", "0"),
+    ("maxmemory-policy", "noeviction"),
+    ("lfu-log-factor", "10"),
+    ("notify-keyspace-events", ""),
+    ("replica-read-only", "yes"),
+    ("replica-serve-stale-data", "yes"),
+    ("requirepass", ""),
+    ("tracking-table-max-keys", "1000000"),
+]
+
+
+class Stage:
+    """A server of one kind, and the connections that play stories on it."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.server = start_server(kind, *flags_for(kind), *FLAGS)
+        self.tail = AofTail(self.server)
+        self.control = self.server.wire()
+        self.control.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+        self.control.call("CLIENT", "SETNAME", CONTROL)
+        self.control.call("EVAL", "return 1", "0")  # the first script takes long
+        self.settings = changed_settings(self.control)
+        self.wires: list[Wire] = []
+        self.payloads: dict[str, bytes] = {}
+
+    def close(self) -> None:
+        for wire in (self.control, *self.wires):
+            wire.close()
+        self.server.discard()
+
+    def play(self, run: Run) -> list[list[str]]:
+        """What is seen after each batch of a run."""
+        self._begin()
+        return [self.step(number, [run[at][1] for at in steps]) for number, steps in batches(run, ALONE)]
+
+    def _begin(self) -> None:
+        for wire in self.wires:
+            wire.close()
+        for words in (
+            ["CLIENT", "UNPAUSE"],
+            ["REPLICAOF", "NO", "ONE"],
+            *(["CONFIG", "SET", *pair] for pair in SETTINGS),
+        ):
+            self.control.call(*words)
+        for words in self.settings:
+            self.control.call(*words)
+        self.control.call("FLUSHALL")
+        self.control.call("SAVE")
+        while self.control.call("CLIENT", "LIST").value.count(b"\n") > 1:
+            pass
+        reset(self.control)
+        self.tail.take()
+        self.known = {**self.payloads, SOON.strip("{}"): b"%d" % MILLISECONDS}
+        self.wires = []
+        self.awaited: list[list[Words]] = [[] for _ in range(LISTENING + 1)]
+        self.queued: list[list[Words]] = [[] for _ in range(LISTENING + 1)]
+        self.waits_always = False
+        self.poll = select.poll()
+        self.poll.register(self.control._socket)
+        for number in range(LISTENING + 1):
+            self.wires.append(self._connect(number))
+
+    def _connect(self, number: int) -> Wire:
+        """A new connection: every second one speaks RESP3."""
+        wire = self.server.wire(2 + number % 2)
+        self.known[f"id{number}"] = wire.call("CLIENT", "ID").value
+        self.poll.register(wire._socket, select.POLLIN)
+        return wire
+
+    def step(self, number: int, batch: list[Words]) -> list[str]:
+        """Send commands at once; what each connection gets then, and the file."""
+        awaited = self.awaited[number]
+        if awaited and not self._is_blocked(number):
+            awaited.clear()  # CLIENT REPLY OFF
+        if awaited and any(" ".join(each).upper().startswith(LONG) for each in [*awaited, *batch]):
+            return ["not sent"]  # it would be chance what of others comes before
+        awaited += batch
+        self.wires[number].send_raw(
+            b"".join(encode_command(*(filled(word, self.known) for word in words)) for words in batch)
+        )
+        self.control.send(*NOTHING)
+        first = {descriptor for descriptor, _ in self.poll.poll(60_000)}
+        early = not first & {self.control._socket.fileno(), self.wires[number]._socket.fileno()}
+        self.control.read()
+        self._let_run()
+        words = batch[0]
+        if words[0].upper() in FLUSHES and len(awaited) == 1:
+            until = time.monotonic() + FLUSH_SECONDS
+            while self._is_blocked(number) and time.monotonic() < until:
+                pass
+        seen = more = self._read_all()
+        while any(not line.startswith(f"{number}<") for line in more):  # others ran as well
+            self._let_run()
+            seen = seen + (more := self._read_all())
+        mine = [line for line in seen if line.startswith(f"{number}< ")]
+        if early and mine and not mine[0].startswith(f"{number}< >"):
+            seen.append("order: others read before")
+        seen = _in_one_turn(number, seen, alone=len(batch) == 1)
+        if SOON in words:
+            self.waits_always |= not mine or "QUEUED" in mine[-1]
+        if SOON in words or self.waits_always:
+            time.sleep((MILLISECONDS + 1) / 1000)
+        for effect in self.tail.take():
+            shown = [b"<time>" if TIME.fullmatch(word) and word not in STANDING else word for word in effect]
+            seen.append(f"aof {b' '.join(shown)!r}")
+        return seen
+
+    def _let_run(self) -> None:
+        for _ in range(TURNS):
+            self.control.call(*NOTHING)
+
+    def _is_blocked(self, number: int) -> bool:
+        return bool(
+            IS_BLOCKED.search(self.control.call("CLIENT", "LIST", "ID", self.known[f"id{number}"]).value)
+        )
+
+    def _read_all(self) -> list[str]:
+        ready = {descriptor for descriptor, _ in self.poll.poll(0)}
+        out = []
+        for number, wire in enumerate(self.wires):
+            if wire._socket.fileno() not in ready:
+                continue
+            try:
+                while wire.pending():
+                    shown = str(self._shown(number, wire.read()))
+                    out += [f"{number}< {line}" for line in shown.split(BETWEEN)]
+                over = wire.is_over()
+            except ConnectionError:
+                over = True
+            if over:
+                out.append(f"{number}< closed")
+                self.poll.unregister(wire._socket)
+                wire.close()
+                self.awaited[number].clear()
+                self.queued[number].clear()
+                self.wires[number] = self._connect(number)
+        return out
+
+    def _shown(self, number: int, node: Node) -> Node:
+        """What a connection got, without what `hide` hides of the command that it answers."""
+        awaited = self.awaited[number]
+        tag = node.children[0].value if node.children and node.kind in "*>" else b""
+        if node.kind == ">" or (tag in MESSAGES and len(node.children or ()) in {3, 4}):
+            if awaited and awaited[0][0].lower() in SUBSCRIBING and tag.endswith(b"subscribe"):
+                awaited.pop(0)
+            last = node.children[-1] if node.children else node
+            if last.is_null:  # flush-in-two-protocols
+                node = replace(node, children=(*node.children[:-1], replace(last, kind="_", header=b"")))
+            return hide_of_message(node)
+        if not awaited:
+            return node
+        words = awaited.pop(0)
+        name = words[0].upper()
+        queued = self.queued[number]
+        if node.value == b"QUEUED":
+            queued.append(words)
+            return node
+        if name == "EXEC" and node.children is not None:
+            if len(queued) == len(node.children):
+                parts = zip(node.children, queued, strict=True)
+                node = replace(node, children=tuple(_hide(part, command) for part, command in parts))
+            queued.clear()
+            return node
+        if name in {"EXEC", "DISCARD", "MULTI", "RESET"} and node.kind != "-":
+            queued.clear()
+        return _hide(node, words)
+
+
+def _in_one_turn(acting: int, seen: list[str], *, alone: bool) -> list[str]:
+    """What was seen, with all that broadcasts tell a client in one message, where one command let others run.
+
+    Redis tells of the changes of a turn of its loop at its end; what comes behind a command that waited runs in the
+    same turn there, in a later one here.
+    """
+    names = {line.partition("<")[0] for line in seen if "< >" not in line and "closed" not in line}
+    if alone and names <= {str(acting)}:
+        return seen
+    told = [line for line in seen if INVALIDATE in line]
+    keys = {
+        name: sorted({key for line in told if line.startswith(name) for key in KEY.findall(line)[1:]})
+        for name in names
+    }
+    merged = [f"{name}{INVALIDATE} {' '.join(keys[name])}" for name in keys if keys[name]]
+    return [line for line in seen if line not in told] + merged
+
+
+def _hide(node: Node, words: Words) -> Node:
+    upper = [word.upper() for word in words[:2]]
+    if upper in (["CLIENT", "LIST"], ["CLIENT", "INFO"]) and node.kind in "$=":
+        lines = [line for line in node.value.splitlines() if b" name=%s " % CONTROL not in line]
+        lines = [RESUMED.sub(rb"\1", line).replace(b" flags= ", b" flags=N ") for line in lines]
+        node = hide(node.with_value(b"\n".join(lines)), words)
+        return node.with_value(node.value.replace(b"\n", BETWEEN.encode()))
+    if upper[0] == "INFO" and node.kind in "$=":
+        lines = sorted(
+            HIDDEN.sub(b"", line)
+            for line in COUNTERS.findall(node.value)
+            if not line.startswith(OF_THE_PLAYER)
+        )
+        return node.with_value(BETWEEN.encode().join(lines))
+    if upper == ["OBJECT", "IDLETIME"] and node.kind == ":":
+        return node.with_value(b"old" if int(node.value) > OLD else b"fresh")
+    if upper[0] == "ROLE" and node.children and len(node.children) == 3:  # counters-of-offsets
+        return replace(node, children=(node.children[0], node.children[2]))
+    return hide(node, words)
+
+
+def _without_common(lines: list[str], others: list[str]) -> list[str]:
+    return list((Counter(lines) - Counter(others)).elements())
+
+
+class Crossed(Comparison):
+    """Rillet beside the real server of its version, on stories."""
+
+    def __init__(self, mine: str, real: str) -> None:
+        self.mine, self.reals = Stage(mine), [Stage(real)]  # type: ignore[assignment]
+        known = [payloads(each.control) for each in (self.reals[0], self.mine)]
+        for each in (self.mine, *self.reals):
+            each.payloads = {
+                f"{name}{at}": value
+                for name in known[0]
+                for at, value in enumerate(known[0][name] + known[1][name])
+            }
+
+    def first_difference(self, run: Run) -> Difference | None:
+        got, wanted = self.mine.play(run), self.reals[0].play(run)
+        for (number, steps), mine, real in zip(batches(run, ALONE), got, wanted, strict=True):
+            if mine != real:
+                here, there = _without_common(mine, real), _without_common(real, mine)
+                kinds = {
+                    "reply" if "<" in line.split(" ")[0] else line.split(" ")[0] for line in here + there
+                }
+                kinds = kinds or {"order"}
+                self.at = steps[-1]
+                commands = " ".join(run[steps[0]][1]) + (
+                    f" and {len(steps) - 1} more" if len(steps) > 1 else ""
+                )
+                what = f"{' '.join(sorted(kinds))}: after {number}: {commands}"
+                shown = (here, there) if len(mine) > MANY and here + there else (mine, real)
+                return Difference(what, *("\n           ".join(lines) for lines in shown))
+        return None
+
+    def shrink(self, run: Run, found: Difference, tries: int = 150) -> tuple[Run, Difference]:
+        """Leave out what comes after, then ever smaller pieces, then connections."""
+        run = run[: self.at + 1]
+        for shorter in (run[len(BEGINNING) :], [step for step in run[:-1] if step[0] != LOOKING] + run[-1:]):
+            again = self.first_difference(shorter)
+            if again is not None and again.what.split(":")[0] == found.what.split(":")[0]:
+                run, found = shorter[: self.at + 1], again
+        run, found = super().shrink(run, found, tries)
+        for number in sorted({number for number, _ in run} - {LOOKING}):
+            for other in range(number):
+                moved = [(other if each == number else each, words) for each, words in run]
+                again = self.first_difference(moved)
+                if again is not None and again.what.split(":")[0] == found.what.split(":")[0]:
+                    run, found = moved, again
+                    break
+        return run, found
