@@ -178,7 +178,7 @@ bench-start: peers
 	$(BIN)/python benchmarks/starting.py --markdown docs/running.md $(ARGS)
 
 bench-pythons: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/starting.py --pythons --markdown docs/running.md --keep docs/benchmarks $(ARGS)
+	$(BIN)/python benchmarks/starting.py --pythons --markdown docs/running.md $(ARGS)
 
 bench-console: $(VENV)/.installed-dev
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/console/rounds.py --markdown docs/console.md $(ARGS)

@@ -22,9 +22,20 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from footprint import idle_connections, memory
-from loads import MANY
+from loads import MANY, by_turns
 from results import Measured, Results, Row, keep, put_into, read, slowest_first, summary
-from servers import LOAD_CORE, PROGRAMS, SECURE_PROGRAMS, Server, commit, machine, pin, require, versions
+from servers import (
+    LOAD_CORE,
+    PROGRAMS,
+    SECURE_PROGRAMS,
+    Server,
+    commit,
+    machine,
+    matches,
+    pin,
+    require,
+    versions,
+)
 from starting import start_up
 from waits import time_to_wake
 from workloads import WORKLOADS
@@ -56,15 +67,15 @@ def main() -> int:
     results.load_averages.append(os.getloadavg()[0])
     write_pages(asked, results)  # the same for markers that are not there
     print(results.head)
-    measure([each for each in WORKLOADS if _matches(each.name, asked.names)], asked, results)
+    measure([each for each in WORKLOADS if matches(each.name, asked.names)], asked, results)
     for name, figures in FIGURES.items():
-        if _matches(name, asked.names):
+        if matches(name, asked.names):
             results.add_figures(figures(asked))
     results.load_averages.append(os.getloadavg()[0])
     if asked.json:
         results.write(asked.json)
     if asked.keep:
-        keep(results, asked.keep, "bench")
+        keep(results, asked.keep)
     write_pages(asked, results, save=True)
     return 0
 
@@ -105,10 +116,7 @@ def measure(chosen: list[Workload], asked: argparse.Namespace, results: Results)
             for server in servers:
                 load.prepare(server)
             for mode in modes:
-                samples: dict[str, list[Sample]] = {server.program: [] for server in servers}
-                for turn in range(asked.rounds):
-                    for server in servers if turn % 2 == 0 else reversed(servers):
-                        samples[server.program].append(load.run(server, mode, asked.seconds))
+                samples = by_turns(load.run, servers, mode, asked.rounds, asked.seconds)
                 medians = {name: _medians(each) for name, each in samples.items()}
                 results.add_row(Row(load.name, mode.name, medians))
 
@@ -149,10 +157,6 @@ def _options() -> argparse.Namespace:
     asked.seconds = asked.seconds or (0.06 if asked.quick else 0.5)
     asked.entries = asked.entries or (100_000 if asked.quick else 1_000_000)
     return asked
-
-
-def _matches(name: str, words: list[str]) -> bool:
-    return not words or any(word.lower() in name.lower() for word in words)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
     .venv/bin/python benchmarks/compare.py --base v0.1 xclaim --mode 'pipeline 16'
     .venv/bin/python benchmarks/compare.py --base main --beside redis-server
 
-Both run with this Python and its packages, on the same core by turns, and redis-server as a third where it is asked for. *Slower* is the median over the rounds of this
-checkout's processor time for a request divided by the base's in the same round, so that what slows the machine for a
-while slows both. It ends with 1 if a workload is slower by more than `--allow` says.
+Both run with this Python and its packages, on the same core by turns, and a third server where it is asked for. *Slower*
+is the median over the rounds of this checkout's processor time for a request divided by the base's in the same round, so
+that what slows the machine slows both. It ends with 1 if a workload is slower by more than `--allow` says.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from loads import MANY
-from servers import LOAD_CORE, Server, machine, pin, require
+from loads import MANY, by_turns
+from servers import LOAD_CORE, Server, git, machine, matches, pin, require
 from workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -46,13 +46,13 @@ def main() -> int:
     require("redis-benchmark")
     os.environ["BENCH_BASE"] = str(program_of(asked.base))
     pin(LOAD_CORE)
-    print(f"base: {_git('log', '-1', '--format=%h %s', asked.base)}; {machine()}; {asked.rounds} rounds\n")
+    print(f"base: {git('log', '-1', '--format=%h %s', asked.base)}; {machine()}; {asked.rounds} rounds\n")
     beside = [f"CPU µs {asked.beside}", "its work"] * bool(asked.beside)
     head = ["workload", "load", "CPU µs base", "CPU µs here", "slower", "user", "requests/s", *beside]
     print(f"| {' | '.join(head)} |\n| --- | --- |" + " ---: |" * (len(head) - 2))
     slow = 0
     for load in WORKLOADS:
-        if not asked.names or any(word.lower() in load.name.lower() for word in asked.names):
+        if matches(load.name, asked.names):
             for mode in load.modes:
                 if asked.mode in mode.name if asked.mode else mode == MANY:
                     slow += compare(load, mode, asked) > 1 + asked.allow / 100
@@ -62,15 +62,12 @@ def main() -> int:
 
 def compare(load: Workload, mode: Mode, asked: argparse.Namespace) -> float:
     """Print a row; return how many times the processor time of the base this checkout needs."""
-    samples: dict[str, list[Sample]] = {}
     with ExitStack() as stack:
         names = ("base", "rillet", *[asked.beside] * bool(asked.beside))
         servers = [stack.enter_context(Server(name, *load.flags, secure=load.secure)) for name in names]
         for server in servers:
             load.prepare(server)
-        for turn in range(asked.rounds):
-            for server in servers if turn % 2 == 0 else reversed(servers):
-                samples.setdefault(server.program, []).append(load.run(server, mode, asked.seconds))
+        samples = by_turns(load.run, servers, mode, asked.rounds, asked.seconds)
 
     def ratio(one: str, other: str, value: Callable[[Sample], float]) -> float:
         return median([value(a) / value(b) for a, b in zip(samples[one], samples[other], strict=True)])
@@ -78,7 +75,8 @@ def compare(load: Workload, mode: Mode, asked: argparse.Namespace) -> float:
     costs = {name: median(map(_cost, each)) * 1e6 for name, each in samples.items()}
     slower = ratio("rillet", "base", _cost)
     cells = [f"{costs['base']:.2f}", f"{costs['rillet']:.2f}", f"{slower:.3f}"]
-    cells += [f"{ratio('rillet', 'base', value):.3f}" for value in (_user, _rate)]
+    cells.append(f"{ratio('rillet', 'base', lambda each: max(each.user, 1e-9) / each.requests):.3f}")
+    cells.append(f"{ratio('rillet', 'base', lambda each: each.requests / each.seconds):.3f}")
     if asked.beside:
         cells += [f"{costs[asked.beside]:.2f}", f"{ratio(asked.beside, 'rillet', _cost):.2f}"]
     print(f"| {load.name} | {mode.name} | {' | '.join(cells)} |", flush=True)
@@ -89,17 +87,9 @@ def _cost(sample: Sample) -> float:
     return max(sample.cpu, 1e-9) / sample.requests
 
 
-def _user(sample: Sample) -> float:
-    return max(sample.user, 1e-9) / sample.requests
-
-
-def _rate(sample: Sample) -> float:
-    return sample.requests / sample.seconds
-
-
 def program_of(commit: str) -> Path:
     """Check a commit out, once, and return a program that runs its server."""
-    name = _git("rev-parse", "--short=12", f"{commit}^{{commit}}")
+    name = git("rev-parse", "--short=12", f"{commit}^{{commit}}")
     folder = ROOT / "build" / "compare" / name
     checkout = folder / "rillet"
     if not checkout.exists():
@@ -112,12 +102,6 @@ def program_of(commit: str) -> Path:
     program.write_text(_STARTER.format(python=sys.executable, folder=str(folder)), encoding="utf-8")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return program
-
-
-def _git(*words: str) -> str:
-    return subprocess.run(
-        ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True
-    ).stdout.strip()
 
 
 def _options() -> argparse.Namespace:

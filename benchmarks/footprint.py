@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 _FILES_BESIDE: Final = 200
 _IDLE_SECONDS: Final = 4.0
-_PACKING_BEGINS: Final = (
-    31.0  # seconds after the last entry at most: two rounds of storage/streams/cold_chunks
-)
+# Seconds after the last entry at most: two rounds of storage/streams/cold_chunks
+_PACKING_BEGINS: Final = 31.0
 
 
 def memory(count: int, *, packed: bool) -> Iterator[Figure]:

@@ -16,7 +16,6 @@ import gc
 import pstats
 import random
 import shutil
-import sys
 import tempfile
 from collections import deque
 from dataclasses import dataclass
@@ -26,15 +25,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from results import put_into
-from servers import encode
-from workloads import FIELDS, entries, entry_id
+from servers import encode, matches
+from workloads import FIELDS, LIBRARY, entries, entry_id
 
 from rillet.server.config.config import Config
 from rillet.server.net.connection import Connection
 from rillet.server.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 _CLIENTS: Final = 50
 _PIPELINE: Final = 16
@@ -103,12 +102,12 @@ class Case:
     """What is measured: the requests, what is sent once before, and what before every round of them."""
 
     requests: list[bytes]
-    prepare: list[bytes]
-    again: list[bytes]
+    prepare: Sequence[bytes] = ()
+    again: Sequence[bytes] = ()
 
 
 def _again(*words: object) -> Case:
-    return Case([encode(*words)] * _REQUESTS, [], [])
+    return Case([encode(*words)] * _REQUESTS)
 
 
 def _delivered(count: int, group: str = "g") -> list[bytes]:
@@ -121,24 +120,16 @@ def _delivered(count: int, group: str = "g") -> list[bytes]:
 
 
 def _pending(count: int, *words: object) -> Case:
-    return Case([encode(*words)] * _REQUESTS, [*entries(count), *_delivered(count)], [])
+    return Case([encode(*words)] * _REQUESTS, [*entries(count), *_delivered(count)])
 
 
 def _claims(pending: int, count: int, *more: str) -> Case:
     chance = random.Random(count)
-    requests = [
-        encode(
-            "XCLAIM",
-            "s",
-            "g",
-            "de"[turn % 2],
-            "0",
-            *map(entry_id, chance.sample(range(pending), count)),
-            *more,
-        )
-        for turn in range(_REQUESTS)
-    ]
-    return Case(requests, [*entries(pending), *_delivered(pending)], [])
+    requests = []
+    for turn in range(_REQUESTS):
+        ids = map(entry_id, chance.sample(range(pending), count))
+        requests.append(encode("XCLAIM", "s", "g", "de"[turn % 2], "0", *ids, *more))
+    return Case(requests, [*entries(pending), *_delivered(pending)])
 
 
 def _acknowledgements(count: int) -> Case:
@@ -162,7 +153,6 @@ def _work() -> Case:
     return Case(requests, [], [encode("FLUSHALL"), encode("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")])
 
 
-_LIBRARY: Final = "#!lua name=l\nredis.register_function('f', function(keys) return 1 end)"
 _VARARGS: Final = """
 -- As a script of some length: with functions, varargs and comments
 local function all(prefix, ...)
@@ -217,9 +207,7 @@ CASES: Final = {
         "EVAL", "for i = 1, 10 do pcall(redis.call, 'GET', KEYS[1]) end return 1", "1", "key"
     ),
     "EVAL of a new script": _new_scripts,
-    "FCALL": lambda: Case(
-        [encode("FCALL", "f", "0")] * _REQUESTS, [encode("FUNCTION", "LOAD", _LIBRARY)], []
-    ),
+    "FCALL": lambda: Case([encode("FCALL", "f", "0")] * _REQUESTS, [encode("FUNCTION", "LOAD", LIBRARY)], []),
 }
 
 
@@ -251,7 +239,7 @@ def measure(
     return sorted(found)[len(found) // 50] / 1000
 
 
-def main() -> int:
+def main() -> None:
     """Print a row for each case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("names", nargs="*", help="only what has one of these in its name")
@@ -262,7 +250,7 @@ def main() -> int:
     lines = ["| µs a request | alone | with an AOF | 16 at a time |", "| --- | ---: | ---: | ---: |"]
     print("\n".join(lines))
     for name, make in CASES.items():
-        if asked.names and not any(word.lower() in name.lower() for word in asked.names):
+        if not matches(name, asked.names):
             continue
         case = make()
         found = [
@@ -279,8 +267,7 @@ def main() -> int:
     if asked.markdown:
         page = asked.markdown.read_text(encoding="utf-8")
         asked.markdown.write_text(put_into(page, "inside", "\n".join(lines) + "\n"), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 import tempfile
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from servers import LABELS, LOAD_CORE, Server, binary, encode, machine, pin
+from servers import LABELS, LOAD_CORE, Server, binary, encode, machine, matches, pin
 from workloads import entries as xadds
 from workloads import entry_id
 
@@ -40,7 +39,7 @@ _READS: Final = {
 _STARTS: Final = 5
 
 
-def main() -> int:
+def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("names", nargs="*", help="only files whose names contain one of these")
@@ -50,9 +49,8 @@ def main() -> int:
     entries = asked.entries or (100_000 if asked.quick else 1_000_000)
     pin(LOAD_CORE)
     programs = [name for name in _PROGRAMS if binary(name)]
-    print(
-        f"{machine()}\n\n| load of {entries:,} entries, seconds of processor time | {' | '.join(LABELS[name] for name in programs)} |"
-    )
+    labels = " | ".join(LABELS[name] for name in programs)
+    print(f"{machine()}\n\n| load of {entries:,} entries, seconds of processor time | {labels} |")
     print(f"| --- |{' ---: |' * len(programs)}")
     kinds = {"AOF": _AOF, "RDB": ("--rdbcompression", "no")}
     for kind, flags in kinds.items():
@@ -65,7 +63,7 @@ def main() -> int:
                 title = f"{kind}: {name}"
                 if kind == "RDB" and any(life[1:]):
                     continue  # leaves what the others leave
-                if asked.names and not any(word.lower() in title.lower() for word in asked.names):
+                if not matches(title, asked.names):
                     continue
                 with tempfile.TemporaryDirectory() as folder:
                     written = _write(Path(folder), entries, *life, kind=kind)
@@ -79,7 +77,6 @@ def main() -> int:
                 assert all(server.control.call("XLEN", "s") == entries for server in servers)
                 cells = [f"{a - b:.2f}" for a, b in zip(used, empty, strict=True)]
                 print(f"| {title} | {' | '.join(cells)} |", flush=True)
-    return 0
 
 
 def _write(folder: Path, entries: int, count: int, acknowledged: int, in_turn: bool, *, kind: str) -> Path:
@@ -124,4 +121,4 @@ def _least_user_seconds(servers: list[Server]) -> list[float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

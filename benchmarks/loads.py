@@ -65,6 +65,17 @@ class Sample:
 _NONE: Final = Sample(0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
+def by_turns(
+    run: Run, servers: list[Server], mode: Mode, rounds: int, seconds: float
+) -> dict[str, list[Sample]]:
+    """Run a load on all servers in each round, every other round in reverse; samples by the server's program."""
+    samples: dict[str, list[Sample]] = {server.program: [] for server in servers}
+    for turn in range(rounds):
+        for server in servers if turn % 2 == 0 else reversed(servers):
+            samples[server.program].append(run(server, mode, seconds))
+    return samples
+
+
 def percentiles(seconds: list[float]) -> tuple[float, float]:
     """p50 and p99 in milliseconds."""
     cuts = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99

@@ -1,6 +1,6 @@
 """What a run has found: rows of load and single figures, as tables for people and as JSON for programs.
 
-Runs are kept in `docs/benchmarks/`, a file each, named by date and commit; `keep` also writes the list of them.
+The last run is kept in `docs/benchmarks/`, named by date and commit.
 """
 
 from __future__ import annotations
@@ -167,29 +167,11 @@ def read(path: Path) -> Results:
     return Results(**{**content, "rows": rows, "figures": [Figure(**each) for each in content["figures"]]})
 
 
-def keep(results: Results, folder: Path, kind: str) -> None:
-    """Write a run into the folder in place of the last one of its kind, and the list of them."""
-    for earlier in folder.glob(f"*-{kind}.json"):
+def keep(results: Results, folder: Path) -> None:
+    """Write a run into the folder in place of the last one."""
+    for earlier in folder.glob("*-bench.json"):
         earlier.unlink()
-    results.write(folder / f"{results.date}-{results.commit.removesuffix('+')}-{kind}.json")
-    lines = [
-        "| run | rows | commit | machine | settings | load average |",
-        "| --- | ---: | --- | --- | --- | --- |",
-    ]
-    for path in sorted(folder.glob("*.json"), reverse=True):
-        each = read(path)
-        loads = ", ".join(f"{load:.1f}" for load in each.load_averages) or "not noted"
-        cells = (
-            f"[{path.stem}]({path.name})",
-            len(each.rows) + len(each.figures),
-            each.commit or "?",
-            each.machine,
-        )
-        lines.append(f"| {' | '.join(map(str, cells))} | {each.settings} | {loads} |")
-    page = folder / "README.md"
-    page.write_text(
-        put_into(page.read_text(encoding="utf-8"), "runs", "\n".join(lines) + "\n"), encoding="utf-8"
-    )
+    results.write(folder / f"{results.date}-{results.commit.removesuffix('+')}-bench.json")
 
 
 def put_into(text: str, name: str, content: str) -> str:

@@ -19,7 +19,6 @@ TEN_MILLION: Final = (1_000, 100_000, 10_000_000)
 MANY: Final = (100, 1_000, 10_000)
 _AT_ONCE: Final = 1_000
 _NEW: Final = 5_000  # entries that reads find
-_CONTAINERS: Final = frozenset(("xgroup", "xinfo", "client", "object", "memory"))
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,6 @@ class Case:
                     )
             requests.append(encode(*words))
         return requests
-
-    @property
-    def command(self) -> str:
-        """As COMMAND DOCS calls the (last) command."""
-        first, second, *_ = [*self.line.lower().rpartition(" ; ")[2].split(), ""]
-        return f"{first}|{second}" if first in _CONTAINERS else first
 
 
 @dataclass(frozen=True)

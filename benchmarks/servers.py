@@ -57,6 +57,11 @@ def binary(name: str) -> str | None:
     return found
 
 
+def matches(name: str, words: list[str]) -> bool:
+    """Whether a name contains one of the words that were asked for; all match where there are none."""
+    return not words or any(word.lower() in name.lower() for word in words)
+
+
 def require(*names: str) -> None:
     """End with a word on how to get them if a program is missing."""
     missing = [name for name in names if binary(name) is None]
@@ -84,17 +89,17 @@ def machine() -> str:
     return f"{model[1] if model else 'unknown processor'}, {os.cpu_count()} cores, Python {python}"
 
 
+def git(*words: str, check: bool = True) -> str:
+    """What git says in this checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=check).stdout.strip()
+
+
 def commit() -> str:
     """The short name of the commit that is measured, with + if files have changed since."""
-
-    def git(*words: str) -> str:
-        done = subprocess.run(
-            ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-        )
-        return done.stdout.strip()
-
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", "..", ":!../docs", ":!../README.md")
-    return git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
+    paths = ("--", "..", ":!../docs", ":!../README.md")
+    changed = git("status", "--porcelain", "--untracked-files=no", *paths, check=False)
+    return git("rev-parse", "--short", "HEAD", check=False) + "+" * bool(changed)
 
 
 def versions() -> str:
@@ -108,8 +113,18 @@ def cpu_seconds(pid: int) -> float:
         # The clock of another process (clock_getcpuclockid): nanoseconds, where /proc/<pid>/stat counts 10 ms.
         with contextlib.suppress(OSError):
             return time.clock_gettime(~pid << 3 | 2)
+    return sum(_ticks(pid)) / _TICK
+
+
+def _ticks(pid: int) -> tuple[int, int]:
+    """User and system time, in ticks."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / _TICK
+    return int(fields[11]), int(fields[12])
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory that a process has."""
+    return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _free_port() -> int:
@@ -143,12 +158,11 @@ class Server:
 
     kept: object = None
 
-    def __init__(self, program: str, *flags: str, wrapper: Path | None = None, secure: bool = False) -> None:
-        """Start it; `wrapper` is a Python script that is the program and does more. With `secure` load comes by TLS."""
+    def __init__(self, program: str, *flags: str, secure: bool = False) -> None:
+        """Start it. With `secure` load comes by TLS."""
         path = binary(program)
         if path is None:
             raise SystemExit(f"{program} is not installed")
-        run = [path] if wrapper is None else [sys.executable, str(wrapper)]
         self.program = program
         self._folder = tempfile.TemporaryDirectory(prefix=f"bench-{program}-")
         self.folder = Path(self._folder.name)
@@ -158,7 +172,7 @@ class Server:
             flags = ("--tls-port", str(self.load_port), *_make_certificate(self.folder), *flags)
         self.log = self.folder / "server.log"
         self._command = [
-            *run, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", *flags,
+            path, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", *flags,
         ]  # fmt: skip
         self._pinned = True
         self.start()
@@ -214,13 +228,11 @@ class Server:
 
     def user_seconds(self) -> float:
         """Processor time used in user mode so far, as the system counts it: in ticks of 10 ms."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-        return int(fields[11]) / _TICK
+        return _ticks(self.pid)[0] / _TICK
 
     def resident_bytes(self) -> int:
         """Memory in use."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        return resident_bytes(self.pid)
 
     def settled_bytes(self, at_most: float = 60.0) -> int:
         """Memory in use once the server is idle: what it does in the background (deflating) is done."""

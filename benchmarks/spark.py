@@ -1,13 +1,14 @@
 """The Spark pipeline in one run: batch reads, many streams, latency, sink, ledger; ratios to the plain ways, and floors.
 
-Where a figure was measured several times it is the median. `spark_parts.py` measures planning without a JVM.
+Where a figure was measured several times it is the median. `alone` and `planning` call the readers and writers themselves.
 
-python benchmarks/spark.py [--only batch streams latency sink ledger] [--entries 100000 1000000 5000000] [--seconds 10]
+python benchmarks/spark.py [--only batch streams latency sink ledger alone planning] [--entries 100000 1000000] [--seconds 10]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import statistics
@@ -16,16 +17,29 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import hiredis
+import pyarrow as pa
+import pyspark
 import redis
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from servers import Server, encode
 
 import rillet.pipeline
+from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
+from rillet.pipeline.ledger.files.piece import FilePiece, read_piece
+from rillet.pipeline.range.batch_reader import RangeBatchReader
+from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
+from rillet.pipeline.sink.writers import BatchWriter
+from rillet.pipeline.source.entry_batches import default_schema
+from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +55,10 @@ MANY_BATCH_SECONDS: Final = 20.0
 MANY_MICRO_BATCH_SECONDS: Final = 2.0  # beyond what the same rows of one stream take
 WARM_UP_SECONDS: Final = 20.0
 LEDGER_FLOOR: Final = 0.3  # of hiredis
+LEDGER_ENTRIES: Final = 250_000
 COUNT: Final = 1000
+BATCH: Final = 10_000
+FIELDS: Final = ("customer", "amount")
 TYPED: Final = "id string, customer string, amount bigint, currency string, note string"
 # Sends entries that carry their time, so many a second, to streams in turn, in slices of 5 ms, until it is ended.
 PRODUCER: Final = """
@@ -81,17 +98,17 @@ class Line:
 def main() -> int:
     options = _options()
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    spark = _session()
     measures: dict[str, Callable[[], Iterator[Line]]] = {
-        "batch": lambda: batch_reads(spark, options.entries, options.rounds),
-        "streams": lambda: many_streams(spark, options.streams, options.rounds),
-        "latency": lambda: latencies(spark, options.seconds, options.live_streams),
-        "sink": lambda: sinks(spark, options.rows),
+        "batch": lambda: batch_reads(_session(), options.entries, options.rounds),
+        "streams": lambda: many_streams(_session(), options.streams[-1], options.rounds),
+        "latency": lambda: latencies(_session(), options.seconds, options.live_streams),
+        "sink": lambda: sinks(_session(), options.rows),
         "ledger": ledger,
+        "alone": lambda: alone(options.rows),
+        "planning": lambda: planning(options.streams, options.rounds),
     }
-    print(
-        f"# {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Spark {spark.version}, Python {sys.version.split()[0]}"
-    )
+    load, python = os.getloadavg()[0], sys.version.split()[0]
+    print(f"# {os.cpu_count()} cores, load {load:.1f}, Spark {pyspark.__version__}, Python {python}")
     below = 0
     for name in options.only or measures:
         for line in measures[name]():
@@ -99,7 +116,6 @@ def main() -> int:
             below += line.passed is False
         for line in memory():
             print(line, flush=True)
-    spark.stop()
     return int(below > 0)
 
 
@@ -290,37 +306,17 @@ def _latencies(spark: SparkSession, port: int, rate: int, streams: int, seconds:
 
 
 def memory() -> Iterator[Line]:
-    """The most that the driver's JVM and the largest Python process below it have had, by the system's count."""
-    peaks = {"JVM": 0, "largest Python process": 0}
-    for pid in _descendants(os.getpid()):
-        try:
-            status = Path(f"/proc/{pid}/status").read_text()
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            continue  # it has ended
-        lines = (line.split() for line in status.splitlines() if line.startswith("VmHWM"))
-        kind = (
-            "JVM"
-            if b"org.apache.spark" in command
-            else "largest Python process"
-            if b"pyspark" in command
-            else ""
-        )
-        if kind:
-            peaks[kind] = max(peaks[kind], *(int(words[1]) for words in lines), 0)
-    for name, kilobytes in peaks.items():
+    """The most that the JVM and the largest Python process of this session have had, by the system's count."""
+    peaks = {b"org.apache.spark": 0, b"pyspark": 0}  # of the JVM, of Spark's Python workers
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if os.getsid(int(process.name)) == os.getsid(0):
+                command, status = (process / "cmdline").read_bytes(), (process / "status").read_text()
+                kind = next((each for each in peaks if each in command), b"")
+                if kind:
+                    peaks[kind] = max(peaks[kind], int(status.partition("VmHWM:")[2].split()[0]))
+    for name, kilobytes in zip(("JVM", "largest Python process"), peaks.values(), strict=True):
         yield Line(f"memory so far: {name}", f"{kilobytes / 1024:,.0f} MB")
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found = children.read_text().split()
-        except OSError:
-            continue
-        for child in map(int, found):
-            yield child
-            yield from _descendants(child)
 
 
 # Sink
@@ -357,12 +353,171 @@ def sinks(spark: SparkSession, rows: int) -> Iterator[Line]:
 
 
 def ledger() -> Iterator[Line]:
-    """What one core reads of an append-only file."""
-    from spark_ledger import measure
+    """What one core reads of an append-only file, beside hiredis: processor time, the least of three turns."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = _write_aof(Path(folder) / "appendonly.aof.1.incr.aof")
+        megabytes = path.stat().st_size / 1e6
+        parsing, reading, rows = [], [], 0
+        for _ in range(3):
+            began = time.process_time()
+            _parse_only(path)
+            parsing.append(time.process_time() - began)
+            began = time.process_time()
+            rows = sum(batch.num_rows for batch in read_piece(FilePiece(str(path), 1)))
+            reading.append(time.process_time() - began)
+    ratio = min(parsing) / min(reading)
+    beside = f"{ratio:.2f}x hiredis, {rows / min(reading):,.0f} events/s"
+    yield Line("ledger, one core", f"{megabytes / min(reading):.0f} MB/s", beside, ratio >= LEDGER_FLOOR)
 
-    found = measure()
-    beside = f"{found['ratio']:.2f}x hiredis, {found['ledger_events_s']:,.0f} events/s"
-    yield Line("ledger, one core", f"{found['ledger_mb_s']:.0f} MB/s", beside, found["ratio"] >= LEDGER_FLOOR)
+
+def _write_aof(path: Path) -> Path:
+    """Entries of four fields, read in tens by four consumers, acknowledged but for some that are claimed first."""
+    now = 1_790_000_000_000
+    with path.open("wb") as file:
+        file.write(encode("SELECT", "0") + encode("XGROUP", "CREATE", "orders", "billing", "0", "MKSTREAM"))
+        for start in range(0, LEDGER_ENTRIES, 10):
+            ids = [b"%d-%d" % (now + start, number) for number in range(10)]
+            fields = (
+                "customer",
+                f"c-{start % 977}",
+                "amount",
+                start,
+                "currency",
+                "EUR",
+                "note",
+                b"n" * (start % 60),
+            )
+            pieces = [encode("XADD", "orders", entry_id, *fields) for entry_id in ids]
+            claim = ("XCLAIM", "orders", "billing")
+            times, force = ("TIME", now + start + 3, "RETRYCOUNT"), ("FORCE", "JUSTID", "LASTID")
+            consumer = f"worker-{start // 10 % 4}"
+            pieces.append(encode("MULTI"))
+            pieces += [encode(*claim, consumer, 0, each, *times, 1, *force, each) for each in ids]
+            pieces.append(encode("XGROUP", "SETID", "orders", "billing", ids[-1], "ENTRIESREAD", start))
+            pieces.append(encode("EXEC"))
+            if start % 70 == 0:
+                pieces += [encode(*claim, "rescue", 0, each, *times, 2, *force, ids[-1]) for each in ids]
+            pieces.append(encode("XACK", "orders", "billing", *ids))
+            file.write(b"".join(pieces))
+    return path
+
+
+def _parse_only(path: Path) -> None:
+    """Read the same commands with hiredis."""
+    reader = hiredis.Reader()
+    with path.open("rb") as file:
+        while data := file.read(1 << 16):
+            reader.feed(data)
+            while reader.gets() is not False:
+                pass
+
+
+# Without a JVM: processor time of this process, without the server's
+
+
+def alone(rows: int) -> Iterator[Line]:
+    """The sink and group mode, called as Spark calls them."""
+    for program in SERVERS:
+        with Server(program) as server:
+            for name, speed in _speeds(server.port, rows).items():
+                yield Line(f"{program}: {name}, no JVM", f"{speed:,.0f} rows/s")
+
+
+def planning(counts: list[int], rounds: int) -> Iterator[Line]:
+    """What a trigger does in the driver before a task starts, and what tasks do to read streams of one entry each."""
+    for program in SERVERS:
+        for count in counts:
+            with Server(program) as server:
+                for name, (planned, read) in Planning(server, count).measure(rounds).items():
+                    what = f"{program}: {count:,} streams, {name}, no JVM"
+                    yield Line(what, f"planning {planned * 1000:,.1f} ms", f"reading {read * 1000:,.1f} ms")
+
+
+def _speeds(port: int, rows: int) -> dict[str, float]:
+    """Rows a second of each way: sinks, ``group-plan`` (driver), ``group-read`` (tasks)."""
+    found = {name: _write(port, rows, name) for name in ("exactly-once", "at-least-once")}
+    return found | _read(port, rows)
+
+
+def _write(port: int, rows: int, delivery: str) -> float:
+    table = pa.table({name: [str(number) for number in range(rows)] for name in FIELDS})
+    options = {"port": str(port), "stream": delivery, "delivery": delivery}
+    writer = BatchWriter(from_arrow_schema(table.schema), options, overwrite=False)
+    began = time.perf_counter()
+    writer.commit([writer.write(iter(table.to_batches(max_chunksize=BATCH)))])
+    return rows / (time.perf_counter() - began)
+
+
+def _read(port: int, rows: int) -> dict[str, float]:
+    options = {"port": str(port), "streams": "exactly-once", "group": "g", "startingOffsets": "earliest"}
+    reader = GroupStreamReader(default_schema("", group_columns()), options)
+    offset, planning, reading, seen = reader.initialOffset(), 0.0, 0.0, 0
+    while True:
+        began = time.perf_counter()
+        end = reader.latestOffset(offset, ReadAllAvailable())
+        planning += time.perf_counter() - began
+        if end == offset:
+            break
+        began = time.perf_counter()
+        seen += sum(batch.num_rows for part in reader.partitions(offset, end) for batch in reader.read(part))
+        reading += time.perf_counter() - began
+        offset = end
+    reader.stop()
+    assert seen == rows
+    return {"group-plan": rows / planning, "group-read": rows / reading}
+
+
+class Planning:
+    """The ways to read many streams, called as Spark calls them; each stream gets an entry before each."""
+
+    def __init__(self, server: Server, streams: int) -> None:
+        self._server = server
+        self._names = [f"s:{number}" for number in range(streams)]
+        self._options = {"port": str(server.port), "streamsPattern": "s:*", "startingOffsets": "earliest"}
+        self.add()
+
+    def add(self) -> None:
+        self._server.control.pipeline([encode("XADD", name, "*", "n", 1) for name in self._names])
+
+    def ways(self) -> dict[str, Callable[[], tuple[float, float]]]:
+        schema = default_schema()
+        batch = RangeBatchReader(schema, BatchOptions.of(self._options))
+        live = RangeStreamReader(schema, RangeStreamOptions.of(self._options))
+        group = GroupStreamReader(default_schema("", group_columns()), self._options | {"group": "g"})
+        return {"batch": _Way(batch), "micro-batch": _Way(live), "group": _Way(group)}
+
+    def measure(self, rounds: int) -> dict[str, tuple[float, float]]:
+        """Seconds of planning and of reading, by way; medians."""
+        found: dict[str, tuple[float, float]] = {}
+        for name, way in self.ways().items():
+            way()  # connects, creates groups, reads what is there
+            times = []
+            for _ in range(rounds):
+                self.add()
+                times.append(way())
+            found[name] = tuple(map(statistics.median, zip(*times, strict=True)))
+        return found
+
+
+class _Way:
+    """Called, it is a batch read or a trigger, and returns the seconds of planning and of reading."""
+
+    def __init__(self, reader: RangeBatchReader | RangeStreamReader | GroupStreamReader) -> None:
+        self._reader = reader
+        self._offset: Any = None if isinstance(reader, RangeBatchReader) else reader.initialOffset()
+
+    def __call__(self) -> tuple[float, float]:
+        reader = self._reader
+        began = time.process_time()
+        if isinstance(reader, RangeBatchReader):
+            parts = reader.partitions()
+        else:
+            begin, self._offset = self._offset, reader.latestOffset(self._offset, ReadAllAvailable())
+            parts = reader.partitions(begin, self._offset)
+        planned = time.process_time()
+        for part in parts:
+            deque(reader.read(part), 0)
+        return planned - began, time.process_time() - planned
 
 
 def _session() -> SparkSession:
@@ -375,11 +530,15 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="+", choices=("batch", "streams", "latency", "sink", "ledger"))
+    parser.add_argument(
+        "--only", nargs="+", choices=("batch", "streams", "latency", "sink", "ledger", "alone", "planning")
+    )
     parser.add_argument(
         "--entries", type=int, nargs="+", default=[100_000, 1_000_000, 5_000_000], help="of batch reads"
     )
-    parser.add_argument("--streams", type=int, default=10_000, help="of one entry each")
+    parser.add_argument(
+        "--streams", type=int, nargs="+", default=[1, 100, 1000, 10_000], help="of one entry each"
+    )
     parser.add_argument(
         "--live-streams", type=int, nargs="+", default=[1, 100, 1000], help="that latency is measured with"
     )

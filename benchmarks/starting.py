@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import subprocess
 import sys
 import time
@@ -20,8 +19,8 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import TYPE_CHECKING, Final
 
-from results import Figure, Results, keep
-from servers import LOAD_CORE, PROGRAMS, Server, commit, encode, machine, pin, require, version
+from results import Figure, put_into
+from servers import LOAD_CORE, PROGRAMS, Server, encode, machine, pin, require, version
 from workloads import entries
 
 if TYPE_CHECKING:
@@ -132,9 +131,8 @@ def costs_on(program: str) -> dict[str, float]:
     return found
 
 
-def table_of_pythons(programs: dict[str, str], rounds: int, folder: Path | None) -> str:
-    """Return the table: a row for each figure, a column for each Python; with a folder also keep the run there."""
-    before = os.getloadavg()[0]
+def table_of_pythons(programs: dict[str, str], rounds: int) -> str:
+    """Return the table: a row for each figure, a column for each Python."""
     rows: dict[str, dict[str, list[float]]] = {}
     for program in programs.values():
         costs_on(program)  # compiles the modules
@@ -150,16 +148,6 @@ def table_of_pythons(programs: dict[str, str], rounds: int, folder: Path | None)
     for name, values in rows.items():
         cells = " | ".join(f"{median(values[python]):.1f}" for python in programs)
         lines.append(f"| {name} | {cells} |")
-    if folder is not None:
-        figures = [
-            Figure(*name.split(", "), {python: median(each) for python, each in values.items()})
-            for name, values in rows.items()
-        ]
-        pythons, settings = ", ".join(programs), f"medians of {rounds} rounds, sixteen requests at a time"
-        results = Results(time.strftime("%Y-%m-%d"), machine(), f"Python {pythons}", settings, commit())
-        results.load_averages += [before, os.getloadavg()[0]]
-        results.figures += figures
-        keep(results, folder, "pythons")
     costs = [[median(values[python]) for python in programs] for name, values in rows.items() if "µs" in name]
     mean = [geometric_mean(each[column] / each[0] for each in costs) for column in range(len(programs))]
     lines.append(f"| all commands, mean of the ratios | {' | '.join(f'{each:.2f}' for each in mean)} |")
@@ -174,38 +162,26 @@ def installed_pythons() -> dict[str, str]:
     return found
 
 
-def put_into(page: Path, name: str, text: str) -> None:
-    """Replace what a page has between the markers of a table."""
-    markers = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-    text, places = markers.subn(lambda found: f"{found[1]}{text}{found[2]}", page.read_text(encoding="utf-8"))
-    if places != 1:
-        raise SystemExit(f"{page} has no place for the table: <!-- {name} --> … <!-- /{name} -->")
-    page.write_text(text, encoding="utf-8")
-
-
-def main() -> int:
+def main() -> None:
     """Print the table, and put it into a page between its markers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--pythons", action="store_true", help="Rillet on each Python instead")
     parser.add_argument("--markdown", type=Path, help="the page with the markers of this table")
-    parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="with --pythons: also keep the run as JSON"
-    )
     asked = parser.parse_args()
     require("rillet", "redis-server", "redis-8.10", "valkey-server")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a second start finds compiled modules, as everywhere
     pin(LOAD_CORE)
     if asked.pythons:
-        name, text = "pythons", table_of_pythons(installed_pythons(), asked.rounds, asked.keep)
+        name, text = "pythons", table_of_pythons(installed_pythons(), asked.rounds)
     else:
         install_fakeredis()
         name, text = "starting", table(asked.rounds)
     print(text)
     if asked.markdown:
-        put_into(asked.markdown, name, text)
-    return 0
+        page = asked.markdown.read_text(encoding="utf-8")
+        asked.markdown.write_text(put_into(page, name, text), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,9 +9,8 @@
 A process of its own sends a PING every millisecond while the operation lasts. A wait that is longer than that stands
 for the PINGs that could not be sent during it as well, else one long pause would count as one slow request of many.
 *Work* is the most processor time that the server used while one PING waited: a long wait with little work is the
-machine's doing, not the server's. For Rillet the report also says what that was (`loop_time.py`): *turn* is the processor
-time of the longest turn of its loop, and behind it stand how many commands ran in that turn, and the longest piece of
-work in it. `make bench` takes `time_to_wake` from here: how long blocked readers sleep on after an XADD.
+machine's doing, not the server's; `in_process.py --profile` shows what the work is.
+`make bench` takes `time_to_wake` from here: how long blocked readers sleep on after an XADD.
 """
 
 from __future__ import annotations
@@ -24,15 +23,14 @@ import select
 import selectors
 import socket
 import ssl
-import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from loads import MANY, PIPED, benchmark, percentiles
 from results import Figure
+from scaling_cases import variadic
 from servers import (
     LABELS,
     LOAD_CORE,
@@ -42,6 +40,7 @@ from servers import (
     cpu_seconds,
     encode,
     machine,
+    matches,
     pin,
     require,
     versions,
@@ -57,7 +56,6 @@ _READERS: Final = 100
 _EVERY: Final = 0.001
 _SECONDS: Final = 3.0  # of what has no end of its own
 _CHUNK: Final = 1 << 18
-_WATCHED: Final = Path(__file__).with_name("loop_time.py")
 _AOF: Final = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 
 
@@ -100,12 +98,6 @@ class Probe:
         self._process.join()
         assert isinstance(found, Waits)
         return found
-
-
-def _longest_turn(server: Server) -> tuple[float, str]:
-    """Milliseconds of the longest turn of Rillet's loop since the last time, and what it was."""
-    lasted, commands, longest, name = server.control.call("LOOPTIME")  # type: ignore[misc]
-    return lasted / 1000, f"{commands:,} commands; {name.decode()} {longest / 1000:.1f}"
 
 
 def _probe(port: int, pid: int, pipe: Pipe) -> None:
@@ -151,26 +143,13 @@ def _group_new(server: Server, n: int) -> None:
     server.control.call("XGROUP", "CREATE", "s", "g", "0")
 
 
-def _keys(server: Server, n: int) -> None:
-    server.control.feed(encode("SET", f"key:{at}", "value") for at in range(n))
-
-
 def _expiring(server: Server, n: int) -> None:
     at = int(time.time() * 1000) + 1_000 + n // 20
     server.control.feed(encode("SET", f"key:{number}", "value", "PXAT", at) for number in range(n))
 
 
-def _elements(*words: str, each: str) -> Callable[[Server, int], None]:
-    def prepare(server: Server, n: int) -> None:
-        server.control.feed(
-            (
-                encode(*words, *" ".join(each.format(at) for at in range(start, start + 100)).split())
-                for start in range(0, n, 100)
-            ),
-            50,
-        )
-
-    return prepare
+def _elements(head: str, each: str) -> Callable[[Server, int], None]:
+    return lambda server, n: server.control.feed(variadic(head, n, each), 10)
 
 
 def _nothing(_server: Server, _n: int) -> None:
@@ -182,10 +161,6 @@ def _nothing(_server: Server, _n: int) -> None:
 
 def _call(*words: object) -> Callable[[Server, int], object]:
     return lambda server, _: server.control.call(*words)
-
-
-def _at_the_last(*words: object) -> Callable[[Server, int], object]:
-    return lambda server, n: server.control.call(*words, entry_id(n - 1))
 
 
 def _load(mode: object, *words: str) -> Callable[[Server, int], object]:
@@ -285,8 +260,9 @@ def _thousand(server: Server, _n: int) -> None:
     server.control.feed(entries(1000))
 
 
-_HASH: Final = _elements("HSET", "h", each="f{0} v{0}")
-_SORTED: Final = _elements("ZADD", "z", each="{0} m{0}")
+_KEYS: Final = _elements("MSET", "key:{} value")
+_HASH: Final = _elements("HSET h", "f{} v{}")
+_SORTED: Final = _elements("ZADD z", "{} m{}")
 _NEW: Final = ("XREADGROUP", "GROUP", "g", "c", "COUNT", "100", "STREAMS", "s", ">")
 
 OPERATIONS: Final = (
@@ -295,7 +271,11 @@ OPERATIONS: Final = (
     Operation("XRANGE COUNT 100 by 50 clients", _stream, _reads("XRANGE", "s", "-", "+", "COUNT", "100")),
     Operation("XREADGROUP COUNT 100 by 50 clients", _group_new, _reads(*_NEW, at_most=1000)),
     Operation("XTRIM MAXLEN 1 of N entries", _stream, _call("XTRIM", "s", "MAXLEN", "1")),
-    Operation("XTRIM MINID at the last of N entries", _stream, _at_the_last("XTRIM", "s", "MINID")),
+    Operation(
+        "XTRIM MINID at the last of N entries",
+        _stream,
+        lambda server, n: server.control.call("XTRIM", "s", "MINID", entry_id(n - 1)),
+    ),
     Operation("XINFO STREAM FULL of N entries", _stream, _call("XINFO", "STREAM", "s", "FULL", "COUNT", "0")),
     Operation("MEMORY USAGE of N entries", _stream, _call("MEMORY", "USAGE", "s", "SAMPLES", "0")),
     Operation("DEL of a stream of N", _stream, _call("DEL", "s")),
@@ -328,9 +308,9 @@ OPERATIONS: Final = (
     Operation("DEL of a hash of N", _HASH, _call("DEL", "h")),
     Operation("UNLINK of a sorted set of N", _SORTED, _call("UNLINK", "z")),
     Operation("expiry of N keys at once", _expiring, _until_empty),
-    Operation("FLUSHALL of N keys", _keys, _call("FLUSHALL")),
+    Operation("FLUSHALL of N keys", _KEYS, _call("FLUSHALL")),
     Operation("FLUSHALL of a stream with N pending", _group, _call("FLUSHALL")),
-    Operation("KEYS over N keys", _keys, _call("KEYS", "nothing*")),
+    Operation("KEYS over N keys", _KEYS, _call("KEYS", "nothing*")),
     Operation("MULTI of 50,000 SETs", _nothing, _transaction),
     Operation(
         "BGREWRITEAOF with N pending",
@@ -393,72 +373,52 @@ def _blocked(server: Server) -> int:
     return int(statistics.split(b"\r\nblocked_clients:", 1)[1].split(b"\r", 1)[0])
 
 
-def main() -> int:
-    """Print a table; 1 if Rillet holds clients up for longer than it may and --strict was given."""
+def main() -> None:
+    """Print a table, and the operations for which Rillet does not answer for long."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("names", nargs="*", help="only operations whose names contain one of these")
     parser.add_argument("--quick", action="store_true", help="N is a hundred thousand")
     parser.add_argument("--n", type=int, help="N (1,000,000)")
     parser.add_argument("--programs", nargs="+", default=["rillet", "redis-server"], choices=list(LABELS))
-    parser.add_argument("--strict", action="store_true", help="exit with 1 if there is a pause of over 20 ms")
     asked = parser.parse_args()
     n = asked.n or (100_000 if asked.quick else 1_000_000)
     require(*asked.programs, "redis-benchmark")
     pin(LOAD_CORE)
     print(f"{time.strftime('%Y-%m-%d')}; {versions()}; {machine()}; N is {n:,}; milliseconds.\n")
-    print(
-        "| operation | "
-        + " | ".join(f"{LABELS[name]} longest | p99.9 | work | lasts" for name in asked.programs)
-        + " | turn | of which |"
-    )
-    print("| --- |" + " ---: |" * (4 * len(asked.programs) + 1) + " --- |")
+    heads = [f"{LABELS[name]} longest | p99.9 | work | lasts" for name in asked.programs]
+    print(f"| operation | {' | '.join(heads)} |\n| --- |{' ---: |' * (4 * len(heads))}")
     too_long = []
     for operation in OPERATIONS:
-        if asked.names and not any(name.lower() in operation.name.lower() for name in asked.names):
+        if not matches(operation.name, asked.names):
             continue
         cells = []
-        turn, what = 0.0, ""
         for program in asked.programs:
             if operation.is_new and program != "rillet":
                 cells += ["-"] * 4
                 continue
-            waits, lasted, slowest = measure(operation, program, n)
-            if slowest is not None:
-                turn, what = slowest
+            waits, lasted = measure(operation, program, n)
             cells += [f"{waits.longest:.1f}", f"{waits.p999:.1f}", f"{waits.work:.1f}", f"{lasted:,.0f}"]
-            if slowest is not None and turn > _AT_MOST:
-                too_long.append(f"- {operation.name}: {turn:.0f} ms ({what})")
-        print(f"| {operation.name} | " + " | ".join([*cells, f"{turn:.1f}", what]) + " |", flush=True)
-    print(
-        "\n".join(
-            [
-                f"\nThe server works for more than {_AT_MOST:g} ms without answering:",
-                *(too_long or ["nothing"]),
-            ]
-        )
-    )
-    return 1 if too_long and asked.strict else 0
+            if program == "rillet" and waits.work > _AT_MOST:
+                too_long.append(f"- {operation.name}: {waits.work:.0f} ms")
+        print(f"| {operation.name} | {' | '.join(cells)} |", flush=True)
+    print(f"\nThe server works for more than {_AT_MOST:g} ms without answering:")
+    print("\n".join(too_long) or "nothing")
 
 
-def measure(operation: Operation, program: str, n: int) -> tuple[Waits, float, tuple[float, str] | None]:
-    """How long PINGs waited, how long the operation took in milliseconds, and what Rillet was at for longest."""
-    watched = program == "rillet"
-    with Server(
-        program, *operation.flags, wrapper=_WATCHED if watched else None, secure=operation.secure
-    ) as server:
+def measure(operation: Operation, program: str, n: int) -> tuple[Waits, float]:
+    """Return how long PINGs waited, and how long the operation took in milliseconds."""
+    with Server(program, *operation.flags, secure=operation.secure) as server:
         operation.prepare(server, n)
         server.unpin()  # a child or thread may have the other core, as in life
         server.settled_bytes(at_most=5)
         probe = Probe(server)
         time.sleep(0.05)
-        if watched:
-            _longest_turn(server)
         begun = time.perf_counter()
         operation.act(server, n)
         lasted = (time.perf_counter() - begun) * 1000
         time.sleep(0.2)  # what comes afterwards belongs to it
-        return probe.stop(), lasted, _longest_turn(server) if watched else None
+        return probe.stop(), lasted
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

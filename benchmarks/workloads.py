@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # 42 bytes of names and values in an entry.
 FIELDS: Final = ("sensor", "kitchen-east-07", "reading", "21.500000 C   ")
 ENTRIES: Final = 100_000
+LIBRARY: Final = "#!lua name=l\nredis.register_function('f', function(keys) return 1 end)"
 _FIRST_MS: Final = 1_700_000_000_000
 _REQUESTS: Final = 20_000
 
@@ -111,12 +112,7 @@ def _workers_streams(server: Server) -> None:
 
 
 def _function(server: Server) -> None:
-    server.control.call(
-        "FUNCTION",
-        "LOAD",
-        "REPLACE",
-        "#!lua name=l\nredis.register_function('f', function(keys) return 1 end)",
-    )
+    server.control.call("FUNCTION", "LOAD", "REPLACE", LIBRARY)
 
 
 def _subscriptions(server: Server, patterns: int) -> None:

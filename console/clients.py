@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 100  # clients on the page
 LISTED: Final = 1_000  # clients that are looked at
-MOST: Final = (
-    20_000  # connections beyond which CLIENT LIST is not sent: it has no COUNT, and holds the server up
-)
+# Connections beyond which CLIENT LIST is not sent: it has no COUNT, and holds the server up
+MOST: Final = 20_000
 SLOW: Final = 30  # entries of the slow log
 WATCH_SECONDS: Final = 60.0
 WATCH_COMMANDS: Final = 20_000  # at most, and then it ends: a busy server is not held up for long

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from .poller import Overview
 
 COLUMNS: Final = ("stream / group", "length", "memory", "in", "out", "lag", "pending", "oldest", "tries")
-LEAST_NAME: Final = (
-    16  # characters of a name; where a terminal is too narrow for them, columns go, these first:
-)
+# Characters of a name; where a terminal is too narrow for them, columns go, these first:
+LEAST_NAME: Final = 16
 GOING: Final = ("memory", "out", "in", "length", "tries")
 HELP: Final = f"""\
 q      end                              up, down, PgUp, PgDn, Home    go through the lines

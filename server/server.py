@@ -177,9 +177,8 @@ class Server:
         self._stopping = asyncio.Event()
         self._alarm: asyncio.Future[None] | None = None
         self._end_announced = False
-        self._loaded = (
-            False  # the data is complete: only then may a last snapshot replace the one on the disk
-        )
+        # The data is complete: only then may a last snapshot replace the one on the disk
+        self._loaded = False
         self.exit_status = 0
         if config.requirepass:
             self.users.set_password(config.requirepass)

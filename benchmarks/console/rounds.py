@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from servers import LABELS, LOAD_CORE, Server, encode, machine, pin, require, version
-from starting import put_into
+from results import put_into
+from servers import LABELS, LOAD_CORE, Server, encode, machine, pin, require, resident_bytes, version
 
 from rillet.console.link import Link
 from rillet.console.poller import SHARE, TICK, Poller
@@ -90,14 +90,9 @@ async def _memory(server: Server, rounds: int) -> list[int]:
         grow(server, turn)
         await poller.round()
         if turn % (rounds // 4) == 0:
-            found.append(_resident())
+            found.append(resident_bytes(os.getpid()))
     await link.close()
     return found
-
-
-def _resident() -> int:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def memory(rounds: int) -> str:
@@ -122,14 +117,13 @@ def main() -> None:
     require(*_PROGRAMS)
     pin(LOAD_CORE)
     day = datetime.now(UTC).date()
-    remembered = memory(
-        options.memory_rounds
-    )  # first, while nothing that was freed is there to be used again
+    remembered = memory(options.memory_rounds)  # first, while no freed memory can be used again
     text = "\n".join([_HEAD, *lines(options.rounds), "", remembered])
     text = f"Medians of {options.rounds} rounds on {day}, {machine()}.\n\n{text}"
     print(text)
     if options.markdown is not None:
-        put_into(options.markdown, "rounds", text + "\n")
+        page = options.markdown.read_text(encoding="utf-8")
+        options.markdown.write_text(put_into(page, "rounds", text + "\n"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,5 @@ from typing import Final
 
 STATIC: Final = Path(__file__).parent / "static"
 TEMPLATES: Final = Path(__file__).parent / "templates"
-POISON_DELIVERIES: Final = (
-    5  # from here on a message is probably at fault, not its consumers; of console, top and report
-)
+# From here on a message is probably at fault, not its consumers; of console, top and report
+POISON_DELIVERIES: Final = 5

@@ -120,9 +120,8 @@ class Listeners:
         self._files: list[Path] = []  # the unix socket and the pidfile, once they exist
         self._bound: list[tuple[socket.socket, bool]] = []  # not yet accepted from; whether for TLS
         self._tcp: set[asyncio.Server] = set()  # those of `doors` that CONFIG SET may move
-        self._place: tuple[int, tuple[str, ...], int] | None = (
-            None  # port, bind, tls-port; None: not yet open
-        )
+        # Port, bind, tls-port; None: not yet open
+        self._place: tuple[int, tuple[str, ...], int] | None = None
         self._accepting: asyncio.Task[None] | None = None
 
         self.naming: Callable[[bytes], bytes] | None = None
