@@ -47,7 +47,6 @@ class _Nowhere:
         """Nothing is known of it."""
 
     def is_closing(self) -> bool:
-        """It stays open."""
         return False
 
     def write(self, data: bytes) -> None:

@@ -65,7 +65,6 @@ class Row:
         return [f"{ratio(name):.2f}" if name in self.servers else "" for name in PROGRAMS[1:]]
 
     def line(self) -> str:
-        """For the terminal."""
         cells = [
             self.workload,
             self.load,
@@ -93,7 +92,6 @@ class Figure:
         return theirs / ours if self.less_is_better else ours / theirs
 
     def line(self) -> str:
-        """For the terminal."""
         cells = [
             self.name,
             self.unit,

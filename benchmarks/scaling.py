@@ -161,7 +161,6 @@ class Meter:
             self._round(self._at_once)
 
     def go_on(self) -> None:
-        """Do the next round."""
         self._costs.append(self._round(self._at_once))
         self.rounds -= 1
 

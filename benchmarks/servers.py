@@ -317,7 +317,6 @@ class Connection:
         return data
 
     def close(self) -> None:
-        """Hang up."""
         self.socket.close()
 
 
