@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -41,6 +42,7 @@ _EXACT: Final = pa.decimal256(76, 38)
 _TRUE: Final = pa.array(["t", "true", "y", "yes", "1"])
 _FALSE: Final = pa.array(["f", "false", "n", "no", "0"])
 _TRIED: Final = 6
+_FEW: Final = 48
 _LONGEST_EXPONENT: Final = 1000
 
 
@@ -55,12 +57,17 @@ def at_once(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
     A cast that fails takes half a microsecond for each text that is bad. So a few are tried before.
     """
     try:
-        step = len(texts) // _TRIED
-        for at in range(0, len(texts), step) if step > _TRIED else ():
-            texts.slice(at, 2).cast(kind)
+        if len(texts) > _FEW:
+            texts.take(_samples(len(texts))).cast(kind)
         return texts.cast(kind)
     except pa.ArrowInvalid:
         return None
+
+
+@lru_cache  # batches are of few lengths
+def _samples(length: int) -> pa.Array:
+    """Return the places of pairs all over a column."""
+    return pa.array([at + more for at in range(0, length - 1, length // _TRIED) for more in (0, 1)])
 
 
 def apart(
@@ -101,7 +108,7 @@ def each_of(mask: Any, texts: pa.Array, convert: Callable[[str], Any], cells: pa
 def integers(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return integers; null beyond those of a type."""
     # Arrow would read 0x10 as 16.
-    if not _has(texts, "x") and not _has(texts, "X") and (quick := at_once(texts, kind)) is not None:
+    if (quick := at_once(texts, kind)) is not None and not _has_x(texts):
         return quick
     return apart(
         texts,
@@ -233,5 +240,8 @@ def booleans(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     return kept(pc.or_(is_true, pc.is_in(texts, _FALSE)), is_true)
 
 
-def _has(texts: pa.Array, letter: str) -> bool:
-    return bool(pc.any(pc.match_substring(texts, letter)).as_py())
+def _has_x(texts: pa.Array) -> bool:
+    """Return whether there may be an x in a text; a look at all bytes at once is twenty times as quick as one at each text."""
+    data = texts.buffers()[2]
+    raw = b"" if data is None else data.to_pybytes()
+    return b"x" in raw or b"X" in raw

@@ -32,6 +32,7 @@ _DATE: Final = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _USUAL_DATE: Final = rf"(?s)\A{_DATE}([ T].*)?\z"
 _USUAL: Final = rf"(?s)\A{_DATE}[T ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]*)?([^0-9.].*)?\z"
 _ARROWS_RULES_END: Final = 2_114_380_800 * _SECOND  # 2037
+_TO_THE_SECOND: Final = 19  # characters, without a zone
 _LONGEST_USUAL: Final = 80
 # What the slow ways below may read.
 _SHORT_DATE: Final = r"-(0?[1-9]|1[0-2])(-(0?[1-9]|[12][0-9]|3[01])"
@@ -146,6 +147,16 @@ def _divides(years: pa.Array, by: int) -> pa.Array:
 def times(texts: pa.Array, kind: pa.DataType, zone: str) -> pa.Array:
     """Return times: instants, of the session's zone where they name none; or what a clock showed, wherever, if the type has no zone."""
     here = (zone_of(zone) if kind.tz else 0) or 0
+    shortest = pc.min(pc.binary_length(texts)).as_py() or 0
+    quick = None
+    if kind.tz is not None and shortest > _TO_THE_SECOND and pc.all(pc.ends_with(texts, "Z")).as_py():
+        quick = _micros(texts, kind)
+    elif (
+        shortest >= _TO_THE_SECOND and (quick := at_once(texts, _MICROS)) is not None and kind.tz is not None
+    ):
+        quick = _localized(quick.cast(pa.int64()), here).cast(kind)  # Arrow reads no zone as a time without
+    if quick is not None:
+        return quick
     raw = texts.cast(pa.binary())
     # Arrow reads hours and minutes with a zone (`T22-00:00`, `T22:00+01:00`), Spark does not: a usual time has its seconds.
     is_usual = pc.and_(*(pc.equal(pc.binary_slice(raw, at, at + 1), b":") for at in (13, 16)))
@@ -188,10 +199,8 @@ def _times(texts: pa.Array, kind: pa.DataType, here: Zone) -> pa.Array:
 
 def _usual_times(texts: pa.Array, kind: pa.DataType, here: Zone) -> pa.Array | None:
     """Return times as programs write them, with a zone or without, or None: others are among them."""
-    has_zone = pc.ends_with(texts, "Z")
-    if kind.tz is not None and pc.all(has_zone).as_py():
-        return _micros(texts, kind)
-    has_zone = pc.fill_null(pc.or_(has_zone, pc.match_substring_regex(texts, _WITH_OFFSET)), False)
+    is_zoned = pc.or_(pc.ends_with(texts, "Z"), pc.match_substring_regex(texts, _WITH_OFFSET))
+    has_zone = pc.fill_null(is_zoned, False)
     zoned = texts.filter(has_zone)
     if kind.tz is None:
         return None if len(zoned) else _micros(texts, kind)
