@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from ..redis import ids
 from ..redis.stream_state import fetch_states
-from ..source.judgement import What, describe, reconcile
-from ..source.look import StreamLook, check_entries
+from ..source.judgement import What, check_entries, describe, reconcile
+from ..source.look import StreamLook
 from ..source.losses import LOG, report_loss
 from ..source.offsets import Position, StreamSnapshot
 

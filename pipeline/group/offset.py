@@ -181,7 +181,7 @@ class GroupOffset:
             positions=load_streams(fields.get("positions", {})),
             query=fields.get("query", ""),
             is_named_only=fields.get("named_only", False),
-            db=fields.get("db", 0),
+            db=fields["db"],
         )
 
 

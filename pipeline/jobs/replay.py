@@ -190,9 +190,7 @@ def _last_id(connection: Connection, target: bytes) -> int:
 
 def _marker(target: bytes, source: Path, stream: str, first: int, last: int, db: int) -> bytes:
     """Return one name for one replay, in the target's hash slot."""
-    what = f"{source.resolve()} {stream} {first} {last}"
-    if db:  # those of database 0 are older than this
-        what += f" db {db}"
+    what = f"{source.resolve()} {db} {stream} {first} {last}"
     digest = hashlib.sha256(key_of(what)).hexdigest()[:16]
     return key_in_slot_of(target, "rillet:replay:", f":{digest}")
 

@@ -137,7 +137,6 @@ _COLUMNS: Final = (
     ("detail", "string"),
 )
 NAMES: Final = tuple(name for name, _ in _COLUMNS)
-DDL: Final = ", ".join(f"`{name}` {kind}" for name, kind in _COLUMNS)
 
 # What the replay makes of the rows: one row for each time that a consumer (or, after XNACK, none) held an entry.
 _SPAN_COLUMNS: Final = (

@@ -111,7 +111,7 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
 def read_losses(sources: Iterable[Mapping[str, Any]]) -> GroupLosses | None:
     """Return what the group mode sources of a progress report have not read; None without one."""
     ends = [_tree(source.get("endOffset")) for source in sources]
-    counts = [(end["gone"], end["dead"]) for end in ends if end.get("mode") == "group" and "dead" in end]
+    counts = [(end["gone"], end["dead"]) for end in ends if end.get("mode") == "group"]
     if not counts:
         return None
     gone, dead = map(sum, zip(*counts, strict=True))
@@ -139,7 +139,7 @@ def _range_lag(name: str, at: Position, latest: Position | None) -> StreamLag:
 
 def _seconds_behind(facts: Mapping[str, Any]) -> float | None:
     """Return the seconds between the last entry delivered and the last one added; None before the first delivery."""
-    here, there = ids.parse(facts.get("last_delivered", "0-0")), ids.parse(facts.get("newest", "0-0"))
+    here, there = ids.parse(facts["last_delivered"]), ids.parse(facts["newest"])
     if here >= there:
         return 0.0
     return ((there >> 64) - (here >> 64)) / 1000 if here else None

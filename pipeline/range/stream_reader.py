@@ -28,8 +28,8 @@ from ..redis.key_names import key_of
 from ..redis.shards import connect
 from ..redis.sized_reads import SizedReads
 from ..source import offsets
-from ..source.judgement import describe, reconcile, untouched
-from ..source.look import StreamLook, check_entries
+from ..source.judgement import check_entries, describe, reconcile, untouched
+from ..source.look import StreamLook
 from ..source.losses import report_loss
 from ..source.missed import MissedEntries
 from ..source.name_clashes import NameClashes
@@ -92,7 +92,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 found[name] = resolve(bound, now)
             elif not isinstance(bound, int):
                 found[name] = Position(0, 0)  # it does not exist yet: it is read from its first entry on
-        return self._dumped(found)
+        return offsets.dump(found, self._options.endpoint.db)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the limit Spark shall hand to ``latestOffset``; there all of ours are looked at."""
@@ -163,7 +163,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 positions[name] = at.with_snapshot(now)
         if positions == begin:
             return start
-        end = self._dumped(positions)
+        end = offsets.dump(positions, self._options.endpoint.db)
         self._offsets.append((end, positions))
         self._moved_at = time.monotonic()
         return end
@@ -178,7 +178,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         if states is None:
             states = stream_state.fetch_states(self._connection, self._names)
         found = {name: Position(now.last, now.added) for name, now in states.items() if now is not None}
-        return offsets.dump(found)
+        return offsets.dump(found, self._options.endpoint.db)
 
     @gc_paused()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -212,16 +212,13 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     # How far to go
 
-    def _dumped(self, positions: Mapping[str, Position]) -> dict[str, Any]:
-        return offsets.dump(positions) | {"db": self._options.endpoint.db}
-
     def _positions(self, tree: dict[str, Any]) -> dict[str, Position]:
         """Read an offset, unless that was done; a caller may not change what it gets."""
         for known, positions in self._offsets:
             if known == tree:
                 return positions
         found = offsets.load(tree)
-        offsets.check_database(tree.get("db", self._options.endpoint.db), self._options.endpoint.db)
+        offsets.check_database(tree["db"], self._options.endpoint.db)
         self._offsets.append((tree, found))
         return found
 

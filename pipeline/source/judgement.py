@@ -17,12 +17,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..redis import ids
+from ..redis.connection import checked
+from .look import Answers, StreamLook, entry_words
 from .offsets import ENDED, Position, StreamSnapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..redis.connection import Connection
     from ..redis.stream_state import StreamState
 
 
@@ -61,18 +66,6 @@ class Verdict:
         return self.what in {What.ROLLED_BACK, What.RECREATED, What.BEGUN_ANEW}
 
 
-class Look(Protocol):
-    """What can be asked of the stream where its state does not decide; bounded by the last id of that state."""
-
-    def has(self, stream_id: int) -> bool:
-        """Return whether there is such an entry."""
-        ...
-
-    def count_after(self, stream_id: int) -> int:
-        """Return how many entries there are after an id."""
-        ...
-
-
 def entry_to_check(at: Position, now: StreamState | None) -> int | None:
     """Return the entry whose presence ``reconcile`` will ask for; None: none. For asking about many streams at once."""
     snapshot = at.snapshot
@@ -81,7 +74,7 @@ def entry_to_check(at: Position, now: StreamState | None) -> int | None:
     return None if now.first is None or now.first > snapshot.newest else snapshot.newest
 
 
-def reconcile(at: Position, now: StreamState | None, look: Look) -> Verdict:
+def reconcile(at: Position, now: StreamState | None, look: StreamLook) -> Verdict:
     """Judge a stream by a position that was taken in it.
 
     Args:
@@ -127,7 +120,7 @@ def reconcile(at: Position, now: StreamState | None, look: Look) -> Verdict:
     return Verdict(What.GONE, position, gone)
 
 
-def untouched(at: Position, end: Position, now: StreamState, look: Look) -> bool:
+def untouched(at: Position, end: Position, now: StreamState, look: StreamLook) -> bool:
     """Return whether what was planned between two positions is surely still there, all of it."""
     snapshot = end.snapshot
     if snapshot is None or now.added is None or now.last < end.id or _contradicts(snapshot, end, now, look):
@@ -139,7 +132,7 @@ def untouched(at: Position, end: Position, now: StreamState, look: Look) -> bool
     return is_head_there and is_trimmed_only and _is_there(end, now, look)
 
 
-def _contradicts(snapshot: StreamSnapshot, at: Position, now: StreamState, look: Look) -> bool:
+def _contradicts(snapshot: StreamSnapshot, at: Position, now: StreamState, look: StreamLook) -> bool:
     """Return whether a stream that was once as seen cannot have become what it is now."""
     if _fell(snapshot.added, now.added) or _fell(snapshot.removed, now.removed):
         return True
@@ -161,7 +154,7 @@ def _fell(before: int | None, now: int | None) -> bool:
     return before is not None and now is not None and now < before
 
 
-def _gone(at: Position, accounted: int, now: StreamState, added: int, look: Look) -> int:
+def _gone(at: Position, accounted: int, now: StreamState, added: int, look: StreamLook) -> int:
     """Return how many entries after a position are gone; negative: there are more than were added."""
     unread = added - accounted
     if now.newest is None or now.newest <= at.id:
@@ -171,7 +164,7 @@ def _gone(at: Position, accounted: int, now: StreamState, added: int, look: Look
     return 0 if unread > 0 and _surely_none(at, now, look) else unread - look.count_after(at.id)
 
 
-def _surely_none(at: Position, now: StreamState, look: Look) -> bool:
+def _surely_none(at: Position, now: StreamState, look: StreamLook) -> bool:
     """Return whether nothing after a position was removed since it was taken, as far as that shows without counting."""
     snapshot = at.snapshot
     if snapshot is None:
@@ -184,7 +177,7 @@ def _surely_none(at: Position, now: StreamState, look: Look) -> bool:
     return _is_there(at, now, look)
 
 
-def _is_there(at: Position, now: StreamState, look: Look) -> bool:
+def _is_there(at: Position, now: StreamState, look: StreamLook) -> bool:
     """Return whether the newest entry that was seen is still there, or none was seen."""
     newest = at.snapshot.newest if at.snapshot else None
     if newest is None or newest == now.newest:
@@ -193,7 +186,7 @@ def _is_there(at: Position, now: StreamState, look: Look) -> bool:
     return asked is not None and look.has(asked)
 
 
-def _another_history(at: Position, now: StreamState, look: Look) -> Verdict:
+def _another_history(at: Position, now: StreamState, look: StreamLook) -> Verdict:
     removed = now.removed
     if _is_recreated(at, now, look):
         start = Position(0, removed, at.generation + 1, at.gone + (removed or 0), StreamSnapshot.of(now))
@@ -206,7 +199,7 @@ def _another_history(at: Position, now: StreamState, look: Look) -> Verdict:
     )
 
 
-def _is_recreated(at: Position, now: StreamState, look: Look) -> bool:
+def _is_recreated(at: Position, now: StreamState, look: StreamLook) -> bool:
     """Return whether a stream with another history was created again; else it is an earlier state of the same.
 
     That is only sure while nothing was removed from it. New entries have greater ids than the position, as a rule. So what
@@ -230,12 +223,25 @@ def _is_recreated(at: Position, now: StreamState, look: Look) -> bool:
     return now.added - _present_after(at.id, now, look) > snapshot.removed
 
 
-def _present_after(stream_id: int, now: StreamState, look: Look) -> int:
+def _present_after(stream_id: int, now: StreamState, look: StreamLook) -> int:
     if now.newest is None or now.newest <= stream_id:
         return 0
     if now.first is None or now.first > stream_id:
         return now.length
     return look.count_after(stream_id)
+
+
+def check_entries(
+    connection: Connection, positions: Mapping[str, Position], states: Mapping[str, StreamState | None]
+) -> Answers:
+    """Ask in one round trip for the entries that the judgement of many streams will look for."""
+    asked = [
+        (name, wanted)
+        for name, at in positions.items()
+        if (wanted := entry_to_check(at, states.get(name))) is not None
+    ]
+    replies = checked(connection.pipeline([entry_words(*each) for each in asked]))
+    return {each: bool(reply) for each, reply in zip(asked, replies, strict=True)}
 
 
 def describe(name: str, at: Position, now: StreamState | None, verdict: Verdict) -> tuple[str, str]:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..redis import ids
-from ..redis.connection import checked
 from ..redis.key_names import key_of
-from .judgement import entry_to_check
 from .losses import LOG
 from .sizes import Pace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..redis.connection import Connection
     from ..redis.stream_state import StreamState
-    from .offsets import Position
 
 Answers = dict[tuple[str, int], bool]
 
@@ -28,7 +23,7 @@ class StreamLook:
         connection: to its server.
         name: of the stream.
         now: the state.
-        answers: of `check_entries`; what is not in them is asked for when it is needed.
+        answers: of `judgement.check_entries`; what is not in them is asked for when it is needed.
         page: entries in one reply.
     """
 
@@ -44,7 +39,7 @@ class StreamLook:
     def has(self, stream_id: int) -> bool:
         """Return whether there is such an entry."""
         answer = self._answers.get((self._name, stream_id))
-        return bool(self._connection.call(*_entry(self._name, stream_id))) if answer is None else answer
+        return bool(self._connection.call(*entry_words(self._name, stream_id))) if answer is None else answer
 
     def count_after(self, stream_id: int) -> int:
         """Count entries by reading them."""
@@ -65,19 +60,7 @@ class StreamLook:
         return count
 
 
-def check_entries(
-    connection: Connection, positions: Mapping[str, Position], states: Mapping[str, StreamState | None]
-) -> Answers:
-    """Ask in one round trip for the entries that the judgement of many streams will look for."""
-    asked = [
-        (name, wanted)
-        for name, at in positions.items()
-        if (wanted := entry_to_check(at, states.get(name))) is not None
-    ]
-    replies = checked(connection.pipeline([_entry(*each) for each in asked]))
-    return {each: bool(reply) for each, reply in zip(asked, replies, strict=True)}
-
-
-def _entry(name: str, stream_id: int) -> tuple[bytes | str, ...]:
+def entry_words(name: str, stream_id: int) -> tuple[bytes | str, ...]:
+    """Return the command that asks for one entry."""
     word = ids.encode(stream_id)
     return ("XRANGE", key_of(name), word, word)

@@ -2,7 +2,7 @@
 
 Range mode::
 
-    {"v": 2, "streams": {"orders": ["1526919030474-55", 1200, "1526919030474-2", 1526919030480, 1300, 200]}}
+    {"v": 2, "db": 0, "streams": {"orders": ["1526919030474-55", 1200, "1526919030474-2", 1526919030480, 1300, 200]}}
 
 A stream's position is ``[id, added, first, newest, snapshot_added, removed, generation, gone]``. ``id`` is the last id read.
 ``added`` is how many of the entries that were ever added are accounted for up to there: read, or counted as gone; null
@@ -104,9 +104,9 @@ class Position:
         return Position(self.id, self.added, self.generation, self.gone, StreamSnapshot.of(now))
 
 
-def dump(positions: Mapping[str, Position]) -> dict[str, Any]:
+def dump(positions: Mapping[str, Position], db: int = 0) -> dict[str, Any]:
     """Return the JSON tree, streams in order of their names: Spark compares offsets as text."""
-    return {"v": VERSION, "streams": dump_streams(positions)}
+    return {"v": VERSION, "db": db, "streams": dump_streams(positions)}
 
 
 def dump_streams(positions: Mapping[str, Position]) -> dict[str, Row]:

@@ -42,12 +42,6 @@ class Span(NamedTuple):
     until_ordinal: int | None = None
     until_clock_ms: int | None = None
 
-    def holds_at(self, position: Position) -> bool:
-        """Return whether the entry was held so just after the row at a position."""
-        if (self.from_seq, self.from_ordinal) > position:
-            return False
-        return self.until_seq is None or (self.until_seq, self.until_ordinal or 0) > position
-
 
 class _Group:
     """A consumer group: what it has pending, and how far it has come."""

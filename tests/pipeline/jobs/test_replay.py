@@ -177,11 +177,6 @@ def test_a_replay_of_another_database_is_another_replay(connection, tmp_path, ca
     ]
 
 
-def test_replays_of_database_0_that_had_begun_go_on():
-    marker = replay._marker(b"t", Path("/x"), "s", 0, 5, 0)
-    assert marker == b"rillet:replay:{t}:871efa8db4331056"
-
-
 @pytest.mark.parametrize("way", ["keep", "new"])
 def test_streams_whose_names_are_no_utf8_are_replayed(connection, tmp_path, capsys, way):
     write(tmp_path / "parquet" / "a.parquet", [1], stream="s\\xff")

@@ -70,7 +70,8 @@ def test_group_mode_reports_the_groups_own_lag():
 
 def test_a_name_that_is_no_utf8_is_shown_as_text():
     end = offsets.dump({"a\udcff": at("7-0", 3)})
-    group = {"v": 1, "mode": "group", "group": "g", "streams": {"b\udcff": {"lag": 7, "pending": 0}}}
+    facts = {"last_delivered": "0-0", "newest": "9-0", "lag": 7, "pending": 0}
+    group = {"v": 1, "mode": "group", "group": "g", "streams": {"b\udcff": facts}}
     found = read_sources([source(end, end), source({"v": 1, "mode": "group"}, group)])
     assert [each.stream for each in found] == ["a\\xff", "b\\xff"]
     assert (

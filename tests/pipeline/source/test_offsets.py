@@ -58,6 +58,7 @@ def test_the_json_is_the_documented_one():
     last = ids.parse("1526919030474-55")
     assert offsets.dump({"orders": Position(last, 1200)}) == {
         "v": 2,
+        "db": 0,
         "streams": {"orders": ["1526919030474-55", 1200]},
     }
     snapshot = StreamSnapshot(ids.parse("1526919030474-2"), ids.parse("1526919030480-0"), 1300, 200)

@@ -31,7 +31,8 @@ def held_at(
 ) -> dict[tuple[int, str, str], dict[str, tuple[str | None, int]]]:
     found: dict = {}
     for span in spans:
-        if span.holds_at(position):
+        is_begun = (span.from_seq, span.from_ordinal) <= position
+        if is_begun and (span.until_seq is None or (span.until_seq, span.until_ordinal or 0) > position):
             found.setdefault((span.db, span.stream, span.group), {})[span.entry_id] = (
                 span.consumer,
                 span.retry_count,
