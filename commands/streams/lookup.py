@@ -58,21 +58,8 @@ def latest_delivery(word: bytes, now: int, error: bytes) -> int:
     Raises:
         ReplyError: with ``error`` as its text.
     """
-    # The first case is what clients nearly always send.
-    if word.isdigit() and word[0] != 48 and len(word) < 19:
-        return now - int(word)
-    if word == b"0":
-        return INT64_MAX
     min_idle = parse_integer(word, error)
     return now - min_idle if min_idle > 0 else INT64_MAX
-
-
-def _parse(word: bytes) -> int:
-    ms, _, seq = word.partition(b"-")
-    # What clients nearly always send, as in ``stream_id.parse``.
-    if ms.isdigit() and seq.isdigit() and len(ms) < 20 and len(seq) < 20:
-        return int(ms) << 64 | int(seq)
-    return stream_id.parse(word)
 
 
 def parse_id(word: bytes, missing_seq: int = 0) -> int:
@@ -86,7 +73,7 @@ def parse_id(word: bytes, missing_seq: int = 0) -> int:
 def parse_ids(words: list[bytes]) -> list[int]:
     """Explicit IDs; the first bad one fails them all."""
     try:
-        return list(map(_parse, words))
+        return list(map(stream_id.parse, words))
     except InvalidID:
         raise ReplyError(INVALID_STREAM_ID) from None
 
@@ -102,8 +89,6 @@ def parse_bound(word: bytes, missing_seq: int = 0) -> int:
 def parse_start(word: bytes) -> int:
     """The start of an interval, inclusive in the result; ``-``, ``+`` and ``(id`` are understood."""
     try:
-        if word[:1].isdigit():
-            return _parse(word)
         return stream_id.parse_interval_start(word)
     except InvalidID:
         raise ReplyError(INVALID_STREAM_ID) from None

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..server import Server
 
-
-# From the second command of a run to the last one of the shortest that a batch handler takes.
+# From the second command of a run to the last one of the shortest that a batch handler takes. Asked for fewer, three XADDs
+# take 4.2 us each instead of 3.6.
 _REST: Final = SHORTEST_RUN - 2
 
 
@@ -94,22 +94,14 @@ def run_plain(
         calls.current = entry
         client.last_command = entry.name
         if entry.batch_handler is not None and at + _REST < number:
-            following, last = batch[at], batch[at + _REST]
-            # Mostly these two show already that there is no run: its third words are all alike (`*`) or differ (IDs).
-            if (
-                len(following) > 2 < len(last)
-                and following[1] == argv[1] == last[1]
-                and following[0] == argv[0] == last[0]
-                and (following[2] == argv[2]) is (last[2] == argv[2])
-            ):
-                answers = calls.call_run(client, entry, batch, at - 1)
-                if answers is not None:
-                    out += answers
-                    at += len(answers) - 1
-                    started = perf_counter_ns()
-                    if started - begun > server.turns.slice:
-                        return at
-                    continue
+            answers = calls.call_run(client, entry, batch, at - 1)
+            if answers is not None:
+                out += answers
+                at += len(answers) - 1
+                started = perf_counter_ns()
+                if started - begun > server.turns.slice:
+                    return at
+                continue
         try:
             reply = entry.handler(client, argv)
         except Exception as error:  # noqa: BLE001 - every failure ends here

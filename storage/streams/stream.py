@@ -103,7 +103,8 @@ class Stream(Freeable):
         self.tail: Chunk | None = None
         self._behind: WeakSet[Stream] | None = None
         self._discard: Callable[[object, int], None] | None = None
-        # Where the last entries_after ended: (ID, chunk index, position of the next entry).
+        # Where the last entries_after ended: (ID, chunk index, position of the next entry). Without it an XREADGROUP of
+        # one takes 5.6 instead of 4.6 us.
         self._cursor = (-1, 0, 0)
         # "*2\r\n$15\r\n1700000000000-", right for this ms and sequences of one length: start <= seq < end.
         self._prefix = b""
