@@ -130,7 +130,9 @@ def client_unblock(client: Client, args: list[bytes]) -> bytes:
     target = server.clients.get(parse_integer(args[2]))
     if target is None or target.state is not BLOCKED:
         return replies.ZERO
-    return replies.integer(server.blocking.unblock(target, UNBLOCKED if reason == b"ERROR" else None))
+    return replies.integer(
+        server.blocking.unblock(target, UNBLOCKED if reason == b"ERROR" else None, asked=True)
+    )
 
 
 handles(specs.CLIENT_HELP, container="client")(help_of)

@@ -47,15 +47,31 @@ def dbsize(client: Client, _args: list[bytes]) -> bytes:
 
 
 def _check_flush(args: list[bytes]) -> None:
-    """Accept ASYNC or SYNC; both mean the same here."""
+    """Accept ASYNC or SYNC; both free in the background here."""
     if len(args) > 2 or (len(args) == 2 and args[1].upper() not in {b"ASYNC", b"SYNC"}):
         raise ReplyError(SYNTAX)
 
 
+def _is_async(client: Client, args: list[bytes]) -> bool:
+    if len(args) == 1:
+        return client.server.config.lazyfree_lazy_user_flush
+    return args[1].upper() == b"ASYNC"
+
+
+def _waits(client: Client, args: list[bytes]) -> bool:
+    """Whether the client waits while another thread flushes: not with ASYNC, nor in MULTI and scripts."""
+    return client.server.compat.flushes_before_reply and not (client.in_exec or _is_async(client, args))
+
+
+def _flush(client: Client, args: list[bytes], databases: list[Database]) -> None:
+    counted = _is_async(client, args) or _waits(client, args)
+    keyspace = client.server.keyspace
+    keyspace.dirty += keyspace.flush(databases, counted=counted)
+
+
 def _flushed(client: Client, args: list[bytes]) -> bytes:
-    """Return OK, behind the invalidation where the client waits for the flush: not with ASYNC, nor in MULTI."""
-    waits = client.server.compat.flushes_before_reply and args[-1].upper() != b"ASYNC" and not client.in_exec
-    if not waits or client.reply_mode != "on":  # without a reply the message follows by itself
+    """Return OK, behind the invalidation where the client waits for the flush."""
+    if not _waits(client, args) or client.reply_mode != "on":  # without a reply the message follows by itself
         return replies.OK
     pushes = b"".join(client.deferred)
     client.deferred.clear()
@@ -66,8 +82,7 @@ def _flushed(client: Client, args: list[bytes]) -> bytes:
 def flushdb(client: Client, args: list[bytes]) -> bytes:
     """Reply OK; propagated even if the database is empty."""
     _check_flush(args)
-    keyspace = client.server.keyspace
-    keyspace.dirty += keyspace.flush([client.db])
+    _flush(client, args, [client.db])
     client.propagate(args)
     return _flushed(client, args)
 
@@ -76,8 +91,7 @@ def flushdb(client: Client, args: list[bytes]) -> bytes:
 def flushall(client: Client, args: list[bytes]) -> bytes:
     """Reply OK; propagated even if all databases are empty."""
     _check_flush(args)
-    keyspace = client.server.keyspace
-    keyspace.dirty += keyspace.flush(keyspace.databases)
+    _flush(client, args, client.server.keyspace.databases)
     client.server.after_flushall()
     client.propagate(args)
     return _flushed(client, args)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 _SEVERAL_KEYS = frozenset((b"BLPOP", b"BRPOP", b"BZPOPMIN", b"BZPOPMAX"))
 _COUNTED_KEYS = frozenset((b"BLMPOP", b"BZMPOP"))
+# What they pop for a client that waits is no change since the last save.
+UNCOUNTED = frozenset(("blpop", "brpop", "blmove", "brpoplpush"))
 
 
 def of_one_key(argv: list[bytes], key: bytes) -> list[bytes]:

@@ -16,7 +16,6 @@ class Stats(Protocol):
     """The counters of INFO that handlers raise."""
 
     denied: dict[bytes, int]  # refusals of the ACL by kind
-    scripted_commands: int
     without_subcommand: Counter[str]  # refusals of a command that has subcommands
 
     def count_error(self, text: bytes) -> None:

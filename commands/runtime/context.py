@@ -58,7 +58,7 @@ class Blocking(Protocol):
     def block(self) -> Callable[..., None]:
         """Let a client wait."""
 
-    def unblock(self, client: Client, error: bytes | None = None) -> bool:
+    def unblock(self, client: Client, error: bytes | None = None, *, asked: bool = False) -> bool:
         """End the wait of a client as at its timeout, or with an error; False if it does not wait."""
 
 
@@ -82,6 +82,7 @@ class Settings(Protocol):
     lazyfree_lazy_expire: bool
     lazyfree_lazy_server_del: bool
     lazyfree_lazy_user_del: bool
+    lazyfree_lazy_user_flush: bool
     lua_memory_limit: int  # bytes
     proto_max_bulk_len: int  # bytes
     rdb_version: int  # 0: that of ``compat``; see the function

@@ -11,8 +11,11 @@ _SECRETS: Final = frozenset(
 )
 
 
-def redacted(argv: list[bytes]) -> list[bytes]:
-    """Return a command with its passwords hidden (AUTH, HELLO AUTH, CONFIG SET of a secret, ACL SETUSER, MIGRATE)."""
+def redacted(argv: list[bytes], *, users: bool = True) -> list[bytes]:
+    """Return a command with its passwords hidden (AUTH, HELLO AUTH, CONFIG SET of a secret, ACL SETUSER, MIGRATE).
+
+    Of ACL GETUSER and DELUSER the names of users are hidden as well, if ``users`` says so.
+    """
     name = argv[0].upper()
     if name == b"AUTH":
         return _hidden_from(argv, 1)
@@ -28,8 +31,10 @@ def redacted(argv: list[bytes]) -> list[bytes]:
         return shown
     elif name == b"MIGRATE":
         return _hidden_in_migrate(argv)
-    elif name == b"ACL" and len(argv) > 2 and argv[1].upper() == b"SETUSER":
-        return _hidden_from(argv, 2)
+    elif name == b"ACL" and len(argv) > 2:
+        command = argv[1].upper()
+        if command == b"SETUSER" or (users and command in {b"GETUSER", b"DELUSER"}):
+            return _hidden_from(argv, 2)
     return argv
 
 

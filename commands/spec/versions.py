@@ -110,6 +110,8 @@ class Compat:
             key, propagate that, and count an expired key (8.8, #14784).
         names_last_expired: a read that meets the last field of a hash past its time sends hexpired before del (up to
             8.8).
+        counts_without_replicas: master_repl_offset counts the commands of the append-only file while no stream is kept
+            (7.2).
         rdb_version: of the files, DUMP payloads and snapshots that it writes.
     """
 
@@ -171,6 +173,7 @@ class Compat:
     sorts_numbers_as_scores: bool
     discards_expired_values: bool
     names_last_expired: bool
+    counts_without_replicas: bool
     rdb_version: int
 
     def knows(self, since: str) -> bool:
@@ -251,6 +254,7 @@ def compat_with(version: str) -> Compat:
         sorts_numbers_as_scores=number >= (8, 8),
         discards_expired_values=number >= (8, 8),
         names_last_expired=number < (8, 10),
+        counts_without_replicas=number >= (7, 2),
         rdb_version=rdb_version_of(number),
     )
 

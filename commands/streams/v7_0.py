@@ -135,7 +135,6 @@ def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
             return None
         consumer = _consumer(client, key, group, options)
         number, entries = _deliver(client, key, stream, group, consumer, options)
-        client.server.keyspace.dirty += 1
     else:
         # The last of several mentions of a key counts: they were kept by key.
         at = max(at for at in range(first, first + keys) if args[at] == key)

@@ -188,7 +188,7 @@ def _deliver(
             count = None if count is None else count - claimed
         pieces, entries, last = budget.take(stream, before, count)
     if not pieces:
-        if is_new and not claimed:
+        if is_new and (options.no_ack or not claimed):
             _propagate_new(client, key, consumer, options)
         return claimed, [items]
     number = pieces[0][2] - pieces[0][1] if len(pieces) == 1 else length_of(pieces)
@@ -204,12 +204,11 @@ def _deliver(
         name = options.group
         assert name is not None
         if no_ack:
-            unsaid = is_new and not claimed
-            first = unsaid and client.server.compat.propagates_consumer_before_setid
+            first = is_new and client.server.compat.propagates_consumer_before_setid
             if first:
                 propagate_consumer(client, key, name, consumer.name)
             propagate_position(client, key, name, group)
-            if unsaid and not first:
+            if is_new and not first:
                 propagate_consumer(client, key, name, consumer.name)
         else:
             propagate_read(client, key, name, group, consumer.name, texts, before)

@@ -42,7 +42,9 @@ def config_rewrite(client: Client, _args: list[bytes]) -> bytes:
 @handles(specs.CONFIG_RESETSTAT)
 def config_resetstat(client: Client, _args: list[bytes]) -> bytes:
     """Set the statistics to zero."""
-    server_of(client).stats.reset()
+    server = server_of(client)
+    server.stats.reset()
+    server.snapshots.saves = server.persistence.rewrite.count = 0
     client.server.keyspace.reset_statistics()
     client.server.part(Slowlog).reset_statistics()
     return replies.OK

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     # The title of a section, and what yields its fields.
     Section: TypeAlias = tuple[str, Callable[[Server], Iterator[tuple[str, object]]]]
 
+_ACTIVE_MS: Final = 500  # since the last input of a client that counts as active
+
 # What would end the name of a field, or make it a comment: a script chooses the codes of its errors.
 _UNSAFE: Final = bytes.maketrans(b"#:", b"__")
 
@@ -98,7 +100,11 @@ def _clients(server: Server) -> Iterator[tuple[str, object]]:
     yield "pubsub_clients", sum(client.is_subscriber for client in clients)
     yield "watching_clients", len(watching)
     yield "clients_in_timeout_table", server.blocking.with_deadline()
-    yield "active_clients", sum(not client.is_replica for client in clients)
+    now = server.clock.now
+    yield (
+        "active_clients",
+        sum(bool(client.reads) and now - client.last_interaction < _ACTIVE_MS for client in clients),
+    )
     yield (
         "total_watched_keys",
         len({(each.database.index, each.key) for client in watching for each in client.watched}),
@@ -196,7 +202,8 @@ def _persistence(server: Server) -> Iterator[tuple[str, object]]:
     yield "current_cow_size_age", 0
     yield "current_fork_perc", f"{rewrite.percent or snapshots.percent:.2f}"
     yield "current_save_keys_processed", 0
-    yield "current_save_keys_total", 0
+    is_saving = snapshots.in_progress or rewrite.in_progress
+    yield "current_save_keys_total", sum(map(len, server.keyspace.databases)) if is_saving else 0
     yield "rdb_changes_since_last_save", server.keyspace.dirty
     yield "rdb_bgsave_in_progress", int(snapshots.in_progress)
     yield "rdb_last_save_time", server.last_save
@@ -345,6 +352,7 @@ def _event_loop(server: Server) -> Iterator[tuple[str, object]]:
 
 def _replication(server: Server) -> Iterator[tuple[str, object]]:
     replication = server.replication
+    replication.settle()
     replicas, backlog, config = replication.replicas, replication.backlog, server.config
     yield "role", server.role
     if replication.link is not None:
@@ -356,7 +364,9 @@ def _replication(server: Server) -> Iterator[tuple[str, object]]:
         state = replica.state
         lag = replicas.lag(replica) if state == "online" else 0
         place = f"ip={replica.address.decode('latin-1')},port={replica.port},state={state}"
-        yield f"slave{number}", f"{place},offset={max(replica.acknowledged, 0)},lag={lag}"
+        figures = f"offset={max(replica.acknowledged, 0)},lag={lag}"
+        thread = ",io-thread=0" * server.compat.knows("8.10")
+        yield f"slave{number}", f"{place},{figures}{thread}"
     if replicas.connected and server.propagation.needs_downgrade(server.compat.number):
         yield "repl_stream_version", ".".join(map(str, server.propagation.understood))
     yield "master_failover_state", replication.failover.state
@@ -390,8 +400,15 @@ def _link(server: Server) -> Iterator[tuple[str, object]]:
         yield "master_sync_left_bytes", known - receiver.received
         yield "master_sync_perc", f"{receiver.received * 100 / known if known else 0:.2f}"
         yield "master_sync_last_io_seconds_ago", int(now - link.last_io)
-    if not connected:
-        yield "master_link_down_since_seconds", int(now - link.down_since)
+    yield "replica_full_sync_buffer_size", 0
+    yield "replica_full_sync_buffer_peak", 0
+    yield "master_current_sync_attempts", link.attempts
+    yield "master_total_sync_attempts", link.attempts_in_all
+    since = -1 if link.changed_at is None else int(now - link.changed_at)
+    yield f"master_link_{'up' if connected else 'down'}_since_seconds", since
+    if connected:
+        yield "master_client_io_thread", 0
+    yield "total_disconnect_time_sec", int(link.seconds_down)
     yield "slave_priority", config.replica_priority
     yield "slave_read_only", int(config.replica_read_only)
     yield "replica_announced", int(config.replica_announced)
@@ -414,12 +431,19 @@ def _modules(_server: Server) -> Iterator[tuple[str, object]]:
 
 
 def _commandstats(server: Server) -> Iterator[tuple[str, object]]:
+    slowlog = server.part(Slowlog)
     for name, entry in server.dispatcher.entries.items():
         if entry.calls or entry.rejected or entry.failed:
             microseconds = entry.nanoseconds // 1000
             each = entry.nanoseconds / 1000 / max(entry.calls, 1)
             figures = f"calls={entry.calls},usec={microseconds},usec_per_call={each:.2f}"
-            yield f"cmdstat_{name}", f"{figures},rejected_calls={entry.rejected},failed_calls={entry.failed}"
+            figures += f",rejected_calls={entry.rejected},failed_calls={entry.failed}"
+            slow = slowlog.of_each.get(name)
+            if slow is not None and server.compat.knows("8.10"):
+                count, total, longest = slow
+                figures += f",slowlog_count={count}"
+                figures += f",slowlog_time_ms_sum={total / 1000:.2f},slowlog_time_ms_max={longest / 1000:.2f}"
+            yield f"cmdstat_{name}", figures
     for name, count in server.stats.without_subcommand.items():
         if name not in server.dispatcher.entries:
             figures = "calls=0,usec=0,usec_per_call=0.00"
@@ -509,6 +533,9 @@ _SINCE: Final = {
             "backup_in_progress", "eventloop_cycles_with_clients_processing", "total_client_processing_events",
             "avg_pipeline_length_sum", "avg_pipeline_length_cnt", "avg_pipeline_length", "slowlog_commands_count",
             "slowlog_commands_time_ms_max", "slowlog_commands_time_ms_sum", "hash_templates", "hash_template_keys",
+            "replica_full_sync_buffer_size", "replica_full_sync_buffer_peak", "master_current_sync_attempts",
+            "master_total_sync_attempts", "master_link_up_since_seconds", "master_client_io_thread",
+            "total_disconnect_time_sec",
         ),
         "8.10",
     ),

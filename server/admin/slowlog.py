@@ -42,11 +42,14 @@ class Slowlog:
         self.reset_statistics()
 
     def reset_statistics(self) -> None:
-        """Reset INFO slowlog_commands_*: how many there were, and their microseconds."""
+        """Reset what INFO shows: how many there were, and their microseconds."""
         self.count = self.longest = self.total = 0
+        self.of_each: dict[str, tuple[int, int, int]] = {}  # by command: number, sum and longest
 
-    def add(self, client: Client, argv: list[bytes], microseconds: int) -> None:
+    def add(self, client: Client, name: str, argv: list[bytes], microseconds: int) -> None:
         """Record a slow command."""
+        count, total, longest = self.of_each.get(name, (0, 0, 0))
+        self.of_each[name] = count + 1, total + microseconds, max(longest, microseconds)
         self.count += 1
         self.total += microseconds
         self.longest = max(self.longest, microseconds)
@@ -56,7 +59,7 @@ class Slowlog:
                 self._next_id,
                 self._server.clock.now // 1000,
                 microseconds,
-                self._shortened(redacted(argv)),
+                self._shortened(redacted(argv, users=self._server.compat.knows("7.2"))),
                 len(argv),
                 client.address,
                 client.name,

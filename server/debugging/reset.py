@@ -61,6 +61,7 @@ class Reset:
         server.active_expiry.enabled = True
         server.cron_paused = server.loading = False
         server.stats.reset()
+        server.stats.denied = dict.fromkeys(server.stats.denied, 0)
         server.update_observers()
         server.update_checks()
         client.update_state()

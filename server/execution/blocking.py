@@ -76,6 +76,8 @@ class Blocking:
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
         self._resumed: Waiter | None = None  # the waiter whose command is running again
+        # Whether a command counts when it ends; as 7.0, when it blocks.
+        self._counts_late = server.compat.reruns_blocked_command
 
     def is_serving(self, client: Client) -> bool:
         """Whether a client's blocked command is running again."""
@@ -92,6 +94,11 @@ class Blocking:
         return self._resumed is not None
 
     # Block
+
+    def counts_when_it_blocks(self, client: Client) -> bool:
+        """Whether the command counts in which a client blocks; if not, take back that the client ran it."""
+        client.total_commands -= self._counts_late
+        return not self._counts_late
 
     def block(
         self,
@@ -231,10 +238,14 @@ class Blocking:
     def _serve_from(self, waiter: Waiter, key: bytes) -> None:
         """Serve a reader from the one signalled key, as 7.0 does, or leave it in its place."""
         if waiter.wants is not Stream:
-            from ...commands.lists.v7_0 import of_one_key
+            from ...commands.lists.v7_0 import UNCOUNTED, of_one_key
 
             waiter.argv = of_one_key(waiter.argv, key)
+            keyspace = self.server.keyspace
+            dirty = keyspace.dirty
             self._run_again(waiter)
+            if waiter.entry.name in UNCOUNTED:
+                keyspace.dirty = dirty
             return
         from ...commands.streams.v7_0 import serve_7_0
 
@@ -285,7 +296,9 @@ class Blocking:
         server = self.server
         self._resumed = waiter
         try:
+            waiter.client.total_commands += self._counts_late
             reply = server.calls.call(waiter.client, waiter.entry, waiter.argv, handler)
+            waiter.entry.calls -= not self._counts_late
         finally:
             self._resumed = None
         if server.propagation.effects:
@@ -294,8 +307,8 @@ class Blocking:
 
     # Time out, unblock, forget
 
-    def unblock(self, client: Client, error: bytes | None = None) -> bool:
-        """CLIENT UNBLOCK: reply as after a timeout, or with an error (encoded).
+    def unblock(self, client: Client, error: bytes | None = None, *, asked: bool = False) -> bool:
+        """Reply as after a timeout, or with an error (encoded); ``asked``: for CLIENT UNBLOCK.
 
         Returns:
             False if the client was not blocked.
@@ -305,14 +318,17 @@ class Blocking:
             return False
         self._release(waiter)
         entry = waiter.entry
-        entry.calls += 1
+        entry.calls += self._counts_late
+        client.total_commands += self._counts_late
         if error is not None:
             entry.failed += 1
             self.server.stats.count_error(error[1:])
             client.answer(error)
         elif waiter.on_timeout is not None:
+            entry.failed += asked and not self._counts_late
             client.answer(waiter.on_timeout)
         else:
+            entry.failed += asked and not self._counts_late
             client.answer(replies.null_array(client.resp))
         return True
 
@@ -328,6 +344,8 @@ class Blocking:
         """Remove a client whose connection is gone."""
         waiter = self.waiters.get(client)
         if waiter is not None:
+            if not waiter.keys:  # WAIT counts nevertheless
+                waiter.entry.calls += self._counts_late
             self._release(waiter)
 
     def expire(self) -> None:

@@ -138,9 +138,11 @@ class Calls:
                     server.acl_log.note_denial(client, denial)
                     answers.append(ReplyError(refusal_in_exec(denial)).encoded)
                     continue
+            client.total_commands += 1
             if entry.batch_handler is not None:
                 together = self.call_run(client, entry, batch, len(answers))
                 if together is not None:
+                    client.total_commands += len(together) - 1
                     answers += together
                     continue
             answers.append(self.call(client, entry, argv) or b"")
@@ -181,7 +183,7 @@ class Calls:
                 self.feed_monitors(client, argv)
             self.track(client, entry, argv)
         if reply is None and client.state is BLOCKED:
-            return False  # counted when it completes
+            return server.blocking.counts_when_it_blocks(client)
         if nanoseconds >= server.slow_nanoseconds:
             self._note_slow(client, entry, argv, nanoseconds)
         return True
@@ -262,7 +264,7 @@ class Calls:
         microseconds = nanoseconds // 1000
         threshold = server.config.slowlog_log_slower_than
         if 0 <= threshold <= microseconds and entry.slowlogged and client not in server.controls:
-            server.slowlog.add(client, argv, microseconds)
+            server.slowlog.add(client, entry.name, argv, microseconds)
         latency = server.config.latency_monitor_threshold
         if latency and microseconds >= latency * 1000:
             event = "fast-command" if "fast" in entry.command.flags else "command"

@@ -254,6 +254,7 @@ class Dispatcher:
         """Keep a command for EXEC, unless EXEC can only fail; None if the client asked for too much and was closed."""
         transaction = client.transaction
         assert transaction is not None
+        client.total_commands -= 1  # EXEC counts it
         if must_fail(client):
             return replies.QUEUED
         transaction.commands.append((entry, argv))
@@ -290,11 +291,13 @@ class Dispatcher:
         client.last_command = queued[-1][0].name
         transaction = client.transaction
         assert transaction is not None
+        client.total_commands -= len(queued)
         if must_fail(client):
             out += repeat(replies.QUEUED, len(queued))
             return len(queued)
         size = transaction.size + sum(map(len, chain.from_iterable(map(_WORDS, queued))))
         if size > self.server.config.client_query_buffer_limit:
+            client.total_commands += len(queued)
             reply = self._queue(client, *queued[0])
             out += [] if reply is None else [reply]
             return 1
@@ -309,6 +312,7 @@ class Dispatcher:
 
     def refuse(self, client: Client, entry: CommandEntry | None, text: bytes) -> bytes | None:
         """Count a refusal, let it abort an open transaction, and return it as a reply."""
+        client.total_commands -= 1  # it does not run
         if entry is not None:
             entry.rejected += 1
         error = ReplyError(text)

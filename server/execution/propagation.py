@@ -32,14 +32,17 @@ class Propagation:
         replicas: the sink of the replicas, None without one.
         on_divergence: called when only some of the sinks have taken a unit.
         understood: the newest version that every replica understands; newer commands are rewritten for them.
+        commands: how many were passed on, MULTI and EXEC with them, SELECT not.
         selects_first: the SELECT of a unit's first effect precedes MULTI (7.0).
     """
 
     __slots__ = (
         "_downgraded",
         "_exempt",
+        "_joined",
         "_replicas_only",
         "active",
+        "commands",
         "effects",
         "on_divergence",
         "replicas",
@@ -51,6 +54,8 @@ class Propagation:
     def __init__(self) -> None:
         self.active = False
         self.effects: list[tuple[int, bytes]] = []
+        self.commands = 0
+        self._joined = 0  # commands in `effects` beyond one for each place
         self.sinks: dict[Callable[[bytes], None], int] = {}
         self.replicas: Callable[[bytes], None] | None = None
         self.understood = ALL_VERSIONS
@@ -76,6 +81,7 @@ class Propagation:
             self.effects.append((db, records))
             if number > 1:
                 self.effects.append((db, b""))  # two effects, so that MULTI and EXEC surround them
+                self._joined += number - 2
 
     def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
         """Record an effect that does not change data (PUBLISH): for the replicas, not the AOF."""
@@ -140,6 +146,7 @@ class Propagation:
     def forget(self) -> None:
         """Drop the effects of a unit that is not propagated."""
         self.effects.clear()
+        self._joined = 0
         self._replicas_only.clear()
         self._downgraded.clear()
         self._exempt = None
@@ -181,6 +188,7 @@ class Propagation:
                         sinks[sink] = db
             except Exception:  # noqa: BLE001 - once more
                 self._hand_on_from(sink)
+            self.commands += 1
             del effects[0]  # no call, which might fail; quicker than a slice
             return
         else:
@@ -195,7 +203,13 @@ class Propagation:
                     sinks[sink] = left
             except Exception:  # noqa: BLE001 - once more
                 self._hand_on_from(sink)
+            self._count(len(effects))
         del effects[:]
+
+    def _count(self, effects: int) -> None:
+        """Count the commands of a unit with so many effects."""
+        self.commands += effects + self._joined + 2 * (effects > 1)
+        self._joined = 0
 
     def _hand_on_from(self, failed: Callable[[bytes], None]) -> None:
         """Give the unit to the sink that failed once, and to those after it; the ones before it have taken it."""
@@ -238,6 +252,7 @@ class Propagation:
                 for sink, selected in self.sinks.items()
             ]
         )
+        self.commands += len(records)
 
     def split(self) -> None:
         """End the unit before its last effect, and make each effect before that a unit of its own.
@@ -257,6 +272,7 @@ class Propagation:
         replicas_only = {place - last for place in self._replicas_only if place >= last}
         downgraded = {place - last: words for place, words in self._downgraded.items() if place >= last}
         self._hand_on([unit for unit in units if unit[1]])
+        self.commands += last
         del self.effects[:last]
         self._replicas_only, self._downgraded = replicas_only, downgraded
 
@@ -269,6 +285,8 @@ class Propagation:
         ]
         replicas_only: set[int] = set()
         self._hand_on(units)
+        if self.replicas is None:
+            self._count(len(self.effects) - len(self._replicas_only))
         self._replicas_only, self._downgraded = replicas_only, {}
 
     def _effects_for(self, sink: Callable[[bytes], None], start: int, stop: int) -> list[tuple[int, bytes]]:

@@ -54,7 +54,6 @@ class Stats:
         self.total_errors = 0
         self.unexpected_errors = 0
         self.peak_clients = 0
-        self.scripted_commands = 0
         self.peak_memory = 0
         self.peak_memory_time = 0  # seconds since the epoch
         self.evicted_keys = 0
@@ -85,7 +84,7 @@ class Stats:
     @property
     def commands_processed(self) -> int:
         """Commands of clients and of scripts that ran."""
-        return self._total("total_commands") + self.scripted_commands
+        return self._total("total_commands")
 
     @property
     def net_input(self) -> int:

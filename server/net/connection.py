@@ -196,9 +196,7 @@ class Connection(Client, asyncio.Protocol):
             elif self.state is AWAITING_TURN:
                 self._pause_reading()
             return
-        before = self.total_commands
-        self._run_for_a_while()
-        if len(data) > _MORE_FOLLOWS and self.total_commands > before:
+        if self._run_for_a_while() and len(data) > _MORE_FOLLOWS:
             self.resume()  # the next read would begin another slice in the same turn of the loop
         if self.parser.error is not None:
             self._give_up_when_done()
@@ -236,8 +234,12 @@ class Connection(Client, asyncio.Protocol):
         self.total_commands += taken
         self._end_run(batch, b"".join(out), taken)
 
-    def _run_for_a_while(self) -> None:
-        """Parse and run until all is done, the client has to wait, or its slice of time is over."""
+    def _run_for_a_while(self) -> bool:
+        """Parse and run until all is done, the client has to wait, or its slice of time is over.
+
+        Returns:
+            Whether it took a command.
+        """
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
         if self.backlog or self.unparsed_bytes > server.tuning.parsed_bytes:
@@ -276,6 +278,7 @@ class Connection(Client, asyncio.Protocol):
             self._forget_unparsed()
         elif (self.unparsed or self.parser.more) and self.state.runs:
             self.resume()
+        return taken > 0
 
     def _end_one(self, batch: list[list[bytes]], reply: bytes | None) -> None:
         """End a run of one command that was counted, although it may be postponed."""
@@ -376,6 +379,7 @@ class Connection(Client, asyncio.Protocol):
             self.server.log.verbose(
                 f"Protocol error from client {self.address.decode()}: {self.parser.error!r}"
             )
+            self.server.stats.count_error(self.parser.error[1:-2])
             if self.reply_mode == "on":
                 self.write(self.parser.error)
         else:

@@ -46,7 +46,7 @@ class Snapshots:
     Attributes:
         last_ok: False if the last background save failed, or failed to begin.
         last_seconds: duration of the last background save, -1 before the first.
-        saves: number of snapshots written (INFO rdb_saves).
+        saves: number of SAVEs, and of background saves that began (INFO rdb_saves).
         scheduled: a background save begins as soon as possible.
         forks, fork_microseconds: number of forks, and how long the last one (or the copy in its place) took.
         info: statistics of the last load.
@@ -223,6 +223,7 @@ class Snapshots:
     def start(self) -> bool:
         """BGSAVE: begin to write the file; return False if that is impossible (the log says why)."""
         server = self.server
+        self.saves += 1
         try:
             self.check_folder()
         except ReplyError:
@@ -407,7 +408,6 @@ class Snapshots:
         self.last_ok = ok
         self.consecutive_failures = 0 if ok else self.consecutive_failures + 1
         if ok:
-            self.saves += 1
             self.server.last_save = (self.server.clock.tick() if at is None else at) // 1000
         self._update_refusal()
 

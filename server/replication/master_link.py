@@ -80,7 +80,9 @@ class MasterLink:
         client: the master as a client, while we follow its stream; its selected database is the stream's.
         receiver: the snapshot that is being received, for INFO.
         last_io: when data last arrived from the master, in seconds of the event loop.
-        down_since: when the link was lost; 0.0 for never.
+        changed_at: when the link was established or lost; None before the first time.
+        attempts, attempts_in_all: to connect since the link was lost last, and with this master.
+        seconds_down: how long the link was lost in all, without the present time.
         on_disk: offset up to which our append-only file has the stream on the disk.
     """
 
@@ -95,7 +97,9 @@ class MasterLink:
         self.client: MasterClient | None = None
         self.receiver: SnapshotReceiver | None = None
         self.last_io = 0.0
-        self.down_since = 0.0
+        self.changed_at: float | None = None
+        self.attempts = self.attempts_in_all = 0
+        self.seconds_down = 0.0
         self.on_disk = -1
         self._can_continue = can_continue
         self._database = database
@@ -113,7 +117,6 @@ class MasterLink:
 
     def start(self) -> None:
         """Start connecting."""
-        self.down_since = self.server.loop.time()
         self._task = self.server.loop.create_task(self._run())
 
     def stop(self) -> None:
@@ -139,7 +142,8 @@ class MasterLink:
                 if isinstance(error, LostPlaceError):
                     self._can_continue = False
                 if self.state == CONNECTED:
-                    self.down_since = self.server.loop.time()
+                    self.changed_at = self.server.loop.time()
+                    self.attempts = 0
                     log.warning(f"Connection with master lost: {error}")
                     pause = 0.0
                 else:
@@ -180,6 +184,8 @@ class MasterLink:
     async def _session(self) -> None:
         server = self.server
         self.state = CONNECTING
+        self.attempts += 1
+        self.attempts_in_all += 1
         server.log.notice(f"Connecting to MASTER {self.host}:{self.port}")
         secure = self._tls()
         source = (server.config.bind_source_addr, 0) if server.config.bind_source_addr else None
@@ -346,7 +352,10 @@ class MasterLink:
         self.client.db = server.keyspace.databases[self._database]
         server.clients[self.client.id] = self.client
         self.state = CONNECTED
-        self.down_since = 0.0
+        now = server.loop.time()
+        if self.changed_at is not None:
+            self.seconds_down += now - self.changed_at
+        self.changed_at = now
         server.update_checks()
         self.acknowledge()
         while True:

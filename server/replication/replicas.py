@@ -87,8 +87,12 @@ class Replicas:
     def _send_getack(self) -> None:
         self._asked_for_acks = False
         # A replica's stream belongs to its master, so nothing may be inserted into it.
-        if self.connected and self.replication.link is None:
+        if self.replication.link is not None:
+            return
+        if self.replication.backlog is not None:
             self.replication.feed(GETACK)
+        elif self.server.compat.counts_without_replicas:
+            self.replication.offset += 1
 
     # PSYNC
 

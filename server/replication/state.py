@@ -42,7 +42,7 @@ class Replication:
     Attributes:
         id: of the present history, 40 hexadecimal digits.
         id2: of the previous history, valid up to ``second_offset``; forty zeroes and -1 for none.
-        offset: of the last byte of the stream.
+        offset: of the last byte of the stream; ``settle`` brings it up to date while no stream is kept.
         backlog: the newest part of the stream; None until there is a replica or a master.
         replicas: the replicas of this server.
         failover: the hand-over of the master's role to one of them.
@@ -56,6 +56,7 @@ class Replication:
         self.id2 = NO_ID
         self.second_offset = -1
         self.offset = 0
+        self._settled = 0  # how many commands had been propagated when ``offset`` was up to date
         self.backlog: Backlog | None = None
         self.link: MasterLink | None = None
         self.waits = Waits(self)
@@ -113,6 +114,13 @@ class Replication:
 
     # The stream
 
+    def settle(self) -> None:
+        """Count each command that only the append-only file got as one byte of a stream that nobody keeps."""
+        commands = self.server.propagation.commands
+        if self.backlog is None and self.server.compat.counts_without_replicas:
+            self.offset += commands - self._settled
+        self._settled = commands
+
     def feed(self, data: bytes) -> None:
         """Append to the stream: to the backlog and to all replicas."""
         assert self.backlog is not None
@@ -135,6 +143,7 @@ class Replication:
         """Begin to keep the stream, because a replica or a master needs it."""
         if self.backlog is not None:
             return
+        self.settle()
         if self.link is None:
             # The stream so far was not kept, so no replica may continue from the history up to here.
             self.id = os.urandom(20).hex()
@@ -144,6 +153,7 @@ class Replication:
 
     def close_backlog(self) -> None:
         """Stop keeping the stream, and end its histories."""
+        self.settle()
         self.backlog = None
         self.server.propagation.understood = ALL_VERSIONS
         self._disconnect_stream()
@@ -199,6 +209,7 @@ class Replication:
 
     def follow(self, host: str, port: int) -> None:
         """Become the replica of a master; a replica changes its master."""
+        self.settle()
         server = self.server
         was_master = self.link is None
         database = 0
@@ -267,6 +278,7 @@ class Replication:
         if self.backlog is not None:
             self.close_backlog()
         self.forget_second()
+        self.settle()
         self.offset = 0
 
     def start(self) -> None:

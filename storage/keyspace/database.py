@@ -318,7 +318,7 @@ class Database:
             self.meter.note_gone(self, key, value)
         return value
 
-    def clear(self) -> int:
+    def clear(self, *, counted: bool = False) -> int:
         """Take all keys away; returns how many there were. Watched and awaited keys that existed are signalled."""
         gone, field_due = self.entries, self.field_due
         is_used = (
@@ -344,7 +344,7 @@ class Database:
                 self.signal_ready(key)
         free_later = self.keyspace.lazyfree.free_later
         number = len(gone)
-        free_later(gone, number)
+        free_later(gone, number, counted=counted)
         if self.meter is not None:
             self.keyspace.lazyfree.weigh(self.meter.total)
             self.meter.clear()

@@ -184,9 +184,12 @@ class Keyspace:
             self.behind.discard(stream)
         return stream is not None
 
-    def flush(self, databases: Iterable[Database]) -> int:
-        """Take all keys out of some databases; returns how many there were."""
-        count = sum([database.clear() for database in databases])
+    def flush(self, databases: Iterable[Database], *, counted: bool = False) -> int:
+        """Take all keys out of some databases; returns how many there were.
+
+        INFO lazyfreed_objects has them if ``counted``.
+        """
+        count = sum([database.clear(counted=counted) for database in databases])
         if self.on_flushed is not None:
             self.on_flushed()
         return count

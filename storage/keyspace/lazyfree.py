@@ -46,13 +46,15 @@ class LazyFree:
         self._holders: list[Freeable] = []
         self._containers: list[object] = []
 
-    def free_later(self, value: object, objects: int = 1) -> None:
+    def free_later(self, value: object, objects: int = 1, *, counted: bool = False) -> None:
         """Queue a value that the caller no longer uses.
 
         Args:
             objects: the number of objects it counts for.
+            counted: they count even if they are freed at once.
         """
         if self.on_queued is None or _goes_at_once(value):
+            self.freed += objects * counted
             return
         self._waiting.append((value, objects))
         self.pending += objects

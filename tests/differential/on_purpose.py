@@ -130,6 +130,33 @@ ON_PURPOSE: dict[str, Purpose] = {
         "a modification, as each other command that removes members",
         "a key that is written to must not be evicted first",
     ),
+    "info-fields": Purpose(
+        "INFO: `client_recent_max_*`, `current_cow_*`, `*_last_cow_size`, `current_save_keys_processed`, `total_net_repl_*`, "
+        "`instantaneous_*_repl_kbps`, `expired_stale_perc`, `expired_time_cap_reached_count`, `expire_cycle_cpu_milliseconds`, "
+        "`dump_payload_sanitizations`, `migrate_cached_sockets`, `slave_expires_tracked_keys`, `mem_total_replication_buffers`, "
+        "`replica_full_sync_buffer_*`, `reply_buffer_*`, `io_threaded_*`, `active_defrag_*`, `hash_template*`, `io_thread_0`",
+        "figures of its buffers, forks, threads and cycles",
+        "0, or the sums of all clients in `io_thread_0`; there is `rillet_version` besides, and no section Hotkeys",
+        "there are no such buffers and threads; a field that a tool reads must be there",
+    ),
+    "active-clients": Purpose(
+        "`active_clients` in INFO",
+        "clients whose input came within about half a second, those that left since then too",
+        "the same without those that left",
+        "the figure says who is at work",
+    ),
+    "producers-without-ids": Purpose(
+        "`pids-tracked` of XINFO STREAM after an XADD with IDMP that fails because the IDs of the stream are used up",
+        "counts the producer, in memory alone: file and replicas do not know it",
+        "does not",
+        "memory, file and replicas agree",
+    ),
+    "freed-later": Purpose(
+        "`lazyfreed_objects` and `lazyfree_pending_objects` in INFO, but for what FLUSHALL and FLUSHDB remove",
+        "large values that UNLINK or a lazyfree setting removed",
+        "all large values that were removed",
+        "all are freed in the background",
+    ),
     "doctors": Purpose(
         "MEMORY DOCTOR, LATENCY DOCTOR and LOLWUT",
         "its own words and pictures",

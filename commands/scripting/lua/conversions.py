@@ -151,15 +151,14 @@ def _read_many(data: bytes, at: int, count: int) -> tuple[list[Any], int]:
     return items, at
 
 
-def errors_in(reply: bytes) -> list[bytes]:
-    """Return the texts of the errors of a reply, at any depth."""
-    found: list[bytes] = []
-    at = 0
+def number_of_errors(reply: bytes) -> int:
+    """Count the errors of a reply, at any depth."""
+    found = at = 0
     while at < len(reply):
         end = reply.index(b"\r\n", at)
         kind, line, at = reply[at], reply[at + 1 : end], end + 2
         if kind == _ERROR:
-            found.append(line)
+            found += 1
         elif kind in {_BULK, _VERBATIM} and int(line) >= 0:
             at += int(line) + 2
     return found

@@ -11,7 +11,7 @@ from ....protocol.errors import NOT_AN_INTEGER, ReplyError
 from ....protocol.key_slots import key_slot
 from ...runtime.arguments import parse_integer
 from ...spec.command import REGISTRY
-from .conversions import errors_in, format_number_7_0, write_double
+from .conversions import format_number_7_0, number_of_errors, write_double
 from .interpreter import Dialect, FailedScriptError, Interpreter, ScriptError
 from .libraries import Functions
 from .redis_call import call, words_of
@@ -86,6 +86,7 @@ class Scripting:
                 self._constants(),
                 self._interrupt,
                 self._resp,
+                own_error=self._count_own_error,
                 most_memory=self.server.config.lua_memory_limit,
                 dialect=self._dialect(),
             )
@@ -98,6 +99,7 @@ class Scripting:
             self._constants(),
             self._interrupt,
             self._resp,
+            own_error=self._count_own_error,
             register=self.functions.register,
             most_memory=self.server.config.lua_memory_limit,
             dialect=self._dialect(),
@@ -248,18 +250,21 @@ class Scripting:
                 self.server.log.notice(f"Slow script is over after {milliseconds} milliseconds")
 
     def _counting_errors(self, reply: bytes, run: Run) -> bytes:
-        """Return a script's reply after counting the errors in it that the script made itself.
+        """Return a script's reply after counting how often the script failed by it.
 
         As in Redis, the script fails once for each error of its commands in the reply, and once for all of its own.
         """
         if reply.startswith(b"-") or b"\r\n-" in reply:
-            errors = errors_in(reply)
-            own = [text for text in errors if text not in run.errors_counted]
-            for text in own:
-                self.server.stats.count_error(text)
-            for _ in range(len(errors) - len(own) + bool(own)):
+            own = run.own_errors
+            for _ in range(number_of_errors(reply) - own + bool(own)):
                 self.server.calls.note_failure()
         return reply
+
+    def _count_own_error(self, text: bytes) -> None:
+        """Count an error of a reply that no command gave, or that the script made of a command's."""
+        assert self.run is not None
+        self.server.stats.count_error(text)
+        self.run.own_errors += 1
 
     def _check_flags(self, client: Client, flags: frozenset[str], *, read_only: bool) -> None:
         """Check the flags of a script against the state of the server."""

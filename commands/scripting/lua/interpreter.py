@@ -79,6 +79,10 @@ class FailedScriptError(Exception):
         return b"%b script: %b, on %b:%d." % (self.text, name, self.source, self.line)
 
 
+def _ignore(_text: bytes) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """What a Lua state has by the version of Redis.
@@ -106,6 +110,7 @@ class Interpreter:
         interrupt: called now and then while a script runs; a text it returns ends the script, a number is how many
             milliseconds the script ran since the last time.
         resp: the protocol that redis.setresp chose.
+        own_error: takes the text of each error in a reply that the statistics do not have yet.
         register: takes a function of a library; with it this is the state of functions.
         most_memory: bytes that scripts may take, 0 for no limit.
         dialect: what depends on the version of Redis.
@@ -125,6 +130,7 @@ class Interpreter:
         interrupt: Callable[[], bytes | float | None],
         resp: Callable[[], int],
         *,
+        own_error: Callable[[bytes], None] = _ignore,
         register: Callable[..., None] | None = None,
         most_memory: int = 0,
         dialect: Dialect = _NEWEST,
@@ -163,6 +169,7 @@ class Interpreter:
             b"interrupt": self._look,
             b"resp": self._hosted(resp),
             b"double": self._hosted(dialect.write_double),
+            b"own_error": self._hosted(own_error),
             b"has_os": dialect.has_os,
             b"has_array_mt": dialect.has_array_mt,
             b"call_many": self._hosted(

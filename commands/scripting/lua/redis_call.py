@@ -58,7 +58,7 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     if is_limited:
         server.propagation.begin_limited()
     reply = server.calls.call(client, entry, argv)
-    server.stats.scripted_commands += 1
+    run.caller.total_commands += 1
     if is_limited:
         server.propagation.limit(before, aof=run.propagates_to[0], replicas=run.propagates_to[1])
     if server.has_observers:
@@ -69,7 +69,6 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     if entry.nanoseconds - spent > _SLOW:
         interpreter.look()
     if reply[0] == 45:  # a minus: an error
-        run.errors_counted.add(reply[1:-2])
         raise ScriptError(reply[1:-2], counted=True)
     if len(reply) > _SMALL:
         interpreter.expect_room_for(reply)
@@ -125,5 +124,4 @@ def _refused(run: Run, entry: CommandEntry | None, text: bytes) -> ScriptError:
     if entry is not None:
         entry.rejected += 1
     run.server.stats.count_error(text)
-    run.errors_counted.add(text)
     return ScriptError(text, counted=True)

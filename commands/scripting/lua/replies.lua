@@ -30,7 +30,11 @@ end
 local function encode_table(t, resp, script_resp, host, depth)
   if depth > DEEPEST then return '-ERR reached lua stack limit\r\n' end
   local field = rawget(t, 'err')
-  if type(field) == 'string' then return '-' .. one_line(field) .. '\r\n' end
+  if type(field) == 'string' then
+    field = one_line(field)
+    if not rawget(t, 'ignore_error_stats_update') then host.own_error(field) end
+    return '-' .. field .. '\r\n'
+  end
   field = rawget(t, 'ok')
   if type(field) == 'string' then return '+' .. one_line(field) .. '\r\n' end
   field = rawget(t, 'double')

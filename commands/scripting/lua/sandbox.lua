@@ -486,7 +486,7 @@ end
 -- Libraries
 
 local api = {}
-for _, name in next, {'resp', 'double', 'random', 'seed', 'pack_float', 'unpack_float'} do
+for _, name in next, {'resp', 'double', 'own_error', 'random', 'seed', 'pack_float', 'unpack_float'} do
   api[name] = hosted(host[name])
 end
 

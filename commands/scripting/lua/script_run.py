@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ...runtime.client import Client
@@ -59,7 +59,7 @@ class Run:
         looked: when the last look was, as ``started``; 0 before the first.
         served: when others were served last, likewise.
         end_with: the text that it is to end with at the next look.
-        errors_counted: the texts of errors of its commands, which the statistics have.
+        own_errors: how many errors in its reply are not those of commands.
     """
 
     server: ServerContext
@@ -77,4 +77,4 @@ class Run:
     end_with: bytes | None = None
     looked: int = 0
     served: int = 0
-    errors_counted: set[bytes] = field(default_factory=set)
+    own_errors: int = 0

@@ -23,6 +23,7 @@ def save(client: Client, _args: list[bytes]) -> bytes:
     snapshots = server_of(client).snapshots
     if snapshots.in_progress:
         raise ReplyError(_SAVING)
+    snapshots.saves += 1
     snapshots.save()
     return replies.OK
 

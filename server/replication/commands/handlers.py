@@ -305,6 +305,7 @@ def failover(client: Client, args: list[bytes]) -> bytes:
 def role(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, link state, offset]``."""
     replication = server_of(client).replication
+    replication.settle()
     link = replication.link
     offset = replies.integer(replication.offset)
     if link is not None:

@@ -43,7 +43,6 @@ def remembered(server, *commands):
         ("CONFIG", "SET", "masterauth", "secret", "maxmemory", "0", "masteruser", "x"),
         ("CONFIG", "SET", "masterauth"),
         ("ACL", "SETUSER", "bob", ">secret", "on"),
-        ("ACL", "GETUSER", "bob"),
     ],
 )
 def test_it_remembers_the_words_that_redis_remembers(servers, words):

@@ -45,7 +45,7 @@ Log: level role
 Migrations: _tasks
 Pause: _timer holds_writes postponed until writes_only
 Persistence: aof delayed_syncs flush_delay loaded_bytes loading loading_started total_bytes
-Propagation: _downgraded _exempt _replicas_only active effects replicas sinks understood
+Propagation: _downgraded _exempt _joined _replicas_only active effects replicas sinks understood
 PubSub: _matchers channels patterns shard_channels
 RdbInfo: aux checked empty expired expires keys skipped version
 Recorder: _blocked _running recordings
@@ -55,11 +55,11 @@ Scripting: _client _interpreter run
 Scripts: _by_body _by_sha _from_eval evicted
 Server: busy_error clients congested cron_paused disk_error has_observers interceptor loading monitors
 Server: needs_all_checks role slow_nanoseconds snapshot_error
-Slowlog: _next_id count entries longest total
+Slowlog: _next_id count entries longest of_each total
 Snapshots: _installing _last_try _writer _written_to consecutive_failures fork_microseconds forks last_ok last_seconds
 Snapshots: saves scheduled
 Stats: output_buffer_disconnections query_buffer_disconnections connections_received connections_rejected denied errors evicted_clients evicted_keys
-Stats: _clients exceeded_milliseconds scripted_commands total_errors unexpected_errors
+Stats: _clients exceeded_milliseconds total_errors unexpected_errors
 TrackingTable: _own _prefixes _readers broadcasts clients key_bytes
 Turns: waiting
 UnsaidLog: _logged
@@ -83,6 +83,7 @@ KEPT = {
     """,
     "follows from compat-version, which is restored": """
         Dispatcher: _scripts commands containers entries table
+        Blocking: _counts_late
         Propagation: selects_first
     """,
     "counts on, so that nothing has the number of another": """
@@ -90,7 +91,9 @@ KEPT = {
         Faults: _ids
         Libraries: version
         Functions: _seen
+        Propagation: commands
         Recorder: _ids _numbers
+        Replication: _settled
         Server: _client_ids
         Snapshots: _count
     """,

@@ -34,19 +34,17 @@ def test_what_clients_did_is_counted_after_they_are_gone_and_those_that_no_list_
     stats = Stats({}, clients, controls)
     clients[1], clients[2] = a_client(1, 20, 300, 4, 5), a_client(2, 10, 100, 1, 1)
     controls.append(a_client(7, 1, 1, 1, 1))
-    stats.scripted_commands += 90
-    assert counted(stats) == (100, 31, 401, 6, 7)
+    assert counted(stats) == (10, 31, 401, 6, 7)
     stats.keep(clients.pop(1))
-    assert counted(stats) == (100, 31, 401, 6, 7)
+    assert counted(stats) == (10, 31, 401, 6, 7)
     controls.clear()
-    assert counted(stats) == (93, 30, 400, 5, 6)
+    assert counted(stats) == (3, 30, 400, 5, 6)
 
 
 def test_a_reset_counts_from_there_although_clients_count_on():
     clients = {1: a_client(1, 20, 300, 4, 5)}
     stats = Stats({}, clients, ())
     stats.keep(a_client(9, 9, 9, 9, 9))
-    stats.scripted_commands += 1
     stats.reset()
     assert counted(stats) == (0, 0, 0, 0, 0)
     clients[1].net_in += 6

@@ -1,0 +1,28 @@
+"""Which words SLOWLOG shows of commands that name users, passwords and secrets."""
+
+from __future__ import annotations
+
+import pytest
+from support.servers import start_server
+
+LINES = """
+    ACL SETUSER u on >p ~k; ACL GETUSER u; ACL getuser nosuch; ACL DELUSER u; ACL DELUSER a b; ACL SETUSER; ACL SETUSER v; ACL LIST
+    ACL CAT read; ACL WHOAMI; ACL GENPASS 8; ACL LOG 1; ACL DRYRUN default get a; ACL USERS; AUTH default x; AUTH x; auth y
+    HELLO 2 AUTH default x SETNAME a; HELLO 2 SETNAME b; HELLO 2 SETNAME AUTH; CONFIG SET masterauth x; CONFIG SET masteruser x
+    CONFIG SET maxclients 1000 MasterAuth x; CONFIG GET requirepass; MIGRATE h 1 k 0 1 AUTH p; MIGRATE h 1 k 0 1 COPY AUTH p
+    MIGRATE 127.0.0.1 1 NIL 0 1 AUTH2 u p KEYS a b; EVAL return_redis.call('acl','getuser','v') 0; CLIENT KILL USER u
+    MULTI; ACL GETUSER v; AUTH default x; EXEC; ACL HELP; SLOWLOG GET 1; REPLICAOF NO ONE; SET secret AUTH
+"""
+
+
+def shown(kind: str) -> list[list[bytes]]:
+    with start_server(kind) as server, server.wire() as wire:
+        wire.call("CONFIG", "SET", "slowlog-log-slower-than", "0", "slowlog-max-len", "1000")
+        for line in filter(None, map(str.strip, LINES.replace("\n", ";").split(";"))):
+            wire.call(*(word.replace("return_", "return ") for word in line.split()))
+        return [entry[3] for entry in wire.call("SLOWLOG", "GET", "-1").plain()]
+
+
+@pytest.mark.parametrize(("mine", "real"), [("rillet", "redis810"), ("rillet-7.0", "redis7")])
+def test_the_slow_log_hides_what_the_real_server_hides(mine, real):
+    assert shown(mine) == shown(real)
