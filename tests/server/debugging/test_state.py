@@ -59,7 +59,7 @@ Slowlog: _next_id count entries longest of_each total
 Snapshots: _installing _last_try _writer _written_to consecutive_failures fork_microseconds forks last_ok last_seconds
 Snapshots: saves scheduled
 Stats: output_buffer_disconnections query_buffer_disconnections connections_received connections_rejected denied errors evicted_clients evicted_keys
-Stats: _clients exceeded_milliseconds total_errors unexpected_errors
+Stats: _clients exceeded_milliseconds total_errors unexpected_errors without_subcommand
 TrackingTable: _own _prefixes _readers broadcasts clients key_bytes
 Turns: waiting
 UnsaidLog: _logged
