@@ -261,12 +261,15 @@ class Stream(Freeable):
         return chunk
 
     def _remember_prefix(self, ms: int, seq: int) -> None:
-        digits = len(str(seq))
-        self._prefix = b"*2\r\n$%d\r\n%d-" % (len(str(ms)) + 1 + digits, ms)
+        text = b"%d-" % ms
         self._prefix_ms = ms
         self._prefix_base = ms << 64
-        self._prefix_start = 10 ** (digits - 1) if digits > 1 else 0
-        self._prefix_end = min(10**digits, MAX_U64 + 1)
+        if seq < 10:
+            digits, self._prefix_start, self._prefix_end = 1, 0, 10
+        else:
+            digits = len(b"%d" % seq)
+            self._prefix_start, self._prefix_end = 10 ** (digits - 1), min(10**digits, MAX_U64 + 1)
+        self._prefix = b"*2\r\n$%d\r\n%b" % (len(text) + digits, text)
 
     def set_last_id(self, last_id: int) -> None:
         """Let new IDs follow this one, which no entry exceeds; it may be below IDs that were deleted."""
