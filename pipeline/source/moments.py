@@ -170,10 +170,12 @@ def _times(texts: pa.Array, kind: pa.DataType, here: Zone) -> pa.Array:
     perhaps = pc.match_substring_regex(texts, _PERHAPS)
     if not pc.any(perhaps).as_py():
         return pa.nulls(len(texts), kind)
-    is_usual = pc.and_(
-        pc.match_substring_regex(texts, _USUAL), pc.less_equal(pc.binary_length(texts), _LONGEST_USUAL)
-    )
-    raw = kept(is_usual, texts).cast(pa.binary())
+    length = pc.binary_length(texts)
+    # A date, or one with hours and minutes, is as usual once it is whole; what else is as long is not usual then, either.
+    rest = pc.if_else(pc.equal(length, 10), "T00:00:00", pc.if_else(pc.equal(length, 16), ":00", ""))
+    whole = pc.binary_join_element_wise(texts, rest, "")
+    is_usual = pc.and_(pc.match_substring_regex(whole, _USUAL), pc.less_equal(length, _LONGEST_USUAL))
+    raw = kept(is_usual, whole).cast(pa.binary())
     seconds = pc.binary_slice(raw, 0, 19).cast(pa.string())
     try:
         local = seconds.cast(_MICROS)

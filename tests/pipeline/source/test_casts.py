@@ -33,6 +33,27 @@ def test_times_of_dotnet_go_and_java_are_read_to_the_microsecond():
     ]
 
 
+def test_a_date_alone_or_without_seconds_is_a_time():
+    texts = [
+        "2026-11-20",
+        "2026-11-20T10:00",
+        "2026-11-20 10:00",
+        "2026-1-2T3",
+        "2026-11-20T1:2:3",
+        "2026-11-31",
+    ]
+    texts += ["not a date", "2026-11-20T25:00", "2026-11-20T10:0Z", "2026-11-20T10:00:00.5"]
+    assert instants(*texts, zone="America/New_York") == [
+        "2026-11-20T05:00:00+00:00",
+        "2026-11-20T15:00:00+00:00",
+        "2026-11-20T15:00:00+00:00",
+        "2026-01-02T08:00:00+00:00",
+        "2026-11-20T06:02:03+00:00",
+        *[None] * 4,
+        "2026-11-20T15:00:00.500000+00:00",
+    ]
+
+
 def test_a_time_without_a_zone_is_of_the_sessions():
     assert instants("2026-01-20T10:00:00", "2026-07-20T10:00:00", zone="America/New_York") == [
         "2026-01-20T15:00:00+00:00",
@@ -96,7 +117,17 @@ GOOD = {
 
 @pytest.mark.parametrize("kind", GOOD, ids=str)
 @pytest.mark.parametrize(
-    "bad", ["", "1.5", "n/a", "2026-13-45T00:00:00", "2026-11-20T10:00Z", "12345678901234567890123"]
+    "bad",
+    [
+        "",
+        "1.5",
+        "n/a",
+        "2026-13-45T00:00:00",
+        "2026-11-20T10:00Z",
+        "12345678901234567890123",
+        "2026-11-20",
+        "2026-11-20T10:00",
+    ],
 )
 def test_no_value_is_looked_at_alone_for_being_wrong(monkeypatch, kind, bad):
     """The time is measured in benchmarks/spark.py; here no function of one text may be called for more than a few."""
