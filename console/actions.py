@@ -136,6 +136,19 @@ def action(
     return keep
 
 
+def one_command(
+    name: str, title: str, about: str, words: str, fields: tuple[Field, ...] = (), **more: Any
+) -> None:
+    """Add an action that is one command; a word in braces is the field or the part of the address of that name."""
+    split = words.split()
+    scope = tuple(word[1:-1] for word in split if word.startswith("{"))[: -len(fields) or None]
+
+    def steps(typed: Values) -> list[Step]:
+        return [Step(command(*(typed.word(word[1:-1]) if word.startswith("{") else word for word in split)))]
+
+    ACTIONS[name] = Action(name, title, about, scope, fields, steps, **more)
+
+
 _IDS = Field("id", "IDs", hint="separated by spaces")
 _TO = Field("to", "To consumer", hint="one that exists, or a new one", suggest="consumers")
 _PLACE: Final = b"<IDs>"  # in a command that is shown before the entries are known
@@ -368,35 +381,20 @@ def _retire_steps(typed: Values) -> list[Step]:
     ]
 
 
-@action(
+one_command(
     "delconsumer",
     "Delete a consumer",
     "The consumer leaves the group.",
-    ("key", "group", "consumer"),
-    (),
+    "XGROUP DELCONSUMER {key} {group} {consumer}",
     danger="What is pending with it leaves the PEL and is not delivered again. Retire it to keep that.",
 )
-def _delete_consumer(typed: Values) -> list[Step]:
-    return [
-        Step(command("XGROUP", "DELCONSUMER", typed.word("key"), typed.word("group"), typed.word("consumer")))
-    ]
-
-
-@action(
+one_command(
     "newconsumer",
     "Add a consumer",
     "A consumer is added without reading anything.",
-    ("key", "group"),
+    "XGROUP CREATECONSUMER {key} {group} {consumer}",
     (Field("consumer", "Name"),),
 )
-def _create_consumer(typed: Values) -> list[Step]:
-    return [
-        Step(
-            command(
-                "XGROUP", "CREATECONSUMER", typed.word("key"), typed.word("group"), typed.word("consumer")
-            )
-        )
-    ]
 
 
 def _group_id(typed: Values) -> str:
@@ -437,16 +435,13 @@ def _create_group(typed: Values) -> list[Step]:
     ]
 
 
-@action(
+one_command(
     "delgroup",
     "Destroy a group",
     "The group, its consumers and its PEL are deleted. The messages of the stream stay.",
-    ("key", "group"),
-    (),
+    "XGROUP DESTROY {key} {group}",
     danger="What was pending is not known any more.",
 )
-def _destroy(typed: Values) -> list[Step]:
-    return [Step(command("XGROUP", "DESTROY", typed.word("key"), typed.word("group")))]
 
 
 @action(

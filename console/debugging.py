@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from redis.exceptions import RedisError
 
 from . import timeline
-from .actions import Field, Outcome, Progress, Step, action
+from .actions import Field, Outcome, Progress, Step, action, one_command
 from .link import command
 from .names import command_line, plain, split_line
 
@@ -102,45 +102,30 @@ def _advance(typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "CLOCK", "ADVANCE", typed.number("ms", 60_000, 1)))]
 
 
-@action(
+one_command(
     "freeze",
     "Freeze the clock",
     "The server's time stands still until it is moved or resumed.",
-    (),
-    (),
+    "DEBUG CLOCK FREEZE",
     needs="DEBUG",
     back=PAGE,
 )
-def _freeze(_typed: Values) -> list[Step]:
-    return [Step(command("DEBUG", "CLOCK", "FREEZE"))]
-
-
-@action(
+one_command(
     "resume",
     "Let the clock run",
     "The server's time goes on from where it stands.",
-    (),
-    (),
+    "DEBUG CLOCK RESUME",
     needs="DEBUG",
     back=PAGE,
 )
-def _resume(_typed: Values) -> list[Step]:
-    return [Step(command("DEBUG", "CLOCK", "RESUME"))]
-
-
-@action(
+one_command(
     "today",
     "Back to the time of day",
     "The server's time is that of the machine again.",
-    (),
-    (),
+    "DEBUG CLOCK RESET",
     needs="DEBUG",
     back=PAGE,
 )
-def _today(_typed: Values) -> list[Step]:
-    return [Step(command("DEBUG", "CLOCK", "RESET"))]
-
-
 _EFFECTS: Final = (
     ("CLOSE after", "runs, and its reply is lost (CLOSE after)"),
     ("CLOSE before", "does not run, and the connection closes (CLOSE before)"),
@@ -200,9 +185,14 @@ def _fault_off(typed: Values) -> list[Step]:
     return [Step(command("DEBUG", "FAULT", "CLEAR", typed.number("fault", 0)))]
 
 
-@action("faultsoff", "End all faults", "What they hit stays as it is.", (), (), needs="DEBUG", back=PAGE)
-def _faults_off(_typed: Values) -> list[Step]:
-    return [Step(command("DEBUG", "FAULT", "CLEAR"))]
+one_command(
+    "faultsoff",
+    "End all faults",
+    "What they hit stays as it is.",
+    "DEBUG FAULT CLEAR",
+    needs="DEBUG",
+    back=PAGE,
+)
 
 
 async def _begin_tape(link: Link, typed: Values, _progress: Progress) -> Outcome:
