@@ -295,7 +295,6 @@ class Watch:
     One watch serves all pages. Its connection is its own, and is closed at the end.
 
     Attributes:
-        on: whether it goes on.
         count: commands since its beginning; ``commands`` holds the last ones, the newest first.
         by: how many commands of each address; ``names`` of their clients, also of those that have left.
         why: why it ended; empty before.

@@ -102,7 +102,6 @@ class Link:
     Attributes:
         shown: the address without its password.
         read_only: whether ``send`` refuses all but the reading commands that the console knows.
-        tape: the recording on this server.
         written: what its append-only file says of messages, by key and ID.
         is_direct: whether the address is that of the server itself, neither of a sentinel nor of a cluster.
         database: the index of the one in the address.

@@ -38,7 +38,6 @@ class Page(ABC):
     """A page at an address.
 
     Attributes:
-        template: the whole page.
         parts: templates of what is sent again when it changes, each into the element of its name.
 
     Raises:

@@ -91,11 +91,9 @@ class Poller:
     """Reads a server for all pages.
 
     Attributes:
-        overview: what the last round found.
         history: of streams ``(seconds, length, added, delivered)``, of groups ``(seconds, lag, pending, delivered)``.
 
     Args:
-        link: of the server.
         tick: seconds between two looks at the watched subjects.
         record: whether to begin a recording on each server that is found here, if it is a Rillet with debug commands.
     """

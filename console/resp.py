@@ -62,7 +62,6 @@ class Budget:
     Attributes:
         text: bytes of strings that may still be kept.
         items: of aggregates, which may still be kept.
-        read: bytes that were read.
         cut: whether items were left out because text or items ran out.
     """
 

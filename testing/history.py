@@ -127,7 +127,6 @@ class Lives:
 
     Args:
         commands: in the order of the recording.
-        stream: the key.
         database: its index.
 
     Attributes:

@@ -58,10 +58,6 @@ class ServerProcess:
         folder: what the child removes if it outlives this process; None: nothing.
         log: receives what the child prints.
 
-    Attributes:
-        port: where it listens.
-        popen: the process.
-
     Raises:
         StartError: it ended, or was not ready in two minutes.
     """

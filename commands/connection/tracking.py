@@ -38,7 +38,6 @@ class TrackingTable:
     Keys are recorded without their database, and clients by ID: an ID may outlive its client.
 
     Attributes:
-        clients: the clients that track.
         broadcasts: by prefix, the keys changed since the last ``send_broadcasts``, each with the client that last
             changed it. Empty when there is nothing to send.
     """

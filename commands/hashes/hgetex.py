@@ -31,9 +31,7 @@ class _Options:
     """The options of HGETEX or HSETEX, in any order.
 
     Args:
-        words: the whole command.
         setting: it is HSETEX: each field has a value, and conditions are known.
-        client: it runs the command.
 
     Attributes:
         condition: FNX, FXX or nothing.

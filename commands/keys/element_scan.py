@@ -21,7 +21,6 @@ class ScanOptions:
     """The words after the cursor.
 
     Args:
-        words: the whole command.
         novalues: whether NOVALUES is allowed; None: the option is unknown.
 
     Attributes:

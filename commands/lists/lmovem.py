@@ -28,7 +28,6 @@ class _Batch:
 
     Args:
         client: whose version reads the timeout.
-        words: the command.
         blocking: whether the timeout stands between the sides and the options.
 
     Attributes:

@@ -135,7 +135,6 @@ class ReadOptions:
         no_ack: delivered entries do not become pending.
         budget: CLAIM, MAXCOUNT and MAXSIZE, None without any of them.
         first_key: index of the first key; the IDs follow the keys.
-        keys: how many keys there are.
     """
 
     __slots__ = ("block", "budget", "consumer", "count", "first_key", "group", "keys", "no_ack")

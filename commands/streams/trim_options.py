@@ -54,7 +54,6 @@ class TrimOptions:
 
     Attributes:
         strategy: ``b"MAXLEN"``, ``b"MINID"`` or None.
-        by_length: it is MAXLEN.
         threshold: a length or an ID; its word is at ``threshold_at``, an operator right before it.
         limit: entries to remove at most, 0 for no limit.
         policy: what becomes of the groups' references: one of POLICIES, None if it is not said (KEEPREF).

@@ -33,9 +33,6 @@ class _Options:
     Attributes:
         words: the given options, each with the word after it (empty for a switch).
         whole: whether the numbers are integers; they are 80-bit floating point numbers with BYFLOAT.
-        amount: the increment.
-        low: the lower bound.
-        high: the upper bound.
         expiry: the absolute time in milliseconds, None without a unit.
     """
 

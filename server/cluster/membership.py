@@ -18,7 +18,6 @@ class Membership:
 
     Attributes:
         topology: what all nodes of the cluster read.
-        node: this server in it.
     """
 
     def __init__(self, server: Server) -> None:

@@ -79,7 +79,6 @@ class Node:
         host: the address that others are sent to.
         hostname: as announced; empty for none.
         human_name: as announced; empty for none.
-        running: it is up.
         side: nodes of different numbers do not reach each other.
         listens: where it really serves clients, whatever it announces.
         body: the server that runs as this node; None before its first start.

@@ -77,7 +77,6 @@ class SentinelSettings:
     """What sentinel.conf says.
 
     Attributes:
-        masters: by name.
         my_id: 40 hexadecimal digits; empty for a random ID.
         down_if_refused: a server whose port refuses connections is down at once. A Redis Sentinel always waits for
             ``down-after-milliseconds``; this line is Rillet's own.

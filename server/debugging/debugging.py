@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 
 class Debugging:
-    """What DEBUG adds to the commands of one server.
-
-    Attributes:
-        recorder: DEBUG RECORD.
-        faults: DEBUG FAULT.
-        snapshots: DEBUG SNAPSHOT.
-    """
+    """What DEBUG adds to the commands of one server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

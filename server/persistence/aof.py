@@ -48,7 +48,6 @@ class Persistence:
         base: what the RDB base of the file held, while and after it is loaded.
         flush_delay: seconds to wait before each write (DEBUG AOF-FLUSH-SLEEP).
         files: the calls that reach the disk; tests replace some of them while the server runs.
-        rewrite: BGREWRITEAOF.
     """
 
     def __init__(self, server: Server) -> None:

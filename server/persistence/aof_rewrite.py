@@ -76,7 +76,6 @@ class AofRewrite:
         last_seconds: duration of the last one, -1 before the first.
         consecutive_failures: number of failures since the last success.
         fork_microseconds: how long the last fork blocked the server.
-        forks: number of forks.
         files_of_base: returns the calls that write a new base (DEBUG FAULT).
     """
 

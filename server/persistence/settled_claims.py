@@ -98,7 +98,6 @@ class _Additions:
     """What a run adds to a stream.
 
     Attributes:
-        records: the XADDs.
         last_id: the last ID of the stream behind the record that the walk has come to.
         last_word: the word that it was given by, if it was in the run.
     """
@@ -138,7 +137,6 @@ class _Run:
     """The records of a run.
 
     Attributes:
-        number: how many there are.
         groups: what becomes of those that concern a group, by the names of the key and the group.
     """
 

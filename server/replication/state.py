@@ -44,7 +44,6 @@ class Replication:
         id2: of the previous history, valid up to ``second_offset``; forty zeroes and -1 for none.
         offset: of the last byte of the stream; ``settle`` brings it up to date while no stream is kept.
         backlog: the newest part of the stream; None until there is a replica or a master.
-        replicas: the replicas of this server.
         failover: the hand-over of the master's role to one of them.
         link: our link to a master; None for a master.
         waits: clients in WAIT and WAITAOF.

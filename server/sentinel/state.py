@@ -19,7 +19,6 @@ class Instance:
     Attributes:
         run_id: from its INFO; empty before the first one.
         is_down: it has not answered for ``down-after-milliseconds`` (``+sdown``), since ``down_since``.
-        connected: there is a connection.
         pending: commands that were sent and not answered yet.
         pinged: when the first PING was sent that is not answered yet; None if all are.
         last_ok: when it last answered PING in a way that shows that it works; ``last_reply``: in any way.
@@ -156,7 +155,6 @@ class Sentinel:
         monitor: does its work.
         my_id: 40 hexadecimal digits.
         epoch: of the last failover that it knows.
-        masters: by name.
     """
 
     def __init__(self, monitor: Monitoring, settings: SentinelSettings, my_id: str) -> None:

@@ -49,7 +49,6 @@ class Extension(Generic[V]):
     """What RDB has no place for: an AUX field of our own after the value, which other servers skip.
 
     Attributes:
-        field: its name.
         encode: returns its content from the value and the type byte; empty if it is not needed.
         apply: completes a value that was just read; raises RdbError if the content does not belong to it.
         count: yields what other servers do not find for lack of the field, each with its name in the log.

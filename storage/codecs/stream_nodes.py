@@ -353,11 +353,7 @@ def check_kept(stream: Stream) -> Iterator[None]:
 
 
 class KeptNode:
-    """A node as it came, the packed form of a chunk; see ``chunk_codec.Packed``. None of its entries is marked as deleted.
-
-    Attributes:
-        first_id, last_id: its first and last entry.
-    """
+    """A node as it came, the packed form of a chunk; see ``chunk_codec.Packed``. None of its entries is marked as deleted."""
 
     __slots__ = ("_number", "_size", "_text", "first_id", "last_id")
     is_quick: ClassVar[bool] = False  # unpacking a listpack takes many times as long as inflating

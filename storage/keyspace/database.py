@@ -26,7 +26,6 @@ class WatchedKey:
 
     Attributes:
         database: where the key is, or may come to be.
-        key: its name.
         version: that of the key when it was watched.
         was_due: the key had already expired then.
         touched: receives the watch when the key changes the next time.

@@ -50,7 +50,6 @@ class Node:
 
     Attributes:
         first_id, last_id: its first and last entry, deleted ones included.
-        live, deleted: numbers of entries.
         size: bytes in Redis, without the two counters above, which are of varying width themselves.
         fields: the field names of its first entry; entries with the same ones are stored without them.
         names_payload: bytes of those names, as the limit counts them.

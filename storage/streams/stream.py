@@ -42,7 +42,6 @@ class Stream(Freeable):
     """One stream value.
 
     Attributes:
-        length: number of entries.
         last_id: the last generated ID; new ones must be greater, whether or not that entry still exists.
         first_id: the first entry's ID, 0 if there is none.
         max_deleted_id: the greatest ID that ``delete`` ever removed (trimming does not count), 0 if none.

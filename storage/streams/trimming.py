@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 class Removed:
-    """The entries that a trim has removed, for callers that need their IDs.
-
-    Attributes:
-        number: how many there are.
-    """
+    """The entries that a trim has removed, for callers that need their IDs."""
 
     __slots__ = ("_pieces", "number")
 

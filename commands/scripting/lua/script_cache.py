@@ -25,7 +25,6 @@ class Script:
 
     Attributes:
         sha: SHA1 of the source, in hex.
-        body: the source.
         function: what it was compiled to, None if that was in a Lua state that is gone.
         flags: those of its first line, None without such a line.
         from_eval: it came by EVAL alone, and may be forgotten.
