@@ -8,10 +8,7 @@ MAX_BULK_LENGTH: Final = 512 * 1024 * 1024
 """`proto-max-bulk-len`: the longest argument."""
 
 MAX_ARGUMENTS: Final = 2_147_483_647
-"""The highest `*` count (redis 7.0.15 and valkey 9.1 agree; before 7.0 it was `HISTORIC_MAX_ARGUMENTS`)."""
-
-HISTORIC_MAX_ARGUMENTS: Final = 1024 * 1024
-"""The highest `*` count of servers before 7.0; named for the reader, used by nothing."""
+"""The highest `*` count (redis 7.0.15 and valkey 9.1 agree; before 7.0 it was 1024 * 1024)."""
 
 MAX_LINE: Final = 64 * 1024
 """An inline request, a `*` header and a `$` header must each end within this."""

@@ -258,9 +258,6 @@ class SentinelServer(Server):
         flags = ["--sentinel", "--port", str(self.port), "--bind", self.host]
         return [*flags, *(f"--sentinel {line}" for line in self.lines)]
 
-    def _configuration(self) -> dict[bytes, bytes]:
-        return {}  # a sentinel has no CONFIG
-
 
 def _role(server: Server) -> list[Any]:
     """Return the reply of ROLE; nothing where the server stops, disconnects its clients or refuses them."""

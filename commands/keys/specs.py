@@ -28,9 +28,9 @@ _DESTINATION = key("newkey", spec=1)
 _FLUSH = optional(oneof("flush-type", token("ASYNC", since="4.0.0"), token("SYNC", since="6.2.0")))
 _SORT_RO_ARGUMENTS = (
     KEY,
-    optional(pattern("by-pattern", "BY", spec=1, display="pattern")),
+    optional(pattern("by-pattern", "BY", key_spec=1, display="pattern")),
     optional(block("limit", integer("offset"), integer("count"), after="LIMIT")),
-    optional(many(pattern("get-pattern", "GET", spec=1, display="pattern"), with_token=True)),
+    optional(many(pattern("get-pattern", "GET", key_spec=1, display="pattern"), with_token=True)),
     optional(oneof("order", token("ASC"), token("DESC"))),
     switch("ALPHA", name="sorting"),
 )

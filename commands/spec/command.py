@@ -102,11 +102,6 @@ class Command:
         head, bar, _ = self.name.partition("|")
         return head if bar else None
 
-    @property
-    def is_write(self) -> bool:
-        """Whether it may change data."""
-        return "write" in self.flags
-
     def accepts(self, words: int) -> bool:
         """Whether the arity allows so many words, name included."""
         return words == self.arity if self.arity > 0 else words >= -self.arity

@@ -9,31 +9,19 @@ later. They are facts for clients (and the source of HELP and of the README's sy
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Any, Final
 
 from .command import Argument
 
-Tree: TypeAlias = tuple[Argument, ...]
-History: TypeAlias = tuple[tuple[str, str], ...]  # (version, what it brought)
+
+def string(name: str, token: str | None = None, **more: Any) -> Argument:
+    """A value that may be any bytes; ``more`` are fields of ``Argument``, here and below."""
+    return Argument(name, "string", token, **more)
 
 
-def string(
-    name: str,
-    token: str | None = None,
-    *,
-    display: str | None = None,
-    since: str | None = None,
-    deprecated_since: str | None = None,
-) -> Argument:
-    """A value that may be any bytes."""
-    return Argument(name, "string", token, display=display, since=since, deprecated_since=deprecated_since)
-
-
-def integer(
-    name: str, token: str | None = None, *, display: str | None = None, since: str | None = None
-) -> Argument:
+def integer(name: str, token: str | None = None, **more: Any) -> Argument:
     """A whole number."""
-    return Argument(name, "integer", token, display=display, since=since)
+    return Argument(name, "integer", token, **more)
 
 
 def double(name: str, token: str | None = None) -> Argument:
@@ -41,28 +29,19 @@ def double(name: str, token: str | None = None) -> Argument:
     return Argument(name, "double", token)
 
 
-def unix_time(name: str, token: str | None = None, *, since: str | None = None) -> Argument:
+def unix_time(name: str, token: str | None = None, **more: Any) -> Argument:
     """A point in time; its unit is in the name."""
-    return Argument(name, "unix-time", token, since=since)
+    return Argument(name, "unix-time", token, **more)
 
 
-def pattern(
-    name: str = "pattern", token: str | None = None, *, spec: int | None = None, display: str | None = None
-) -> Argument:
-    """A glob; ``spec`` where it stands for keys."""
-    return Argument(name, "pattern", token, key_spec=spec, display=display)
+def pattern(name: str = "pattern", token: str | None = None, **more: Any) -> Argument:
+    """A glob; ``key_spec`` where it stands for keys."""
+    return Argument(name, "pattern", token, **more)
 
 
-def key(
-    name: str = "key",
-    token: str | None = None,
-    *,
-    spec: int = 0,
-    display: str | None = None,
-    since: str | None = None,
-) -> Argument:
+def key(name: str = "key", token: str | None = None, *, spec: int = 0, **more: Any) -> Argument:
     """A key; ``spec`` is the index of the key spec that finds it."""
-    return Argument(name, "key", token, key_spec=spec, display=display, since=since)
+    return Argument(name, "key", token, key_spec=spec, **more)
 
 
 def token(word: str, *, name: str | None = None, since: str | None = None) -> Argument:
@@ -95,7 +74,6 @@ def many(argument: Argument, *, with_token: bool = False) -> Argument:
     return replace(argument, flags="multiple multiple_token" if with_token else "multiple")
 
 
-NONE: Final[Tree] = ()
 KEY: Final = key()
 MANY_KEYS: Final = many(KEY)
 COMMAND_LINE = string("command"), optional(many(string("arg")))

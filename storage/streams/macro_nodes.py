@@ -174,12 +174,6 @@ class MacroNodes(Freeable):
         return len(self.known)
 
     @property
-    def first_ids(self) -> list[int]:
-        """The first ID of each node, deleted entries counted: the keys of Redis' radix tree."""
-        self.settle_all()
-        return [node.first_id for node in self.known]
-
-    @property
     def tree_size(self) -> int:
         """How many nodes the radix tree has that Redis keeps the macro nodes in."""
         self.settle_all()

@@ -109,7 +109,7 @@ class Alone:
                         value.last_id,
                         value.length,
                         value.entries_added,
-                        value.macro_nodes.first_ids,
+                        [node.first_id for node in value.macro_nodes.all()],
                     )
                     if hasattr(value, "macro_nodes")
                     else (type(value).__name__, list(value.parts()))

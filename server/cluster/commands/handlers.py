@@ -16,6 +16,8 @@ from ..membership import Membership
 from . import specs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ....commands.runtime.client import Client
     from ..topology import Node
 
@@ -45,19 +47,12 @@ def known_node(place: Membership, word: bytes) -> Node:
 # Modes of a client
 
 
-@handles(specs.READONLY)
-def readonly(client: Client, _args: list[bytes]) -> bytes:
-    """Allow the client to read from this node while it is a replica."""
+@handles(specs.READONLY, reads_replica=True)
+@handles(specs.READWRITE, reads_replica=False)
+def readonly(client: Client, _args: list[bytes], *, reads_replica: bool) -> bytes:
+    """Allow the client to read from this node while it is a replica, or send it to masters again."""
     place_of(client)
-    client.reads_replica = True
-    return replies.OK
-
-
-@handles(specs.READWRITE)
-def readwrite(client: Client, _args: list[bytes]) -> bytes:
-    """Send the client to masters again; a server without cluster mode refuses this, too."""
-    place_of(client)
-    client.reads_replica = False
+    client.reads_replica = reads_replica
     return replies.OK
 
 
@@ -72,34 +67,19 @@ def asking(client: Client, _args: list[bytes]) -> bytes:
 # Views
 
 
-@handles(specs.CLUSTER_SLOTS)
-def cluster_slots(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with an array for each run of slots: first, last, and its nodes."""
-    return views.slots_reply(place_of(client)[0], client.resp)
+@handles(specs.CLUSTER_SLOTS, view=views.slots_reply)
+@handles(specs.CLUSTER_SHARDS, view=views.shards_reply)
+@handles(specs.CLUSTER_LINKS, view=views.links_reply)
+def cluster_slots(client: Client, _args: list[bytes], *, view: Callable[[Membership, int], bytes]) -> bytes:
+    """Reply with an array for each run of slots (first, last, and its nodes), or a map for each shard or link."""
+    return view(place_of(client)[0], client.resp)
 
 
-@handles(specs.CLUSTER_SHARDS)
-def cluster_shards(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with a map for each shard."""
-    return views.shards_reply(place_of(client)[0], client.resp)
-
-
-@handles(specs.CLUSTER_NODES)
-def cluster_nodes(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with a line for each node."""
-    return replies.verbatim(views.nodes_text(place_of(client)[0]).encode(), client.resp)
-
-
-@handles(specs.CLUSTER_INFO)
-def cluster_info(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with lines of name and value."""
-    return replies.verbatim(views.info_text(place_of(client)[0]).encode(), client.resp)
-
-
-@handles(specs.CLUSTER_LINKS)
-def cluster_links(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with a map for each link."""
-    return views.links_reply(place_of(client)[0], client.resp)
+@handles(specs.CLUSTER_NODES, text=views.nodes_text)
+@handles(specs.CLUSTER_INFO, text=views.info_text)
+def cluster_nodes(client: Client, _args: list[bytes], *, text: Callable[[Membership], str]) -> bytes:
+    """Reply with a line for each node, or with lines of name and value."""
+    return replies.verbatim(text(place_of(client)[0]).encode(), client.resp)
 
 
 @handles(specs.CLUSTER_MYID)

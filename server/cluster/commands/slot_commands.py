@@ -62,35 +62,25 @@ def _checked(place: Membership, slots: Iterable[int], *, owned: bool) -> list[in
     return list(seen)
 
 
-@handles(specs.CLUSTER_ADDSLOTS)
-def cluster_addslots(client: Client, args: list[bytes]) -> bytes:
+def _slots(args: list[bytes], *, ranges: bool) -> Iterable[int]:
+    return slots_of_ranges(args) if ranges else map(slot_number, args[2:])
+
+
+@handles(specs.CLUSTER_ADDSLOTS, ranges=False)
+@handles(specs.CLUSTER_ADDSLOTSRANGE, ranges=True)
+def cluster_addslots(client: Client, args: list[bytes], *, ranges: bool) -> bytes:
     """Reply OK; all slots are assigned, or none."""
     place, node = place_of(client)
-    place.topology.assign(_checked(place, map(slot_number, args[2:]), owned=False), node.shard)
+    place.topology.assign(_checked(place, _slots(args, ranges=ranges), owned=False), node.shard)
     return replies.OK
 
 
-@handles(specs.CLUSTER_ADDSLOTSRANGE)
-def cluster_addslotsrange(client: Client, args: list[bytes]) -> bytes:
-    """As ADDSLOTS."""
-    place, node = place_of(client)
-    place.topology.assign(_checked(place, slots_of_ranges(args), owned=False), node.shard)
-    return replies.OK
-
-
-@handles(specs.CLUSTER_DELSLOTS)
-def cluster_delslots(client: Client, args: list[bytes]) -> bytes:
+@handles(specs.CLUSTER_DELSLOTS, ranges=False)
+@handles(specs.CLUSTER_DELSLOTSRANGE, ranges=True)
+def cluster_delslots(client: Client, args: list[bytes], *, ranges: bool) -> bytes:
     """Reply OK; no node serves the slots then, also if another one did."""
     place, _ = place_of(client)
-    place.topology.unassign(_checked(place, map(slot_number, args[2:]), owned=True))
-    return replies.OK
-
-
-@handles(specs.CLUSTER_DELSLOTSRANGE)
-def cluster_delslotsrange(client: Client, args: list[bytes]) -> bytes:
-    """As DELSLOTS."""
-    place, _ = place_of(client)
-    place.topology.unassign(_checked(place, slots_of_ranges(args), owned=True))
+    place.topology.unassign(_checked(place, _slots(args, ranges=ranges), owned=True))
     return replies.OK
 
 

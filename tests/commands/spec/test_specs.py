@@ -66,7 +66,7 @@ def test_flags_and_categories_are_known_and_agree(name):
     )
     for flag in ("write", "admin", "pubsub", "blocking"):
         assert (flag in entry.categories) or flag not in entry.flags, flag
-    assert ("write" in entry.categories) == entry.is_write
+    assert ("write" in entry.categories) == ("write" in entry.flags)
     if entry.group in CATEGORY_OF and entry.is_served and name != "pubsub|help":
         assert CATEGORY_OF[entry.group] in entry.categories
 

@@ -69,7 +69,7 @@ def state(stream, *, counters=True, active_times=True):
         stream.length,
         stream.last_id,
         stream.first_id,
-        stream.macro_nodes.first_ids,
+        [node.first_id for node in stream.macro_nodes.all()],
     ]
     if counters:
         found += [stream.max_deleted_id, stream.entries_added]

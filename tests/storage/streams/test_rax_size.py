@@ -73,7 +73,7 @@ def test_a_stream_keeps_account_while_its_nodes_come_and_go(steps, deleted, trim
     for at in deleted:
         stream.delete(ids[at % len(ids)])
     trim(stream, max(stream.length - trimmed, 1))
-    keys = [number.to_bytes(16, "big") for number in stream.macro_nodes.first_ids]
+    keys = [node.first_id.to_bytes(16, "big") for node in stream.macro_nodes.all()]
     assert stream.macro_nodes.tree_size == (counted(keys) if keys else 1)
 
 
@@ -89,6 +89,6 @@ def test_the_size_of_the_tree_is_computed_again_whenever_nodes_come_or_go():
             stream.delete(chance.choice(list(ids_from(stream, 0))))
         elif stream.length > 20:
             trim(stream, stream.length - 3)
-        nodes = stream.macro_nodes.first_ids
+        nodes = [node.first_id for node in stream.macro_nodes.all()]
         shared = bytes(shared_bytes(one, other) for one, other in pairwise(nodes))
         assert stream.macro_nodes.tree_size == (tree_size(shared) if nodes else 1)
