@@ -236,8 +236,10 @@ def _outside_transactions(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Seque
         if name in {b"MULTI", b"DISCARD"}:
             queued.pop(client, None)
         elif name == b"EXEC":
-            pairs = zip(queued.pop(client, ()), reply if isinstance(reply, list) else (), strict=False)
-            for position, (one, result) in enumerate(pairs):
+            known, results = queued.pop(client, []), reply if isinstance(reply, list) else []
+            # A recording that begins behind MULTI has only the last of its commands.
+            before = max(len(results) - len(known), 0)
+            for position, (one, result) in enumerate(zip(known, results[before:], strict=False), before):
                 inner = [[each for each in scripted if each[0] == position] for scripted in row[10:]]
                 yield [*one[:1], row[1], row[2], *one[3:8], b"", row[9], *inner], result
         elif row[8] == _QUEUED:

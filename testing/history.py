@@ -396,8 +396,10 @@ def _outside_transactions(commands: Iterable[RecordedCommand]) -> Iterator[Recor
         if name in {"MULTI", "DISCARD"}:
             queued.pop(command.client_id, None)
         elif name == "EXEC":
-            pairs = zip(queued.pop(command.client_id, ()), command.reply or (), strict=False)
-            for position, (each, reply) in enumerate(pairs):
+            known, answers = queued.pop(command.client_id, []), command.reply or ()
+            # A recording that begins behind MULTI has only the last of its commands.
+            before = max(len(answers) - len(known), 0)
+            for position, (each, reply) in enumerate(zip(known, answers[before:], strict=False), before):
                 error = str(reply) if isinstance(reply, Exception) else None
                 yield replace(
                     each,
@@ -410,7 +412,7 @@ def _outside_transactions(commands: Iterable[RecordedCommand]) -> Iterator[Recor
                     scripted=command.scripted
                     and tuple(inner for inner in command.scripted if inner.position == position),
                 )
-        elif command.reply == "QUEUED":
+        elif command.encoded == b"+QUEUED\r\n":
             queued.setdefault(command.client_id, []).append(command)
         else:
             yield command

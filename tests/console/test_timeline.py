@@ -258,6 +258,19 @@ async def test_a_command_that_is_not_understood_is_logged_and_leaves_the_others(
     assert "XREADGROUP" in caplog.text
 
 
+async def test_a_recording_that_begins_inside_a_transaction_gives_each_command_its_own_reply(server, client):
+    with client.client() as one:
+        one.execute_command("MULTI")
+        one.execute_command("SET", "another", "key")
+        async with Link(f"redis://127.0.0.1:{server.port}") as link:
+            await timeline.begin(link.actor)
+            one.execute_command("XADD", "orders", "1-0", "a", "1")
+            one.execute_command("EXEC")
+            found = await life(link)
+            await timeline.end(link.actor)
+    assert life_of(found) == [("added", "", "", True)]
+
+
 async def test_a_transaction_counts_when_it_runs_and_an_error_does_not(client, link):
     begin(client)
     pipeline = client.pipeline()

@@ -171,6 +171,29 @@ def test_a_transaction_counts_when_exec_runs_it(server, bob, alice):
         assert summary(server.history("orders", "4-0")) == []
 
 
+def test_a_recording_that_begins_inside_a_transaction_gives_each_command_its_own_reply(server, bob):
+    fill(bob)
+    bob.xreadgroup("billing", "Bob", {"orders": ">"}, count=2)
+    with bob.client() as one:
+        one.execute_command("MULTI")
+        one.execute_command("XACK", "orders", "billing", "2-0")
+        one.execute_command("EVAL", "return redis.call('XDEL', KEYS[1], '2-0')", 1, "orders")
+        with server.recording():
+            one.execute_command("XADD", "orders", "9-0", "a", "b")
+            one.execute_command("EVAL", ACK, 1, "orders")
+            one.execute_command("EXEC")
+            one.set("word", "QUEUED")
+            assert one.get("word") == "QUEUED"
+            one.execute_command("MULTI")
+            one.execute_command("XDEL", "orders", "9-0")
+            one.execute_command("EXEC")
+            assert whole(server.history("orders", "9-0")) == [
+                ("added", "", True, ""),
+                ("deleted", "", True, ""),
+            ]
+            assert whole(server.history("orders", "1-0")) == [("acknowledged", "", True, "XACK inside EVAL")]
+
+
 def test_a_blocked_reader_gets_an_entry_after_it_was_added(server, bob, alice):
     bob.xgroup_create("orders", "billing", "$", mkstream=True)
     with server.recording() as seen:
