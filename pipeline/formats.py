@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSource
 
 from .group.options import GroupOptions
 from .redis.options import OptionError, Options, records
-from .source.entry_batches import Columns, default_schema
+from .source.entry_batches import ColumnOptions, Columns, default_schema
 from .source.options import MODE, BatchOptions, RangeStreamOptions, SourceOptions
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class RedisStreams(DataSource):
             from .group.stream_reader import group_columns
 
             extra = group_columns()
-        return default_schema(options.text("metadataPrefix") or "", extra)
+        return default_schema(ColumnOptions.of(options).prefix, extra)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of ``spark.read``."""

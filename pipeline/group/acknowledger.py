@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql.streaming.listener import (
-        QueryIdleEvent,
         QueryProgressEvent,
         QueryStartedEvent,
         QueryTerminatedEvent,
@@ -127,9 +126,6 @@ class Acknowledger(StreamingQueryListener):
         except RedisError as error:
             # The source does it with the next batch.
             LOG.warning("batch %d is not acknowledged yet: %s", event.progress.batchId, error)
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        """Nothing was committed since."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Do nothing: commits were reported before, or are read by ``settle``."""

@@ -33,7 +33,7 @@ from ..redis.key_names import key_of
 from ..redis.options import OptionError, Options
 from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
-from ..source.entry_batches import Columns, session_zone
+from ..source.entry_batches import Columns, session_zone, spark_types
 from ..source.losses import LOG, DataLossError
 from ..source.missed import MissedEntries
 from ..source.name_clashes import NameClashes
@@ -80,9 +80,7 @@ def group_columns() -> dict[str, DataType]:
     ``consumer`` is the consumer that the entry was claimed from, or for a new one our own name; ``delivery_count`` counts this
     delivery, too; ``claimed`` says whether it was taken over from another consumer.
     """
-    from pyspark.sql.types import BooleanType, LongType, StringType
-
-    return {"consumer": StringType(), "delivery_count": LongType(), "claimed": BooleanType()}
+    return spark_types(GROUP_COLUMNS)
 
 
 class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -417,9 +415,6 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             self.stop()
             raise DataLossError(_gone_text(gone, self._options.group))
         return without
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: see above."""
 
     def stop(self) -> None:
         """Close the connection."""

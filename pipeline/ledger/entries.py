@@ -20,6 +20,7 @@ from ..redis.key_names import key_of
 from . import schema as on
 from .files.folder import read_folder
 from .files.piece import open_path
+from .records.rdb_rows import base_streams, restored_stream
 from .records.recorder import Recorder
 from .records.scan import START, Walk
 from .spelling import spell_name
@@ -104,7 +105,7 @@ class _Streams:
         for row in self._recorder.rows:
             self._follow(row)
         self._recorder.empty()
-        if name in _RESTORE and (stream := _restored(words[3])) is not None:
+        if name in _RESTORE and (stream := restored_stream(words[3])) is not None:
             yield from self.found(self._recorder.db, words[1], stream)
 
     def found(self, db: int, key: bytes, stream: Stream) -> Iterator[tuple[int, int, bytes]]:
@@ -254,33 +255,15 @@ def _additions(parts: list[Part], streams: _Streams) -> Iterator[tuple[int, int,
 
 def _in_base(file: Any, streams: _Streams) -> Iterator[tuple[int, int, bytes]]:
     """Yield all entries of an RDB base, whose bytes are taken off the file; none if it is no RDB."""
-    from ...storage.keyspace.keyspace import Keyspace
-    from ...storage.rdb import ByteSource, is_rdb, load_rdb
-    from ...storage.streams.stream import Stream
+    from ...storage.rdb import ByteSource, is_rdb
 
     source = ByteSource(file.read)
     if not is_rdb(source):
         file.seek(0)
         return
-    keyspace = Keyspace(1 << 14)
-    keyspace.expiring = False
-    for _ in load_rdb(source, keyspace, skip_unknown=True, sanitize=True):
-        pass
+    for db, key, stream in base_streams(source):
+        yield from streams.found(db, key, stream)
     file.seek(source.position)
-    for database in keyspace.databases:
-        for key, value in database.entries.items():
-            if isinstance(value, Stream):
-                yield from streams.found(database.index, key, value)
-
-
-def _restored(payload: bytes) -> Stream | None:
-    """Return the stream in a payload of RESTORE; None if it is something else. The recorder has seen that it is sound."""
-    from ...storage.codecs.streams import STREAM_TYPES
-    from ...storage.rdb.reader import restore_value
-    from ...storage.streams.stream import Stream
-
-    value = restore_value(payload) if payload[0] in STREAM_TYPES else None
-    return value if isinstance(value, Stream) else None
 
 
 def _fields(payload: bytes) -> list[bytes]:

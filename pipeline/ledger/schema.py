@@ -161,7 +161,6 @@ _SPAN_COLUMNS: Final = (
     ("until_ordinal", "bigint"),
     ("until_clock_ms", "bigint"),
 )
-SPAN_NAMES: Final = tuple(name for name, _ in _SPAN_COLUMNS)
 SPAN_DDL: Final = ", ".join(f"`{name}` {kind}" for name, kind in _SPAN_COLUMNS)
 
 
@@ -173,9 +172,9 @@ def struct() -> StructType:
     return StructType([StructField(name, kinds[kind], nullable=True) for name, kind in _COLUMNS])
 
 
-def arrow() -> pa.Schema:
-    """Return the schema of the batches, equal to what Spark makes of ``struct``."""
+def arrow(*, spans: bool = False) -> pa.Schema:
+    """Return the schema of the batches, equal to what Spark makes of ``struct``; or that of spans."""
     import pyarrow as pa
 
     kinds = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
-    return pa.schema([(name, kinds[kind]) for name, kind in _COLUMNS])
+    return pa.schema([(name, kinds[kind]) for name, kind in (_SPAN_COLUMNS if spans else _COLUMNS)])

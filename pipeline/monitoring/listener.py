@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
 
     from pyspark.sql.streaming.listener import (
-        QueryIdleEvent,
         QueryProgressEvent,
         QueryStartedEvent,
         QueryTerminatedEvent,
@@ -115,9 +114,6 @@ class LagListener(StreamingQueryListener):
                 LOG.warning(
                     "%s: %d entries of %s are gone, unread", state.name, at.gone - (before or 0), at.stream
                 )
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        """Nothing new: what was last said still holds."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """A query ended, well or badly."""

@@ -196,9 +196,6 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         ]
         return found
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: the checkpoint is all there is."""
-
     def stop(self) -> None:
         """Close the connection."""
         self._connection.close()

@@ -97,12 +97,14 @@ class Gathering:
     # Events and spans
 
     def _replay_here(self) -> Bounds:
-        from ..ledger.format import FilesOptions, LedgerReader
+        import pyarrow as pa
+
+        from ..ledger import schema
+        from ..ledger.files.plan import read_ledger
         from ..ledger.spans.udtf import replay
 
         with self.progress.step("reading the append-only files"):
-            reader = LedgerReader(FilesOptions(path=str(self.aof), history=self.history))
-            events = _joined([batch for part in reader.partitions() for batch in reader.read(part)])
+            events = pa.Table.from_batches(read_ledger(self.aof, history=self.history), schema.arrow())
             self._keep(events, "ledger")
             bounds = self._look()
         with self.progress.step("replaying them: who held what from when to when"):
@@ -194,13 +196,3 @@ class Gathering:
 
 def _most(name: str) -> int:
     return _CURVES if name in page.WHOLE else tables.SHOWN
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
-    """Return the rows of all pieces in their order."""
-    import pyarrow as pa
-
-    from ..ledger import schema
-
-    rows = pa.Table.from_batches(batches, schema.arrow())
-    return rows.sort_by([("file_seq", "ascending"), ("ordinal", "ascending")])

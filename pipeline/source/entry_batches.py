@@ -88,21 +88,19 @@ class ColumnOptions:
 
 def default_schema(prefix: str = "", extra: Mapping[str, DataType] | None = None) -> StructType:
     """Return the schema of a source that was given none; ``extra`` names more columns for its end."""
-    from pyspark.sql import types
+    from pyspark.sql.types import StructType
 
-    pair = types.StructType().add("name", types.StringType()).add("value", types.BinaryType())
-    columns: dict[str, DataType] = {
-        "stream": types.StringType(),
-        "id": types.StringType(),
-        "id_key": types.BinaryType(),
-        "ts": types.TimestampType(),
-        "seq": types.DecimalType(20, 0),
-        "fields": types.ArrayType(pair),
-    }
-    schema = types.StructType()
-    for name, kind in (columns | dict(extra or {})).items():
+    schema = StructType()
+    for name, kind in (spark_types(METADATA) | dict(extra or {})).items():
         schema.add(prefix + name, kind)
     return schema
+
+
+def spark_types(columns: Mapping[str, pa.DataType]) -> dict[str, DataType]:
+    """Return what Spark calls the types of columns."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return {name: from_arrow_type(kind) for name, kind in columns.items()}
 
 
 def session_zone() -> str:

@@ -26,8 +26,8 @@ FOUND: Final = b"FOUND"
 GONE: Final = b"GONE"
 
 
-def base_rows(source: ByteSource) -> Iterator[Row]:
-    """Yield the rows of all streams of an RDB file, which is taken off the source.
+def base_streams(source: ByteSource) -> Iterator[tuple[int, bytes, Stream]]:
+    """Yield database, key and stream of all streams of an RDB file, which is taken off the source.
 
     Raises:
         LedgerError: the file is damaged.
@@ -42,23 +42,29 @@ def base_rows(source: ByteSource) -> Iterator[Row]:
     for database in keyspace.databases:
         for key, value in database.entries.items():
             if isinstance(value, Stream):
-                yield from stream_rows(database.index, key, None, value)
+                yield database.index, key, value
 
 
-def restored_stream(db: int, key: bytes, clock: int | None, payload: bytes) -> Iterator[Row]:
-    """Yield the rows of a payload of RESTORE; none if it is no stream.
+def base_rows(source: ByteSource) -> Iterator[Row]:
+    """Yield the rows of all streams of an RDB file (see `base_streams`)."""
+    for db, key, stream in base_streams(source):
+        yield from stream_rows(db, key, None, stream)
+
+
+def restored_stream(payload: bytes) -> Stream | None:
+    """Return the stream in a payload of RESTORE; None if it is something else.
 
     Raises:
         LedgerError: the payload is damaged.
     """
     if payload[:1] and payload[0] not in STREAM_TYPES:
-        return
+        return None
     try:
         value = restore_value(payload)
     except RdbError as error:
         raise LedgerError(f"the payload of a RESTORE can not be read: {error}") from error
     assert isinstance(value, Stream)
-    yield from stream_rows(db, key, clock, value)
+    return value
 
 
 def stream_rows(db: int, key: bytes, clock: int | None, stream: Stream) -> Iterator[Row]:

@@ -298,12 +298,12 @@ class Recorder:
 
     # RESTORE key ttl payload [REPLACE] [ABSTTL] …
     def _restore(self, words: list[bytes]) -> None:
-        from .rdb_rows import restored_stream
+        from .rdb_rows import restored_stream, stream_rows
 
         key = words[1]
         self._put(on.KEY_DELETED, key)
-        for row in restored_stream(self.db, key, self.clock, words[3]):
-            self._add(row)
+        if (stream := restored_stream(words[3])) is not None:
+            self.rows += stream_rows(self.db, key, self.clock, stream)
 
     # SELECT index
     def _select(self, words: list[bytes]) -> None:

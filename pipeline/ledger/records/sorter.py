@@ -95,9 +95,9 @@ class Sorter:
         except (AttributeError, TypeError) as error:
             raise LedgerError("a record that has no name") from error
         kinds = self._sort_adds(commands, kinds)
-        kinds = self._sort(commands, kinds, CLAIM, self._take_claims, _is_usual_claim)
-        kinds = self._sort(commands, kinds, ACK, self._take_acks, _is_usual_ack)
-        kinds = self._sort(commands, kinds, MOVE, self._take_moves, _is_usual_move)
+        kinds = self._sort(commands, kinds, CLAIM, self._take_claims)
+        kinds = self._sort(commands, kinds, ACK, self._take_acks)
+        kinds = self._sort(commands, kinds, MOVE, self._take_moves)
         self._take_others(commands, kinds, ordinals, clocks)
         opened, closed = kinds.rfind(MULTI), kinds.rfind(EXEC)
         if opened != closed:
@@ -106,26 +106,15 @@ class Sorter:
         self.number += len(commands)
         self.ordinals.extend(ordinals)
 
-    def _sort(
-        self,
-        commands: Commands,
-        kinds: bytes,
-        kind: int,
-        take: Callable[[Commands], bool],
-        is_usual: Callable[[list[bytes]], bool],
-    ) -> bytes:
-        """Take the commands of one kind if they are usual; their kinds, where those that are not are others."""
+    def _sort(self, commands: Commands, kinds: bytes, kind: int, take: Callable[[Commands], bool]) -> bytes:
+        """Take the commands of one kind that are usual; return the kinds, where those that are not are others."""
         if kind not in kinds:
             return kinds
-        if not take(list(compress(commands, kinds.translate(_IS[kind])))):
-            kinds = bytes(
-                OTHER if each == kind and not is_usual(command) else each
-                for each, command in zip(kinds, commands, strict=True)
-            )
-            usual = list(compress(commands, kinds.translate(_IS[kind])))
-            if usual and not take(usual):
-                raise AssertionError(f"both usual and not: {usual[0]}")
-        return kinds
+        taken = _taken(list(compress(commands, kinds.translate(_IS[kind]))), take)
+        if all(taken):
+            return kinds
+        of_kind = iter(taken)
+        return bytes(OTHER if each == kind and not next(of_kind) else each for each in kinds)
 
     def _sort_adds(self, commands: Commands, kinds: bytes) -> bytes:
         """As ``_sort``, for XADDs; those with a limit are kinds of their own."""
@@ -143,9 +132,9 @@ class Sorter:
         else:
             of_adds = iter(limited)
             kinds = bytes(next(of_adds) if each == ADD else each for each in kinds)
-        kinds = self._sort(commands, kinds, ADD, self._take_adds, _is_usual_add)
-        kinds = self._sort(commands, kinds, ADD_MAXLEN, self._take_maxlens, _is_usual_maxlen)
-        return self._sort(commands, kinds, ADD_MINID, self._take_minids, _is_usual_minid)
+        kinds = self._sort(commands, kinds, ADD, self._take_adds)
+        kinds = self._sort(commands, kinds, ADD_MAXLEN, self._take_maxlens)
+        return self._sort(commands, kinds, ADD_MINID, self._take_minids)
 
     def _take_maxlens(self, commands: Commands) -> bool:
         return self._take_limited(commands, self.maxlens, self.maxlens.numbers, are_numbers)
@@ -310,42 +299,11 @@ class _Kinds(dict[Any, int]):
         return kind
 
 
-def _is_usual_add(command: list[bytes]) -> bool:
-    return len(command) > 2 and _is(are_ids, command[2])
-
-
-def _is_usual_maxlen(command: list[bytes]) -> bool:
-    return command[3] == b"=" and _is(are_numbers, command[4]) and _is(are_ids, command[5])
-
-
-def _is_usual_minid(command: list[bytes]) -> bool:
-    return command[3] == b"=" and _is(are_ids, command[4]) and _is(are_ids, command[5])
-
-
-def _is_usual_claim(command: list[bytes]) -> bool:
-    return (
-        len(command) == _CLAIM_WORDS
-        and (command[6], command[8], command[12]) == (b"TIME", b"RETRYCOUNT", b"LASTID")
-        and _is(are_ids, command[5])
-        and _is(are_numbers, command[7])
-        and _is(are_ids, command[13])
-    )
-
-
-def _is_usual_ack(command: list[bytes]) -> bool:
-    return len(command) > 3 and all(_is(are_ids, word) for word in command[3:])
-
-
-def _is_usual_move(command: list[bytes]) -> bool:
-    """XGROUP SETID as it follows deliveries."""
-    return (
-        len(command) == _MOVE_WORDS
-        and command[1] == b"SETID"
-        and command[5] == b"ENTRIESREAD"
-        and _is(are_ids, command[4])
-        and _is(are_numbers, command[6])
-    )
-
-
-def _is(are: Callable[[bytes, int], bool], word: Any) -> bool:
-    return isinstance(word, bytes) and are(word, 1)
+def _taken(commands: Commands, take: Callable[[Commands], bool]) -> list[bool]:
+    """Take all that are usual, in their order: halves where not all of them are; return which they were."""
+    if take(commands):
+        return [True] * len(commands)
+    if len(commands) == 1:
+        return [False]
+    middle = len(commands) // 2
+    return _taken(commands[:middle], take) + _taken(commands[middle:], take)

@@ -6,19 +6,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..schema import NAMES, SPAN_NAMES
+from ..schema import NAMES, arrow
 from .spans import Replay, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_STRINGS = frozenset({"stream", "group", "entry_id", "consumer", "began", "ended"})
-_SCHEMA = pa.schema(
-    [
-        (name, pa.string() if name in _STRINGS else pa.int32() if name == "db" else pa.int64())
-        for name in SPAN_NAMES
-    ]
-)
+_SCHEMA = arrow(spans=True)
 _BATCH = 1 << 13
 
 
