@@ -150,7 +150,7 @@ class AofLoader:
                 more = source.read(max(self._chunk_size, len(data)))
                 at_end = not more
                 data += more
-            scan = (None if at_end else scan_quickly(data)) or scan_by_hand(data)
+            scan = (None if at_end else scan_quickly(data)) or scan_by_hand(data, goes_on=not at_end)
             batch = transactions.take(scan, start)
             start += scan.consumed
             data = data[scan.consumed :]

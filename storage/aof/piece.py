@@ -150,7 +150,7 @@ class _Reader:
             self.consumed = quick.consumed
         if quick is None or at_end:
             rest = data[self.consumed :]
-            scan = scan_by_hand(rest)
+            scan = scan_by_hand(rest, goes_on=not at_end)
             assert scan.begins is not None
             for command, begin in zip(scan.commands, scan.begins, strict=True):
                 for line in _annotations(rest, begin):

@@ -93,8 +93,11 @@ def scan_quickly(data: bytes) -> Scan | None:
     return Scan(commands, cut, End.SHORT)
 
 
-def scan_by_hand(data: bytes) -> Scan:
-    """Cut every whole command off the data, and report what follows them."""
+def scan_by_hand(data: bytes, *, goes_on: bool = False) -> Scan:
+    """Cut every whole command off the data, and report what follows them.
+
+    ``goes_on`` says that the file has more: a number that the data cut off is not judged.
+    """
     commands: list[list[bytes]] = []
     begins: list[int] = []
     at = consumed = needs = 0
@@ -104,7 +107,7 @@ def scan_by_hand(data: bytes) -> Scan:
             if data[at] == 0x23:  # '#'
                 at = _behind_annotation(data, at)
                 continue
-            command, at = _command(data, at)
+            command, at = _command(data, at, goes_on=goes_on)
             commands.append(command)
             begins.append(consumed)
             consumed = at
@@ -178,11 +181,11 @@ def _behind_annotation(data: bytes, at: int) -> int:
     return at
 
 
-def _command(data: bytes, at: int) -> tuple[list[bytes], int]:
+def _command(data: bytes, at: int, *, goes_on: bool) -> tuple[list[bytes], int]:
     line, at = _line(data, at)
     if line[:1] != b"*":
         raise _BadError
-    if line == b"*" and at < 0:
+    if at < 0 and (goes_on or line == b"*"):
         raise _ShortError(len(data) + 1)
     count = leading_number(line[1:])
     if not 1 <= count <= _ARGUMENT_COUNT_LIMIT:

@@ -14,7 +14,7 @@ from support.wire import encode_command
 
 from rillet.storage.aof.check import check_aof, examine
 from rillet.storage.aof.loader import AofLoader
-from rillet.storage.aof.manifest import AofError
+from rillet.storage.aof.manifest import AofError, leading_number
 from rillet.storage.codecs.crc64 import crc64
 
 if TYPE_CHECKING:
@@ -165,7 +165,9 @@ def test_a_file_cut_anywhere_loads_to_its_last_whole_command(seed):
             try:
                 commands = load(root)
             except AofError:
-                assert seed.startswith(b"REDIS"), at  # a preamble must be whole
+                # A preamble must be whole, and Redis refuses a count that reads as none.
+                line = seed[:at].rpartition(b"\n")[2]
+                assert seed.startswith(b"REDIS") or (line.startswith(b"*") and leading_number(line[1:]) < 1), at
                 continue
             assert commands == whole[: len(commands)]
             assert (root / "appendonlydir" / FILE).stat().st_size <= at

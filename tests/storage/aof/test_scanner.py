@@ -133,9 +133,9 @@ def test_transactions_are_put_together_from_any_pieces(written, data, scanner):
 def test_a_large_transaction_is_not_taken_by_hand(tmp_path, monkeypatch):
     sizes = []
 
-    def slowly(data):
+    def slowly(data, **more):
         sizes.append(len(data))
-        return scan_by_hand(data)
+        return scan_by_hand(data, **more)
 
     monkeypatch.setattr("rillet.storage.aof.loader.scan_by_hand", slowly)
     commands = [
