@@ -54,6 +54,8 @@ SHARES: Final = {
     "lua_kills": 2.0,
     "acl": 3.0,
     "commands": 4.0,
+    "replicas": 2.0,
+    "masters": 2.0,
 }
 INPUTS: Final = {
     "requests": 700,
@@ -65,6 +67,8 @@ INPUTS: Final = {
     "lua_kills": 60,
     "acl": 150,
     "commands": 90,
+    "replicas": 60,
+    "masters": 60,
 }
 # Generous: these end what would never end, they measure nothing.
 HANG_SECONDS: Final = 120

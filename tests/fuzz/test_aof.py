@@ -167,7 +167,9 @@ def test_a_file_cut_anywhere_loads_to_its_last_whole_command(seed):
             except AofError:
                 # A preamble must be whole, and Redis refuses a count that reads as none.
                 line = seed[:at].rpartition(b"\n")[2]
-                assert seed.startswith(b"REDIS") or (line.startswith(b"*") and leading_number(line[1:]) < 1), at
+                assert seed.startswith(b"REDIS") or (
+                    line.startswith(b"*") and leading_number(line[1:]) < 1
+                ), at
                 continue
             assert commands == whole[: len(commands)]
             assert (root / "appendonlydir" / FILE).stat().st_size <= at
