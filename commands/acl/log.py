@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _ENTRY_BYTES: Final = 1000  # with the line of the client
 _TOGETHER: Final = 60_000  # milliseconds
+_LATEST: Final = 10  # as in Redis: an earlier entry stays as it is
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -85,7 +86,7 @@ class AclLog:
             context = b"multi" if client.transaction is not None else b"toplevel"
         now = self.server.clock.now
         line = client_line(client)
-        for index, entry in enumerate(self.entries):
+        for index, entry in enumerate(self.entries[:_LATEST]):
             like = (entry.reason, entry.context, entry.subject, entry.username)
             if like == (reason, context, subject, username) and now - entry.updated <= _TOGETHER:
                 entry.count += 1

@@ -49,7 +49,7 @@ def parse_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> i
 def is_past(client: Client, when: int) -> bool:
     """Whether a field with this time is deleted at once; a replica leaves that to its master."""
     keyspace = client.db.keyspace
-    return when <= keyspace.now and keyspace.expiring and not keyspace.hides_expired
+    return when <= keyspace.now and keyspace.drops_expired
 
 
 def parse_fields(words: list[bytes], at: int = 2, error: bytes = _BAD_NUMBER) -> list[bytes]:

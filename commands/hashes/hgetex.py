@@ -225,9 +225,11 @@ def hgetdel(client: Client, args: list[bytes]) -> bytes:
         answers.append(null if content is None else replies.bulk(content))
         if content is not None and value.discard(field):
             deleted.append(field)
+    # A replica hides a field past its time, which stays, and sends its event nevertheless.
+    hidden = [field for field in fields if field not in looks.dropped and field in value.fields]
+    if hidden or (looks.dropped and deleted):
+        client.db.keyspace.notify(events.HASH, b"hexpired", name, client.db, looks.dropped + hidden)
     if deleted:
-        if looks.dropped:
-            client.db.keyspace.notify(events.HASH, b"hexpired", name, client.db, looks.dropped)
         changed(client, name, b"hdel", deleted)
         client.propagate([b"HDEL", name, *fields])
     if looks.dropped and not deleted:

@@ -79,10 +79,11 @@ def restore(client: Client, args: list[bytes]) -> bytes:
         client.server.log.warning(f"RESTORE: {error}")
         raise ReplyError(_BROKEN) from error
     keyspace = db.keyspace
-    before = db.write(name)
+    # 7.0 replaces a key past its time as any other.
+    before = db.write(name) if client.server.compat.knows("7.2") else db.entries.get(name)
     if expiry and not absolute:
         expiry = min(expiry + keyspace.now, INT64_MAX)
-    if expiry and expiry <= keyspace.now and keyspace.expiring and not client.replays:
+    if expiry and expiry <= keyspace.now and keyspace.drops_expired and not client.replays:
         if client.server.compat.knows("8.6"):
             keyspace.expired += 1
         if db.remove(name) is not None:

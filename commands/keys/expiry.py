@@ -68,10 +68,10 @@ def set_expiry(client: Client, name: bytes, when: int) -> None:
 def delete_expired(client: Client, name: bytes, when: int) -> bool:
     """Delete a key if its new expiry is already past; returns whether it did. Propagates.
 
-    Does nothing while a file is loaded: loaded keys expire only after the load.
+    Does nothing while a file is loaded, nor on a replica: there keys go after the load, or as the master says.
     """
     keyspace = client.db.keyspace
-    if when > keyspace.now or not keyspace.expiring:
+    if when > keyspace.now or not keyspace.drops_expired:
         return False
     delete(client, name)
     client.propagate([b"UNLINK" if client.server.config.lazyfree_lazy_expire else b"DEL", name])
@@ -85,7 +85,7 @@ def discard_expired(client: Client, name: bytes, when: int, *, overwrites: bool)
     lazyfree-lazy-server-del says if the command ``overwrites`` the key, else as lazyfree-lazy-expire.
     """
     db, server = client.db, client.server
-    if when > db.keyspace.now or not db.keyspace.expiring or not server.compat.discards_expired_values:
+    if when > db.keyspace.now or not db.keyspace.drops_expired or not server.compat.discards_expired_values:
         return False
     if db.write(name) is not None:
         delete(client, name)

@@ -60,7 +60,8 @@ def delex(client: Client, args: list[bytes]) -> bytes:
         raise wrong_arity("delex")
     name = args[1]
     if len(args) == 2:
-        if client.db.write(name) is None:
+        client.db.peek(name)
+        if name not in client.db.entries:  # as DEL
             return replies.ZERO
         delete(client, name)
         older = [[b"DEL", name]] if needs_downgrade(client, _DELEX_SINCE) else None

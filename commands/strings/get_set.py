@@ -214,6 +214,7 @@ def getdel(client: Client, args: list[bytes]) -> bytes:
     """Reply with the value, or null."""
     value = read_string(client, args[1])
     if value is None:
+        client.db.write(args[1])  # a replica that is written to drops what is past its time
         return replies.null(client.resp)
     delete(client, args[1])
     is_lazy = client.server.config.lazyfree_lazy_user_del and client.server.compat.getdel_unlinks

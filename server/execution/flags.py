@@ -25,25 +25,21 @@ def flags_of(server: Server, client: Client, entry: CommandEntry, argv: list[byt
         for queued, words in client.transaction.commands:
             of_one = queued.command.flags
             if queued.runs_script:
-                of_one = _of_script(server, queued, words, in_exec=True)
+                of_one = _of_script(server, queued, words)
             flags = (flags | (of_one & _OF_ANY)) - (_OF_ALL - of_one)
     return flags
 
 
-def _of_script(
-    server: Server, entry: CommandEntry, argv: list[bytes], *, in_exec: bool = False
-) -> frozenset[str]:
-    """Return the flags of a call of a script: without a first line its commands are checked one by one."""
+def _of_script(server: Server, entry: CommandEntry, argv: list[bytes]) -> frozenset[str]:
+    """Return the flags of a call of a script: without a first line it is checked when it runs."""
     flags = entry.command.flags
     if len(argv) < 3:  # a call with the wrong number of arguments
         return flags
     from ...commands.scripting.lua.shebang import ALLOW_OOM, ALLOW_STALE, NO_WRITES
 
     is_known, declared = _declared(server, entry.name, argv[1])
-    if not is_known:
+    if not is_known or declared is None:
         return flags
-    if declared is None:
-        return flags if in_exec else flags - {"stale"}
     flags -= {"may_replicate", "stale"}
     if ALLOW_STALE in declared:
         flags |= {"stale"}

@@ -194,6 +194,11 @@ class Keyspace:
             self.on_flushed()
         return count
 
+    @property
+    def drops_expired(self) -> bool:
+        """Whether a key or field goes at once that is given a time that is past."""
+        return self.expiring and not self.hides_expired
+
     @staticmethod
     def swap(first: Database, second: Database) -> None:
         """Let two databases exchange their keys. Their clients, watchers and waiters stay and find other keys."""

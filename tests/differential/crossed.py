@@ -7,6 +7,7 @@ import select
 import time
 from collections import Counter
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from differential import player
@@ -17,7 +18,7 @@ from differential.hiding import STANDING, TIME, hide, hide_of_message
 from differential.player import FLAGS, IS_BLOCKED, MESSAGES, SOON, Comparison, Difference, batches
 from support.aof import AofTail, flags_for
 from support.servers import start_server
-from support.wire import encode_command
+from support.wire import ConnectionClosedError, encode_command
 
 if TYPE_CHECKING:
     from differential.anything import Run, Words
@@ -40,16 +41,20 @@ RESUMED = re.compile(rb"( flags=\w*?)u")  # the flag of a client that waited, un
 CONTROL = b"control"
 # Since 7.4 Redis frees what FLUSHALL removes in another thread, and replies then: soon, unless the client is paused.
 FLUSHES, FLUSH_SECONDS = {"FLUSHALL", "FLUSHDB"}, 10
-# Rounds of the event loop until nothing more comes of a command.
+# Rounds of the event loop until nothing more comes of a command, and what goes round.
 # What may wait, close its connection or take long goes alone.
 ALONE = player.ALONE | BLOCKING | {
     *("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"),
     *("flushall", "flushdb", "replicaof", "slaveof", "config"),
 }  # fmt: skip
-TURNS, NOTHING = 3, ("CLIENT", "ID")
+TURNS, TURNS_OF_RILLET, NOTHING = 1, 2, ("CLIENT", "ID")
+LOOKS_AT_MOST = 5
+NOT_IN_MULTI = {"AUTH", "DELUSER"}  # auth-at-exec, user-gone-at-exec
 # Behind these the turn of a client may be over, or the reply comes by itself.
 LONG = ("EVAL", "FCALL", "EXEC", "FLUSH", "CLIENT KILL", "FUNCTION", "SCRIPT")
 OF_THE_PLAYER = (b"cmdstat_client|id", b"cmdstat_client|list", b"cmdstat_hello")
+# 7.0 has its own mind about clients that waited: failed calls, and changes for those that are served.
+OF_7_0 = (b"rdb_changes_since", *(b"cmdstat_%b:" % name.encode() for name in BLOCKING))
 SETTINGS = [
     ("maxmemory", "0"),
     ("maxmemory-policy", "noeviction"),
@@ -57,7 +62,6 @@ SETTINGS = [
     ("notify-keyspace-events", ""),
     ("replica-read-only", "yes"),
     ("replica-serve-stale-data", "yes"),
-    ("requirepass", ""),
     ("tracking-table-max-keys", "1000000"),
 ]
 
@@ -67,6 +71,7 @@ class Stage:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
+        self.left_out = OF_THE_PLAYER + (OF_7_0 if kind in {"redis7", "rillet-7.0"} else ())
         self.server = start_server(kind, *flags_for(kind), *FLAGS)
         self.tail = AofTail(self.server)
         self.control = self.server.wire()
@@ -126,9 +131,14 @@ class Stage:
         awaited = self.awaited[number]
         if awaited and not self._is_blocked(number):
             awaited.clear()  # CLIENT REPLY OFF
-        if awaited and any(" ".join(each).upper().startswith(LONG) for each in [*awaited, *batch]):
+        if awaited and (len(awaited) + len(batch) > 2 or any(map(_takes_long, [*awaited, *batch]))):
             return ["not sent"]  # it would be chance what of others comes before
+        if any(NOT_IN_MULTI & set(map(str.upper, words)) for words in batch) and (
+            b" multi=-1 " not in self._line_of(number)
+        ):
+            return ["not sent"]
         awaited += batch
+        self.last = (number, batch)
         self.wires[number].send_raw(
             b"".join(encode_command(*(filled(word, self.known) for word in words)) for words in batch)
         )
@@ -142,13 +152,19 @@ class Stage:
             until = time.monotonic() + FLUSH_SECONDS
             while self._is_blocked(number) and time.monotonic() < until:
                 pass
-        seen = more = self._read_all()
+        seen, looks = self._read_all(), 0
+        while looks < LOOKS_AT_MOST and self.awaited[number] and not self._is_blocked(number):
+            self._let_run()  # a long batch, or one whose client gets no replies
+            seen += self._read_all()
+            looks += 1
+        more = seen
         while any(not line.startswith(f"{number}<") for line in more):  # others ran as well
             self._let_run()
             seen = seen + (more := self._read_all())
         mine = [line for line in seen if line.startswith(f"{number}< ")]
         if early and mine and not mine[0].startswith(f"{number}< >"):
             seen.append("order: others read before")
+        seen = _by_patterns(sorted(seen, key=lambda line: line[0]))
         seen = _in_one_turn(number, seen, alone=len(batch) == 1)
         if SOON in words:
             self.waits_always |= not mine or "QUEUED" in mine[-1]
@@ -160,13 +176,15 @@ class Stage:
         return seen
 
     def _let_run(self) -> None:
-        for _ in range(TURNS):
+        for _ in range(TURNS_OF_RILLET if self.kind.startswith("rillet") else TURNS):
             self.control.call(*NOTHING)
 
+    def _line_of(self, number: int) -> bytes:
+        """A connection in CLIENT LIST."""
+        return self.control.call("CLIENT", "LIST", "ID", self.known[f"id{number}"]).value
+
     def _is_blocked(self, number: int) -> bool:
-        return bool(
-            IS_BLOCKED.search(self.control.call("CLIENT", "LIST", "ID", self.known[f"id{number}"]).value)
-        )
+        return bool(IS_BLOCKED.search(self._line_of(number)))
 
     def _read_all(self) -> list[str]:
         ready = {descriptor for descriptor, _ in self.poll.poll(0)}
@@ -179,7 +197,7 @@ class Stage:
                     shown = str(self._shown(number, wire.read()))
                     out += [f"{number}< {line}" for line in shown.split(BETWEEN)]
                 over = wire.is_over()
-            except ConnectionError:
+            except (ConnectionError, ConnectionClosedError):
                 over = True
             if over:
                 out.append(f"{number}< closed")
@@ -212,12 +230,30 @@ class Stage:
         if name == "EXEC" and node.children is not None:
             if len(queued) == len(node.children):
                 parts = zip(node.children, queued, strict=True)
-                node = replace(node, children=tuple(_hide(part, command) for part, command in parts))
+                node = replace(
+                    node, children=tuple(_hide(part, command, self.left_out) for part, command in parts)
+                )
             queued.clear()
             return node
-        if name in {"EXEC", "DISCARD", "MULTI", "RESET"} and node.kind != "-":
+        if name in {"EXEC", "DISCARD", "RESET"} or (name == "MULTI" and node.kind != "-"):
             queued.clear()
-        return _hide(node, words)
+        return _hide(node, words, self.left_out)
+
+
+def _takes_long(words: Words) -> bool:
+    return " ".join(words).upper().startswith(LONG)
+
+
+def _message(line: str) -> str:
+    """The message that a client got by one of its patterns, or nothing: by several, they are in any order."""
+    connection, is_message, rest = line.partition('$"pmessage" ')
+    return connection + rest.partition(" ")[2] if is_message else ""
+
+
+def _by_patterns(seen: list[str]) -> list[str]:
+    """What was seen, with the patterns of one message sorted: orders-of-hash-tables."""
+    grouped = groupby(seen, _message)
+    return [line for message, lines in grouped for line in (sorted(lines) if message else lines)]
 
 
 def _in_one_turn(acting: int, seen: list[str], *, alone: bool) -> list[str]:
@@ -238,7 +274,7 @@ def _in_one_turn(acting: int, seen: list[str], *, alone: bool) -> list[str]:
     return [line for line in seen if line not in told] + merged
 
 
-def _hide(node: Node, words: Words) -> Node:
+def _hide(node: Node, words: Words, left_out: tuple[bytes, ...]) -> Node:
     upper = [word.upper() for word in words[:2]]
     if upper in (["CLIENT", "LIST"], ["CLIENT", "INFO"]) and node.kind in "$=":
         lines = [line for line in node.value.splitlines() if b" name=%s " % CONTROL not in line]
@@ -247,11 +283,11 @@ def _hide(node: Node, words: Words) -> Node:
         return node.with_value(node.value.replace(b"\n", BETWEEN.encode()))
     if upper[0] == "INFO" and node.kind in "$=":
         lines = sorted(
-            HIDDEN.sub(b"", line)
-            for line in COUNTERS.findall(node.value)
-            if not line.startswith(OF_THE_PLAYER)
+            HIDDEN.sub(b"", line) for line in COUNTERS.findall(node.value) if not line.startswith(left_out)
         )
         return node.with_value(BETWEEN.encode().join(lines))
+    if left_out[-1] in OF_7_0 and upper in (["OBJECT", "FREQ"], ["OBJECT", "IDLETIME"]):  # of shared numbers
+        return node if node.kind != ":" else node.with_value(b"<clock>")
     if upper == ["OBJECT", "IDLETIME"] and node.kind == ":":
         return node.with_value(b"old" if int(node.value) > OLD else b"fresh")
     if upper[0] == "ROLE" and node.children and len(node.children) == 3:  # counters-of-offsets

@@ -103,11 +103,11 @@ THEMES: dict[str, tuple[str, str]] = {
         EVAL <script> 1 <str> <v>; CONFIG SET tracking-table-max-keys 1000000; FLUSHDB; FLUSHALL; SWAPDB 0 1
     """),
     "channels": ("", """
-        SUBSCRIBE <ch> [<ch>]; PSUBSCRIBE <pattern>; SSUBSCRIBE <ch>; UNSUBSCRIBE [<ch>]; PUNSUBSCRIBE <pattern>; SUNSUBSCRIBE [<ch>];
+        SUBSCRIBE <ch> [<ch>]; PSUBSCRIBE <pattern>; SSUBSCRIBE <ch>; UNSUBSCRIBE <ch>; PUNSUBSCRIBE <pattern>; SUNSUBSCRIBE <ch>;
         PUBLISH <ch> m; SPUBLISH <ch> m; PUBLISH <ch> <v>; PUBSUB NUMSUB ch1 ch2; PUBSUB NUMPAT; PUBSUB CHANNELS; PUBSUB SHARDCHANNELS
     """),
     "events": ("CONFIG SET notify-keyspace-events KEAn", """
-        CONFIG SET notify-keyspace-events (KEAn|KEA|Kg$|Elzx|Et|); PSUBSCRIBE __key*__:*; PUNSUBSCRIBE; EXPIRE <key> 0;
+        CONFIG SET notify-keyspace-events (KEAn|KEA|Kg$|Elzx|Et|); PSUBSCRIBE __key*__:*; PUNSUBSCRIBE <pattern>; EXPIRE <key> 0;
         SUBSCRIBE __keyspace@0__:k; XGROUP CREATECONSUMER <stream> <g> <c>; XREADGROUP GROUP <g> <c> STREAMS <stream> >;
         XTRIM <stream> MAXLEN 0; HDEL <hash> f g n; SINTERSTORE t t none; ZREMRANGEBYRANK <zset> 0 -1; GETEX <str> PX <soon>; GETDEL <str>;
         LTRIM <list> 5 6; RESTORE <key> 0 <payload> REPLACE; SMOVE t t2 a; SETRANGE k 0 x; INCRBYFLOAT n 1
@@ -117,7 +117,7 @@ THEMES: dict[str, tuple[str, str]] = {
         HPEXPIRE <hash> <soon> FIELDS 2 f g; HPEXPIRE <hash> <soon> FIELDS 1 f; HEXPIRE <hash> 0 FIELDS 1 f; HGETALL <hash>;
         HGETEX <hash> PX <soon> FIELDS 1 g; HSETEX <hash> PX <soon> FIELDS 1 f v; HPERSIST <hash> FIELDS 1 f; GETEX <str> PX <soon>;
         PSETEX <str> <soon> v; GET <str>; EXISTS <key> <key>; PEXPIREAT <key> <later> [(NX|XX|GT|LT)]; PERSIST <key>; RENAME <key> <key>;
-        COPY <key> <key> REPLACE; MOVE <key> 1; SWAPDB 0 1; KEYS *; DBSIZE; SET <str> v KEEPTTL; SET <str> v GET PX <soon>;
+        COPY <key> <key> REPLACE; MOVE <key> 1; SWAPDB 0 1; DBSIZE; SET <str> v KEEPTTL; SET <str> v GET PX <soon>;
         SORT <list> ALPHA STORE <list>; SINTERSTORE t t2 <set>; HLEN <hash>; HDEL <hash> f; RESTORE <key> <soon> <payload> REPLACE;
         TOUCH <key>; OBJECT ENCODING <key>; DUMP <key>; EVAL <script> 1 <str> <v>; WATCH <key>; MSETEX 2 k a k2 b PX <soon>;
         XREADGROUP GROUP g alice STREAMS <stream> >; BITOP AND k k2 n; LMOVE <list> <list> LEFT RIGHT
@@ -139,14 +139,14 @@ THEMES: dict[str, tuple[str, str]] = {
         REPLICAOF 127.0.0.1 1; REPLICAOF NO ONE; REPLICAOF NO ONE; REPLICAOF NO ONE; CONFIG SET replica-read-only (yes|no);
         CONFIG SET replica-serve-stale-data (yes|no); CONFIG SET replica-serve-stale-data yes; SET <str> v PX <soon>; GET <str>;
         BLPOP l9 0; XREADGROUP GROUP g alice BLOCK 0 STREAMS s9 >; XREAD BLOCK 0 STREAMS s9 $; EVAL <script> 1 <str> <v>;
-        MULTI; EXEC; PUBLISH ch1 m; ROLE; KEYS *; DBSIZE; PING; WAIT 0 0; EXISTS <key>; CLIENT PAUSE 100000 WRITE; CLIENT UNPAUSE
+        MULTI; EXEC; PUBLISH ch1 m; ROLE; DBSIZE; PING; WAIT 0 0; EXISTS <key>; CLIENT PAUSE 100000 WRITE; CLIENT UNPAUSE
     """),
     "users": ("ACL SETUSER u1 on nopass ~* &* +@all", """
         AUTH u1 pw; AUTH u1 pw; AUTH default x; ACL SETUSER u1 <rule> [<rule>]; ACL SETUSER u1 (-@write|+@all|~k*|resetkeys|allkeys);
         ACL SETUSER u1 reset; ACL SETUSER u1 on nopass ~* &* +@all; ACL SETUSER u1 (resetchannels|allchannels|&ch1); ACL SETUSER u1 off;
         ACL DELUSER u1; ACL WHOAMI; RESET; BLPOP l9 0; XREADGROUP GROUP g alice BLOCK 0 STREAMS s9 >; MULTI; EXEC; SUBSCRIBE ch1;
         PSUBSCRIBE ch*; CLIENT KILL USER u1; CLIENT TRACKING ON BCAST; EVAL <script> 1 <str> <v>; ACL DRYRUN u1 GET k; SSUBSCRIBE ch1;
-        CONFIG SET requirepass (x|); HELLO 3 AUTH u1 pw; FCALL f1 1 k v
+        HELLO 3 AUTH u1 pw; FCALL f1 1 k v
     """),
     "databases": ("", """
         SELECT (0|1|2); SELECT 0; SWAPDB 0 1; SWAPDB 1 2; MOVE <key> (0|1|2); COPY <key> <key> DB (0|1) [REPLACE]; FLUSHDB; FLUSHALL;
@@ -163,6 +163,14 @@ THEMES: dict[str, tuple[str, str]] = {
     """),
 }  # fmt: skip
 
+FREEING = [
+    "CLIENT UNPAUSE",
+    "CLIENT UNBLOCK <id>",
+    "CLIENT UNBLOCK <id>",
+    "RPUSH l9 a",
+    "XADD s9 * f v",
+    "ZADD z9 1 a",
+]
 # Where a story ends: what waits goes on, and what was limited is free again.
 ENDING = [
     "CLIENT LIST", "CLIENT UNPAUSE", "CONFIG SET maxmemory 0", "REPLICAOF NO ONE", "CONFIG SET replica-serve-stale-data yes",
@@ -192,9 +200,15 @@ class Story:
         self.draw = random.Random(seed)
         self.maker = Maker(seed, version)
         self.themes = themes or self.draw.sample(sorted(THEMES), self.draw.choice([1, 2, 2, 3, 4]))
-        if "pauses" in self.themes:  # a short pause of all would become as long as the other
+        if {"pauses", "roles"} & set(self.themes):  # a short pause of all would become as long as theirs
             self.themes = [name for name in self.themes if name != "pauses of all"]
+        if "clocks" in self.themes:  # which keys are evicted is chance
+            self.themes = [name for name in self.themes if name != "memory"]
         self.lines = [line for name in self.themes for line in lines_of(THEMES[name][1])]
+        self.pauses = any("PAUSE" in line for line in self.lines)
+        self._may_unblock = (
+            self.maker._shows_rules or not self.pauses
+        )  # of a client that is paused it ends 7.0.15
         self.writes = lines_of(WRITES)
 
     def command(self) -> Words:
@@ -222,11 +236,15 @@ class Story:
             ]
         in_transaction: set[int] = set()
         silent: set[int] = set()
+        seen: set[str] = set()
         blocked, number = False, 0
         for _ in range(size):
             if self.draw.random() < 0.6:
                 number = self.draw.randrange(CONNECTIONS)
             words = self.command()
+            if self.draw.random() < 0.1:  # else all wait soon
+                freeing = [line for line in FREEING if self._may_unblock or "UNBLOCK" not in line]
+                out.append((LOOKING, written(self.draw.choice(freeing), self.draw)))
             name = words[0].upper()
             if number in in_transaction and not _may_be_queued(words):
                 continue
@@ -237,6 +255,17 @@ class Story:
                     words[0],
                     *(word for word in words[1:] if "__key" not in word),
                 ]  # events-within-replies
+            if name.endswith("UNSUBSCRIBE") and len(words) == 1:  # function-order
+                words = [name, "ch1"]
+            if words[:2] == ["CLIENT", "TRACKING"] and not self.maker._shows_rules and "users" in self.themes:
+                continue  # as 7.0: it names keys that a user may not read
+            if words[:2] == ["CLIENT", "UNBLOCK"] and not self._may_unblock:
+                continue
+            seen |= {name, *words} & {"WATCH", SOON}
+            if name in {"KEYS", "SCAN"} and SOON in seen:
+                continue  # they drop what is past its time in the order of a hash table
+            if name == "SWAPDB" and seen == {"WATCH", SOON}:
+                continue  # watches-through-swaps
             if words[:2] == ["DEBUG", "RELOAD"] and blocked:  # reload-wakes
                 continue
             if (name == "QUIT" and number in silent) or ("AUTH" in map(str.upper, words) and blocked):
@@ -251,7 +280,7 @@ class Story:
                 in_transaction.add(number)
             elif name in {"EXEC", "DISCARD", "RESET", "QUIT"}:
                 in_transaction.discard(number)
-        looks = [line.split() for line in ENDING] + LOOKS
+        looks = [line.split() for line in ENDING if self._may_unblock or "UNBLOCK" not in line] + LOOKS
         return [*out, *((LOOKING, words) for words in looks if self.maker._may_look(words))]
 
 

@@ -38,6 +38,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the error is that element, or the reply",
         "a client must not hang",
     ),
+    "user-gone-at-exec": Purpose(
+        "ACL DELUSER of the own user in MULTI",
+        "the reply to EXEC ends behind it, though all commands run, and the connection closes",
+        "the whole reply, and the connection closes",
+        "a client must know what ran",
+    ),
     "key-spec-notes": Purpose(
         "notes of key specifications in COMMAND INFO",
         "its own words",

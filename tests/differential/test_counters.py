@@ -122,6 +122,22 @@ def test_more_than_128_codes_of_errors_end_the_counting_by_code():
 
 
 @pytest.mark.parametrize(("mine", "real"), [("rillet", "redis810"), ("rillet-7.0", "redis7")])
+def test_only_the_latest_entries_of_the_acl_log_are_counted_on(mine, real):
+    def counts(server: ServerProcess, others: int) -> list[str]:
+        with server.wire() as wire, server.wire() as user:
+            wire.call("ACL", "LOG", "RESET")
+            wire.call("ACL", "SETUSER", "u", "on", "nopass", "resetkeys", "+@all")
+            user.call("AUTH", "u", "x")
+            for key in ("a", *range(others), "a"):
+                user.call("GET", key)
+            return re.findall(r'"count" :(\d+)', str(wire.call("ACL", "LOG", 128)))
+
+    with start_server(mine) as ours, start_server(real) as theirs:
+        for others in (1, 8, 9, 10, 11, 20):
+            assert counts(ours, others) == counts(theirs, others), others
+
+
+@pytest.mark.parametrize(("mine", "real"), [("rillet", "redis810"), ("rillet-7.0", "redis7")])
 def test_similar_denials_take_no_number_of_the_acl_log(mine, real):
     def log(server: ServerProcess) -> list[tuple[str, ...]]:
         with server.wire() as wire, server.wire() as user:

@@ -49,8 +49,8 @@ def stories() -> Iterator[tuple[str, str, list[str]]]:
             yield f"{line} with {setting or 'no lazyfree setting'}", setting, line.split()
 
 
-def effects(kind: str) -> dict[str, tuple[list[bytes], list[str]]]:
-    """What each story appends to the file, and its events."""
+def effects(kind: str, *, replica: bool) -> dict[str, tuple[list[bytes], list[str]]]:
+    """What each story appends to the file, and its events; also of a replica that clients write to."""
     out = {}
     flags = (*flags_for(kind), "--enable-debug-command", "yes", "--notify-keyspace-events", "KEA")
     with start_server(kind, *flags) as server, server.wire() as wire, server.wire(3) as listener:
@@ -58,6 +58,9 @@ def effects(kind: str) -> dict[str, tuple[list[bytes], list[str]]]:
         listener.send("PSUBSCRIBE", "__keyevent@0__:*")
         listener.read()
         tail = AofTail(server)
+        if replica:
+            wire.call("CONFIG", "SET", "replica-read-only", "no")
+            wire.call("REPLICAOF", "127.0.0.1", "1")
         for name, setting, words in stories():
             wire.call("FLUSHALL")
             for each in LAZY:
@@ -80,8 +83,9 @@ def effects(kind: str) -> dict[str, tuple[list[bytes], list[str]]]:
     return out
 
 
+@pytest.mark.parametrize("replica", [False, True])
 @pytest.mark.parametrize(("mine", "real"), [("rillet", "redis810"), ("rillet-7.0", "redis7")])
-def test_limited_and_past_writes_are_propagated_as_the_real_server_does(mine, real):
-    got, wanted = effects(mine), effects(real)
+def test_limited_and_past_writes_are_propagated_as_the_real_server_does(mine, real, replica):
+    got, wanted = effects(mine, replica=replica), effects(real, replica=replica)
     wrong = [f"{name}\n  {got[name]}\n  real {wanted[name]}" for name in wanted if got[name] != wanted[name]]
     assert not wrong, f"{len(wrong)} of {len(wanted)}:\n" + "\n".join(wrong)

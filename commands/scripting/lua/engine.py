@@ -170,7 +170,9 @@ class Scripting:
             keys: how many of those behind the third are keys.
             read_only: it came by one of the commands ending in _RO.
         """
-        if script.flags is not None:
+        if script.flags is None:
+            self._check_link(client, frozenset())
+        else:
             self._check_flags(client, script.flags, read_only=read_only)
             read_only = read_only or NO_WRITES in script.flags
         interpreter = self.interpreter
@@ -266,13 +268,16 @@ class Scripting:
         self.server.stats.count_error(text)
         self.run.own_errors += 1
 
+    def _check_link(self, client: Client, flags: frozenset[str]) -> None:
+        if self.server.replication.is_stale and not client.trusted and ALLOW_STALE not in flags:
+            raise ReplyError(_MASTERDOWN)
+
     def _check_flags(self, client: Client, flags: frozenset[str], *, read_only: bool) -> None:
         """Check the flags of a script against the state of the server."""
         server = self.server
         if server.config.cluster_enabled and NO_CLUSTER in flags:
             raise ReplyError(_NO_CLUSTER)
-        if server.replication.is_stale and not client.trusted and ALLOW_STALE not in flags:
-            raise ReplyError(_MASTERDOWN)
+        self._check_link(client, flags)
         if NO_WRITES in flags:
             return
         if not client.trusted:
