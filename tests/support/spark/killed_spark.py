@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pytest
 from support.spark import spark_driver
@@ -24,19 +24,17 @@ from rillet.pipeline.redis.shards import connect
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from rillet.pipeline.redis.connection import Connection
-
-NAMES = [f"{source}-{sink}" for source in spark_driver.SOURCES for sink in spark_driver.SINKS]
-PATIENCE = 400  # seconds; a machine that others use, too
+PATIENCE = 600  # seconds; a machine that others use, too
 
 
 class Producer(threading.Thread):
-    """Adds numbered entries to all four streams, and has another consumer of the groups take some and die."""
+    """Adds numbered entries to all streams, and has another consumer of the groups take some and die."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, names: Sequence[str]) -> None:
         super().__init__(daemon=True)
+        self._names = names
         self._connection = connect(Endpoint.of({"url": url}))
         self._enough = threading.Event()
         self.count = 0
@@ -45,12 +43,12 @@ class Producer(threading.Thread):
     def run(self) -> None:
         try:
             while not self._enough.is_set():
-                for name in NAMES:
-                    self._add(f"in-{name}", self.count, self.count + 20)
-                    if name.startswith("group") and self.count % 100 == 0:
-                        # Whether the deserter got them or not: they are pending, or new.
-                        with contextlib.suppress(ConnectionLost):
-                            self._connection.call(
+                for name in self._names:
+                    for stream in spark_driver.inputs(name):
+                        self._add(stream, self.count, self.count + 20, twice=name.endswith("distinct"))
+                        if name.startswith("group") and self.count % 100 == 0:
+                            # Whether the deserter got them or not: they are pending, or new.
+                            desert = (
                                 "XREADGROUP",
                                 "GROUP",
                                 "g",
@@ -58,21 +56,23 @@ class Producer(threading.Thread):
                                 "COUNT",
                                 5,
                                 "STREAMS",
-                                f"in-{name}",
+                                stream,
                                 ">",
                             )
+                            with contextlib.suppress(ConnectionLost):
+                                self._connection.call(*desert)
                 self.count += 20
                 time.sleep(0.25)
         except Exception as error:  # noqa: BLE001 - finish reports it
             self.failure = error
 
-    def _add(self, stream: str, first: int, end: int) -> None:
+    def _add(self, stream: str, first: int, end: int, *, twice: bool) -> None:
         """Add numbers; after a failover, those that the stream does not have."""
         while first < end:
             try:
                 steps = [
                     ("MULTI",),
-                    *(("XADD", stream, "*", "n", number) for number in range(first, end)),
+                    *(("XADD", stream, "*", "n", n) for n in range(first, end) for _ in range(1 + twice)),
                     ("EXEC",),
                 ]
                 checked(self._connection.pipeline(steps))
@@ -94,12 +94,12 @@ class Producer(threading.Thread):
 class Driver:
     """A driver process in a session of its own; its JVMs and its Python processes are in it, too."""
 
-    def __init__(self, url: str, folder: Path, master: str) -> None:
+    def __init__(self, url: str, folder: Path, master: str, work: str) -> None:
         self.log = folder / "driver.log"
         home, conf = spark_home(folder), quick_conf_dir(folder)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, spark_driver.__file__, url, str(folder), master],
+                [sys.executable, spark_driver.__file__, url, str(folder), master, work],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -170,8 +170,8 @@ def is_of_kind(what: str, command: list[bytes]) -> bool:
 class Drivers:
     """One driver after the other, in the same folder; the next one is ready when one dies."""
 
-    def __init__(self, url: str, folder: Path, master: str) -> None:
-        self._words = (url, folder, master)
+    def __init__(self, url: str, folder: Path, master: str, work: str) -> None:
+        self._words = (url, folder, master, work)
         self.driver = Driver(*self._words)
         self._next: Driver | None = None
         self.driver.go()
@@ -192,32 +192,116 @@ class Drivers:
             self._next.kill()
 
 
-def make_groups(connection: Connection) -> None:
-    """Make the streams, and the groups of those that are read so."""
-    for name in NAMES:
-        connection.call("XGROUP", "CREATE", f"in-{name}", "g", "0", "MKSTREAM")
+class Scene:
+    """A server, a producer, and a driver whose queries must write each number once whatever is killed."""
 
+    def __init__(self, url: str, folder: Path, master: str = "local[2,8]", work: str = "plain") -> None:
+        self.names = spark_driver.WORK[work]
+        self._folder = folder
+        self._stack = contextlib.ExitStack()
+        self.connection = self._stack.enter_context(connect(Endpoint.of({"url": url})))
+        for stream in (stream for name in self.names for stream in spark_driver.inputs(name)):
+            self.connection.call("XGROUP", "CREATE", stream, "g", "0", "MKSTREAM")
+        self._producer = Producer(url, self.names)
+        self._producer.start()
+        self._stack.callback(self._producer.finish)
+        self.drivers = Drivers(url, folder, master, work)
+        self._stack.callback(self.drivers.end)
 
-def check_all_written(connection: Connection, folder: Path, count: int) -> None:
-    """See that each number was written once by each query."""
-    wanted = [str(number) for number in range(count)]
-    for name in NAMES:
-        found = Counter(read(connection, folder, name))
-        doubled = {number: times for number, times in found.items() if times > 1}
-        missing = [number for number in wanted if number not in found]
-        assert not doubled, f"{name}: {len(doubled)} doubled, as {list(doubled.items())[:5]}"
-        assert not missing, f"{name}: {len(missing)} missing, as {missing[:5]}"
-        assert len(found) == count
-    # In order, too, where the writer reads in order.
-    assert read(connection, folder, "range-stream") == wanted
+    def __enter__(self) -> Self:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
-def read(connection: Connection, folder: Path, name: str) -> list[str]:
-    """The numbers that a query wrote."""
-    if name.endswith("stream"):
-        entries = connection.call("XRANGE", f"out-{name}", "-", "+")
-        return [dict(zip(words[::2], words[1::2], strict=True))[b"n"].decode() for _, words in entries]
-    return read_parquet(folder / name)
+    def commits(self) -> dict[str, int]:
+        """The last batch that each query has committed; Spark keeps the files of a hundred."""
+        return {
+            name: max(
+                (int(path.name) for path in (self._folder / f"{name}-checkpoint" / "commits").glob("*") if path.name.isdigit()),
+                default=-1,
+            )
+            for name in self.names
+        }  # fmt: skip
+
+    def await_moment(self, chance: random.Random) -> None:
+        """Any moment; or the ones that hurt: just published and not committed, just delivered and in no offset or not read."""
+        kind = chance.choice(["any", "published", "delivered"])
+        if kind == "any":
+            time.sleep(chance.uniform(0, 1.0))
+            return
+        name = chance.choice([name for name in self.names if name.endswith(("stream", "windows"))])
+        looks = {
+            "published": ("XLEN", f"out-{name}"),
+            # Of a group that nobody reads it stands still.
+            "delivered": ("XINFO", "GROUPS", f"in-{name}"),
+        }
+        end = time.monotonic() + 30
+        before = self.connection.call(*looks[kind])
+        while self.connection.call(*looks[kind]) == before and time.monotonic() < end:
+            time.sleep(0.001)  # Spark needs the processors more than we do
+        time.sleep(chance.choice([0, chance.uniform(0, 0.5)]))
+
+    def wait_for_progress(self, enough: Callable[[list[bool]], bool] = all) -> None:
+        """Wait until all queries, or any, have committed a batch since now."""
+        before = self.commits()
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            self.drivers.driver.check()
+            now = self.commits()
+            if enough([now[name] > before[name] for name in self.names]):
+                return
+            time.sleep(0.02)
+        pytest.fail(
+            f"no progress: {before} -> {self.commits()}\n{self.drivers.driver.log.read_text()[-6000:]}"
+        )
+
+    def check_all_written(self, note: str) -> int:
+        """End the producer; see that each of its numbers is written once by each query, and nothing left pending.
+
+        Returns:
+            how many numbers there are.
+        """
+        count = self._producer.finish()
+        self._wait_for_the_end(count, note)
+        wanted = [str(number) for number in range(count)]
+        for name in self.names:
+            found = Counter(self.read(name))
+            doubled = {number: times for number, times in found.items() if times > 1}
+            missing = [number for number in wanted if number not in found]
+            assert not doubled, f"{note}: {name}: {len(doubled)} doubled, as {list(doubled.items())[:5]}"
+            assert not missing, f"{note}: {name}: {len(missing)} missing, as {missing[:5]}"
+            assert len(found) == count
+        # In order, too, where the writer reads in order.
+        if "range-stream" in self.names:
+            assert self.read("range-stream") == wanted
+        return count
+
+    def _wait_for_the_end(self, count: int, note: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            self.drivers.driver.check()
+            streams = [stream for name in self.names for stream in spark_driver.inputs(name)]
+            pending = {stream: self.connection.call("XPENDING", stream, "g")[0] for stream in streams}
+            written = {name: len(self.read(name)) for name in self.names}
+            if not any(pending.values()) and all(number >= count for number in written.values()):
+                return
+            time.sleep(0.2)
+        log = self.drivers.driver.log.read_text()[-6000:]
+        pytest.fail(f"{note}: of {count} written: {written}, pending: {pending}\n{log}")
+
+    def read(self, name: str) -> list[str]:
+        """The numbers that a query wrote."""
+        if not name.endswith(("stream", "windows")):
+            return read_parquet(self._folder / name)
+        entries = self.connection.call("XRANGE", f"out-{name}", "-", "+")
+        rows = [dict(zip(words[::2], words[1::2], strict=True)) for _, words in entries]
+        if name.endswith("stream"):
+            return [row[b"n"].decode() for row in rows]
+        windows = {
+            row[b"start"]: row[b"n"].decode().split(",") for row in rows
+        }  # the last of each window is whole
+        return [number for numbers in windows.values() for number in numbers]
 
 
 def read_parquet(folder: Path) -> list[str]:
@@ -242,59 +326,3 @@ def read_parquet(folder: Path) -> list[str]:
     for path in files:
         numbers += pq.ParquetFile(path).read(columns=["n"])["n"].to_pylist()
     return numbers
-
-
-def commits(folder: Path) -> dict[str, int]:
-    """The last batch that each query has committed; Spark keeps the files of a hundred."""
-    return {
-        name: max(
-            (int(path.name) for path in (folder / f"{name}-checkpoint" / "commits").glob("*") if path.name.isdigit()),
-            default=-1,
-        )
-        for name in NAMES
-    }  # fmt: skip
-
-
-def await_moment(connection: Connection, chance: random.Random) -> None:
-    """Any moment; or the ones that hurt: just published and not committed, just delivered and in no offset or not read."""
-    kind = chance.choice(["any", "published", "delivered"])
-    looks = {
-        "published": ("XLEN", "out-group-stream"),
-        "delivered": ("XINFO", "GROUPS", f"in-group-{chance.choice(spark_driver.SINKS)}"),
-    }
-    if kind == "any":
-        time.sleep(chance.uniform(0, 1.0))
-        return
-    end = time.monotonic() + 30
-    before = connection.call(*looks[kind])
-    while connection.call(*looks[kind]) == before and time.monotonic() < end:
-        time.sleep(0.001)  # Spark needs the processors more than we do
-    time.sleep(chance.choice([0, chance.uniform(0, 0.5)]))
-
-
-def wait_for_progress(folder: Path, drivers: Drivers, enough: Callable[[list[bool]], bool]) -> None:
-    """Wait until all queries, or any, have committed a batch since now."""
-    before = commits(folder)
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        drivers.driver.check()
-        now = commits(folder)
-        if enough([now[name] > before[name] for name in NAMES]):
-            return
-        time.sleep(0.02)
-    pytest.fail(f"no progress: {before} -> {commits(folder)}\n{drivers.driver.log.read_text()[-6000:]}")
-
-
-def wait_for_the_end(connection: Connection, folder: Path, drivers: Drivers, count: int, note: str) -> None:
-    """Wait until everything is written and nothing is pending."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        drivers.driver.check()
-        pending = {name: connection.call("XPENDING", f"in-{name}", "g")[0] for name in NAMES}
-        written = {name: len(read(connection, folder, name)) for name in NAMES}
-        if not any(pending.values()) and all(number >= count for number in written.values()):
-            return
-        time.sleep(0.2)
-    pytest.fail(
-        f"{note}: of {count} written: {written}, pending: {pending}\n{drivers.driver.log.read_text()[-6000:]}"
-    )

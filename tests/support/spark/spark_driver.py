@@ -1,27 +1,34 @@
-"""Four streaming queries in one driver, for others to kill: range and group mode, each to Parquet and to a stream.
+"""Streaming queries in one driver, for others to kill, in range and in group mode.
 
-    python spark_driver.py URL FOLDER MASTER
+    python spark_driver.py URL FOLDER MASTER WORK
 
-It prints `ready` when Spark runs, waits for a line (another driver may be at work until it is killed), starts the
+MASTER may also be `connect`: the queries are then a client's, and run in a server of Spark Connect. It prints `ready` when Spark runs, waits for a line (another driver may be at work until it is killed), starts the
 queries, and goes on until it is killed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions
 
 from rillet.pipeline import session
 
-SOURCES = {
-    "range": {},
-    "group": {"mode": "group", "group": "g", "consumer": "driver", "claimMinIdleMs": "0"},
+# A query is named for how it reads and what it does: `plain` ones copy what they read to Parquet or to a stream, those
+# with `state` drop duplicates, collect the numbers of each window, and join two streams.
+WORK = {
+    "plain": ("range-parquet", "range-stream", "group-parquet", "group-stream"),
+    "range state": ("range-distinct", "range-windows", "range-join"),
+    "group state": ("group-distinct", "group-windows", "group-join"),
 }
+MODES = {"range": {}, "group": {"mode": "group", "group": "g", "claimMinIdleMs": "0"}}
+CONNECT = "connect"
 # A query that ends for these reasons is started again, as a supervisor does in earnest. Spark gives a Python
 # process ten seconds to start, which a busy machine may not manage; one that was killed it may or may not replace; and
 # of others, which a source or a sink has in the driver, all it knows is that they no longer listen.
@@ -35,15 +42,21 @@ NO_FAULT_OF_OURS = (
     "java.io.IOException: Connection reset by peer",
     "java.io.IOException: Stream closed",
 )
-SINKS = ("parquet", "stream")
 
 
-def main(url: str, folder: Path, master: str) -> None:
+def inputs(name: str) -> list[str]:
+    """Return the streams that a query reads."""
+    return [f"in-{name}", f"in-{name}-right"] if name.endswith("join") else [f"in-{name}"]
+
+
+def main(url: str, folder: Path, master: str, work: str) -> None:
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     spark = session(
         "to be killed",
         **{
-            "spark.master": master,
+            "spark.remote" if master == CONNECT else "spark.master": "local[2]"
+            if master == CONNECT
+            else master,
             "spark.driver.memory": "768m",
             "spark.driver.extraJavaOptions": f"{java} -Dderby.system.home={folder}",
             "spark.executor.memory": "512m",
@@ -52,29 +65,30 @@ def main(url: str, folder: Path, master: str) -> None:
             "spark.deploy.maxExecutorRetries": "-1",
             "spark.local.dir": str(folder / "local"),
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.sql.shuffle.partitions": "1",
         },
     )
-    spark.sparkContext.setLogLevel("ERROR")
+    if master != CONNECT:
+        spark.sparkContext.setLogLevel("ERROR")
     spark.range(1).collect()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     if not sys.stdin.readline():
         return  # the process that started us is gone
-    pairs = list(itertools.product(SOURCES, SINKS))
     queries = {}
-    for pair in pairs:
-        queries[pair] = start(spark, url, folder, *pair)
-        wait_until_it_runs(queries[pair])
+    for name in WORK[work]:
+        queries[name] = start(spark, url, folder, name)
+        wait_until_it_runs(queries[name])
     while True:
         time.sleep(0.1)
-        for pair, query in queries.items():
+        for name, query in queries.items():
             if query.exception() is not None:
                 if not is_no_fault_of_ours(causes(query)):
                     raise query.exception()
                 # Processes that are kept for the next one to use may have been killed, too.
                 with contextlib.suppress(KilledError):
-                    queries[pair] = start(spark, url, folder, *pair)
-                    wait_until_it_runs(queries[pair])
+                    queries[name] = start(spark, url, folder, name)
+                    wait_until_it_runs(queries[name])
 
 
 def wait_until_it_runs(query):
@@ -88,11 +102,16 @@ class KilledError(Exception):
 
 
 def is_no_fault_of_ours(text):
+    text = text.replace(
+        "Python Proxy. Return Message: Traceback", ""
+    )  # that of foreachBatch, whatever its cause
     return "Traceback" not in text and any(reason in text for reason in NO_FAULT_OF_OURS)
 
 
 def causes(query):
     """What each cause of a query's end says of itself; only Java knows all of them."""
+    if not hasattr(query, "_jsq"):
+        return str(query.exception())
     found = []
     cause = query._jsq.exception().get().getCause()
     while cause is not None:
@@ -101,30 +120,52 @@ def causes(query):
     return " ".join(found)
 
 
-def start(spark, url, folder, source, sink):
-    name = f"{source}-{sink}"
-    given = {
-        "url": url,
-        "streams": f"in-{name}",
-        "startingOffsets": "earliest",
-        "maxRowsPerTrigger": "1000",
-    }
+def start(spark, url, folder, name):
+    what = name.partition("-")[2]
     try:
-        frame = spark.readStream.format("redis-streams").options(**given, **SOURCES[source]).load()
-    except Py4JJavaError as error:
-        if is_no_fault_of_ours(error.java_exception.toString()):
+        read = [frame(spark, url, name, stream) for stream in inputs(name)]
+    except (Py4JJavaError, PySparkException) as error:
+        if is_no_fault_of_ours(str(error)):
             raise KilledError from error
         raise
-    writer = frame.selectExpr("id as source", "cast(fields[0].value as string) as n").writeStream
-    if sink == "parquet":
-        writer = writer.format("parquet").option("path", str(folder / name))
-    else:
+    kept = read[0].select("source", "n")
+    if what == "distinct":
+        kept = read[0].select("n").dropDuplicates(["n"])
+    elif what == "join":
+        kept = read[0].select("n").join(read[1].select("n"), "n")
+    elif what == "windows":
+        # Each batch gives each window that it added to, whole.
+        windows = read[0].withWatermark("ts", "1 hour").groupBy(functions.window("ts", "5 seconds"))
+        kept = windows.agg(functions.collect_list("n").alias("n"))
+        kept = kept.selectExpr("cast(window.start as string) as start", "concat_ws(',', n) as n")
+    writer = kept.writeStream
+    if what == "windows":
+        writer = writer.outputMode("update").foreachBatch(partial(write_batch, url, name))
+    elif what == "stream":
         chunks = {"chunkRows": "40", "inlineBytes": "1000"}  # several transactions a batch, some rows staged
         writer = writer.format("redis-streams").options(url=url, stream=f"out-{name}", **chunks)
+    else:
+        writer = writer.format("parquet").option("path", str(folder / name))
     # Batches that follow each other without a pause would leave no processor to the driver that stands by.
     writer = writer.trigger(processingTime="1 second").queryName(name)
     return writer.option("checkpointLocation", str(folder / f"{name}-checkpoint")).start()
 
 
+def frame(spark, url, name, stream):
+    given = {
+        "url": url,
+        "streams": stream,
+        "startingOffsets": "earliest",
+        "maxRowsPerTrigger": "1000",
+    }
+    read = spark.readStream.format("redis-streams").options(**given, **MODES[name.partition("-")[0]]).load()
+    return read.selectExpr("id as source", "ts", "cast(fields[0].value as string) as n")
+
+
+def write_batch(url, name, batch, number):
+    writer = batch.write.format("redis-streams").mode("append")
+    writer.options(url=url, stream=f"out-{name}", writeId=name, writeNumber=number).save()
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])
