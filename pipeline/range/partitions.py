@@ -28,6 +28,8 @@ def worth_of_entries(
     start: Mapping[str, Position], end: Mapping[str, Position], options: SourceOptions, connection: Connection
 ) -> dict[str, float]:
     """Return for how many rows an entry counts, by stream (see `rows_worth`); those that count for one may be missing."""
+    if options.max_bytes_per_partition is None:
+        return {}
     places = {
         name: evenly(at.id if at.generation == to.generation else 0, to.id)
         for name, to in end.items()

@@ -92,10 +92,9 @@ def rows_worth(
     Args:
         connection: to the server.
         places: by stream, ids in order; the entries at some of them, or the next ones, are looked at.
-        options: without maxBytesPerPartition an entry is a row, and nothing is asked.
+        options: with maxBytesPerPartition.
     """
-    if options.max_bytes_per_partition is None:
-        return {}
+    assert options.max_bytes_per_partition is not None
     asked = [(name, at) for name, each in places.items() for at in each[:: max(-(-len(each) // _SAMPLES), 1)]]
     commands = [("XRANGE", key_of(name), ids.encode(at), "+", "COUNT", 1) for name, at in asked]
     lengths: dict[str, list[int]] = {}
