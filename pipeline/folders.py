@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from .error_tokens import LabelledError
@@ -23,30 +23,6 @@ class JobError(LabelledError):
     """A job can not do what it was asked; the text is for its user."""
 
     label = "JOB_REFUSED"
-
-
-class Folder(Protocol):
-    """A folder that may not exist yet; what is in it is named by the parts of its path."""
-
-    def path(self, *parts: str) -> str:
-        """Return where something in it is, as Spark takes it."""
-
-    def names(self, *parts: str) -> list[str]:
-        """Return what a folder in it holds; nothing where there is none."""
-
-    def text(self, *parts: str) -> str:
-        """Return what a file in it says.
-
-        Raises:
-            OSError: it cannot be read.
-        """
-
-    def make(self) -> None:
-        """Make the folder, unless it is there.
-
-        Raises:
-            OSError: it cannot be made.
-        """
 
 
 class LocalFolder:
@@ -143,7 +119,10 @@ class SparkFolder:
         return self._jvm.org.apache.hadoop.fs.Path(self.path(*parts))
 
 
-def folder_of(word: str, spark: SparkSession | None) -> LocalFolder | SparkFolder:
+Folder = LocalFolder | SparkFolder
+
+
+def folder_of(word: str, spark: SparkSession | None) -> Folder:
     """Return the folder that a word of the command line names: a path, or the URI of any file system that Spark knows.
 
     Args:

@@ -53,8 +53,9 @@ def session(app_name: str = "rillet", *, quiet: bool = False, **conf: object) ->
 
     Raises:
         NoJavaError: no Java that Spark supports was found.
+        MissingPackageError: PySpark or PyArrow is not installed.
     """
-    need_spark()
+    need("pyspark", "pyarrow")
     from pyspark.sql import SparkSession
 
     given = {name: _text(value) for name, value in conf.items()}
@@ -90,7 +91,7 @@ def register(spark: SparkSession) -> None:
 
     Filters on ids, times and streams are pushed down if ``spark.sql.python.filterPushdown.enabled`` is set by then. Warns where Spark's workers on this machine run another Python that cannot import Rillet.
     """
-    need_spark()
+    need("pyspark", "pyarrow")
     _check_workers(spark)
     from .formats import PushingRedisStreams, RedisStreams
     from .ledger.format import LedgerDataSource
@@ -128,15 +129,6 @@ def _add_to_python_path(spark: SparkSession) -> None:
     paths = context.environment.get("PYTHONPATH", "").split(os.pathsep)
     if here not in paths:
         context.environment["PYTHONPATH"] = os.pathsep.join([here, *filter(None, paths)])
-
-
-def need_spark() -> None:
-    """Stop early and clearly where the extra is not installed.
-
-    Raises:
-        MissingPackageError: with the command that installs it.
-    """
-    need("pyspark", "pyarrow")
 
 
 def _check_workers(spark: SparkSession) -> None:

@@ -1,11 +1,11 @@
-"""``rillet pipeline <verb>``: the pipeline's command line. Each verb is a module that describes and runs itself."""
+"""``rillet pipeline <verb>``: the pipeline's command line. Each verb is a module with ``add_arguments`` and ``run``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from ..error_tokens import LabelledError
 from ..extras import EXTRAS, install
@@ -30,16 +30,6 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
 _HOW: Final = "The pipeline needs {module}, which is not installed: {command}"
 
 
-class Verb(Protocol):
-    """What the module of a verb offers."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the verb's words and options."""
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Do it; the exit status."""
-
-
 def main(words: Sequence[str]) -> int:
     """Run one verb; the exit status: 0, 1 where something is wrong, 2 where the words are."""
     parser = argparse.ArgumentParser(
@@ -54,12 +44,12 @@ def main(words: Sequence[str]) -> int:
     # The verb's own options are known once its module is there.
     chosen = next((word for word in words if not word.startswith("-")), None)
     try:
-        verb = cast("Verb", import_module(VERBS[chosen][0], __package__)) if chosen in VERBS else None
-        if verb is not None and chosen is not None:
+        verb: Any = None
+        if chosen in VERBS:
+            verb = import_module(VERBS[chosen][0], __package__)
             verb.add_arguments(parsers[chosen])
-        arguments = parser.parse_args(words)
-        assert verb is not None  # argparse refused everything else
-        return verb.run(arguments)
+        arguments = parser.parse_args(words)  # which refuses all that is no verb
+        return int(verb.run(arguments))
     except LabelledError as error:
         print(f"rillet pipeline: {error.words}", file=sys.stderr)  # noqa: T201 - as below
         return 1
