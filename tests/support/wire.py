@@ -41,10 +41,15 @@ class Node:
         return self.header if self.body is None else self.body
 
     def encode(self) -> bytes:
-        out = self.kind.encode() + self.header + b"\r\n"
-        if self.body is not None:
-            out += self.body + b"\r\n"
-        return out + b"".join(child.encode() for child in self.children or ())
+        """Its bytes; replies nest deeper than functions of Python may."""
+        out, rest = [], [self]
+        while rest:
+            node = rest.pop()
+            out.append(node.kind.encode() + node.header + b"\r\n")
+            if node.body is not None:
+                out.append(node.body + b"\r\n")
+            rest += reversed(node.children or ())
+        return b"".join(out)
 
     def with_value(self, text: bytes) -> Node:
         """The same scalar with another text."""

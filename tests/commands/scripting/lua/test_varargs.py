@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,26 @@ def test_a_library_of_another_server_is_not_compiled_either(tmp_path):
     with start_server("rillet", folder=tmp_path) as server, server.wire() as wire:
         assert "Function not found" in str(wire.call("FCALL", "f", 0))
         assert REFUSED in server.log
+
+
+@pytest.mark.parametrize("rewritten", [False, True])
+def test_nor_is_one_that_an_append_only_file_brings(tmp_path, rewritten):
+    """It is left out, with the reason in the log; the data is loaded."""
+    library = f"#!lua name=lib\nlocal f = {function_of(60)}\nredis.register_function('f', f)"
+    with (
+        start_server("redis810", "--appendonly", "yes", "--aof-use-rdb-preamble", "no") as redis,
+        redis.wire() as there,
+    ):
+        assert there.call("FUNCTION", "LOAD", library).plain() == b"lib"
+        there.call("SET", "k", "v")
+        if rewritten:
+            there.call("BGREWRITEAOF")
+            until(lambda: b"aof_rewrite_in_progress:0" in there.call("INFO", "persistence").plain())
+        shutil.copytree(redis.dir / "appendonlydir", tmp_path / "appendonlydir")
+    with start_server("rillet", "--appendonly", "yes", folder=tmp_path) as server, server.wire() as wire:
+        assert "Function not found" in str(wire.call("FCALL", "f", 0))
+        assert wire.call("GET", "k").plain() == b"v"
+        assert (
+            f"answered an error while being replayed: ERR Error compiling function: user_function:2: {REFUSED}"
+            in server.log
+        )
