@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from differential import player
-from differential.about_servers import changed_settings, filled, payloads, reset
+from differential.about_servers import changed_settings, filled, reset
 from differential.anything import BEGINNING, BLOCKING, SUBSCRIBING
 from differential.crossing import LISTENING, LOOKING
 from differential.hiding import STANDING, TIME, hide, hide_of_message
@@ -303,14 +303,7 @@ class Crossed(Comparison):
     """Rillet beside the real server of its version, on stories."""
 
     def __init__(self, mine: str, real: str) -> None:
-        self.mine, self.reals = Stage(mine), [Stage(real)]  # type: ignore[assignment]
-        known = [payloads(each.control) for each in (self.reals[0], self.mine)]
-        for each in (self.mine, *self.reals):
-            each.payloads = {
-                f"{name}{at}": value
-                for name in known[0]
-                for at, value in enumerate(known[0][name] + known[1][name])
-            }
+        self._compare(Stage(mine), [Stage(real)])
 
     def first_difference(self, run: Run) -> Difference | None:
         got, wanted = self.mine.play(run), self.reals[0].play(run)

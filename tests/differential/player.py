@@ -335,11 +335,16 @@ class Comparison:
     """
 
     def __init__(self, mine: str, *reals: str) -> None:
-        self.mine, self.reals = Played(mine), [Played(real) for real in reals]
+        self._compare(Played(mine), [Played(real) for real in reals])
         shared = min((each.events for each in (self.mine, *self.reals)), key=len)  # what all know
-        known = [payloads(each.control) for each in (self.reals[0], self.mine)]
         for each in (self.mine, *self.reals):
             each.events = shared
+
+    def _compare(self, mine: Any, reals: list[Any]) -> None:
+        """Take the players, and let all know the payloads of all."""
+        self.mine, self.reals = mine, reals
+        known = [payloads(each.control) for each in (self.reals[0], self.mine)]
+        for each in (self.mine, *self.reals):
             each.payloads = {
                 f"{name}{at}": value
                 for name in known[0]

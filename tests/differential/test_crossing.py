@@ -78,6 +78,12 @@ def test_a_difference_is_shrunk_to_few_commands_and_connections_and_can_be_playe
     assert "nothing differs" in capsys.readouterr().out
 
 
+def test_a_long_run_of_stories_sums_up_what_each_theme_had(capsys):
+    assert long_run.main(["--crossed", "--theme", "channels", "--commands", "120", "--as", "rillet"]) == 0
+    assert "rillet beside redis810: 120 commands" in (printed := capsys.readouterr().out)
+    assert "  channels: 120 commands" in printed
+
+
 def test_a_story_is_read_as_it_was_described():
     run = Story(3, themes=["scripts"]).run(50)
     assert read_story(describe(run, Difference("", "", ""))) == run

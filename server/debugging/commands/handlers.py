@@ -158,7 +158,7 @@ def _populate(client: Client, args: list[bytes]) -> bytes:
 
 
 def _error(_client: Client, args: list[bytes]) -> bytes:
-    raise ReplyError(args[2])
+    return ReplyError(args[2]).encoded  # as in Redis, an error that is counted nowhere
 
 
 def _log(client: Client, args: list[bytes]) -> bytes:
