@@ -68,10 +68,7 @@ ACL_SETUSER = family.command("ACL|SETUSER", arity=-3, flags="admin noscript load
     summary="Creates a user or changes one.",
     complexity="O(N). Where N is the number of rules provided.",
     arguments=(string("username"), optional(many(string("rule")))),
-    history={
-        "6.2.0": "Added channel patterns.",
-        "7.0.0": "Added selectors and permissions per key.",
-    })
+    history={"6.2.0": "Added channel patterns.", "7.0.0": "Added selectors and permissions per key."})
 
 ACL_USERS = family.command("ACL|USERS", arity=2, flags="admin noscript loading stale", since="6.0.0",
     summary="Returns the names of the users.",

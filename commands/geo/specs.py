@@ -108,20 +108,14 @@ GEORADIUS = family.write("GEORADIUS", arity=-6, flags="denyoom movablekeys",
     summary="Returns or stores the members within a distance from a place.",
     complexity=_RADIUS_COST,
     arguments=(*_GEORADIUS_RO_ARGUMENTS, _STORE),
-    history={
-        "6.2.0": "Added ANY for COUNT.",
-        "7.0.0": "Units may be in capitals.",
-    })
+    history={"6.2.0": "Added ANY for COUNT.", "7.0.0": "Units may be in capitals."})
 
 GEORADIUS_RO = family.read("GEORADIUS_RO", arity=-6, keys=READS, since="3.2.10", doc_flags="deprecated",
     deprecated_since="6.2.0", replaced_by="`GEOSEARCH` with the `BYRADIUS` argument",
     summary="Returns the members within a distance from a place.",
     complexity=_RADIUS_COST,
     arguments=_GEORADIUS_RO_ARGUMENTS,
-    history={
-        "6.2.0": "Added ANY for COUNT.",
-        "7.0.0": "Units may be in capitals.",
-    })
+    history={"6.2.0": "Added ANY for COUNT.", "7.0.0": "Units may be in capitals."})
 
 GEORADIUSBYMEMBER = family.write("GEORADIUSBYMEMBER", arity=-5, flags="denyoom movablekeys",
     keys=(at(1, "RO access"), *_stores(5)),
@@ -131,10 +125,7 @@ GEORADIUSBYMEMBER = family.write("GEORADIUSBYMEMBER", arity=-5, flags="denyoom m
     summary="Returns or stores the members within a distance from one of them.",
     complexity=_RADIUS_COST,
     arguments=(*_GEORADIUSBYMEMBER_RO_ARGUMENTS, _STORE),
-    history={
-        "6.2.0": "Added ANY for COUNT.",
-        "7.0.0": "Units may be in capitals.",
-    })
+    history={"6.2.0": "Added ANY for COUNT.", "7.0.0": "Units may be in capitals."})
 
 GEORADIUSBYMEMBER_RO = family.read("GEORADIUSBYMEMBER_RO", arity=-5, keys=READS, since="3.2.10",
     doc_flags="deprecated", deprecated_since="6.2.0",
@@ -142,9 +133,6 @@ GEORADIUSBYMEMBER_RO = family.read("GEORADIUSBYMEMBER_RO", arity=-5, keys=READS,
     summary="Returns the members within a distance from one of them.",
     complexity=_RADIUS_COST,
     arguments=_GEORADIUSBYMEMBER_RO_ARGUMENTS,
-    history={
-        "6.2.0": "Added ANY for COUNT.",
-        "7.0.0": "Units may be in capitals.",
-    })
+    history={"6.2.0": "Added ANY for COUNT.", "7.0.0": "Units may be in capitals."})
 
 # fmt: on

@@ -50,20 +50,14 @@ FLUSHDB = family.write("FLUSHDB", arity=-1, categories="keyspace dangerous", gro
     summary="Deletes all keys of the database.",
     complexity="O(N) where N is the number of keys in the selected database",
     arguments=(_FLUSH,),
-    history={
-        "4.0.0": "Added ASYNC.",
-        "6.2.0": "Added SYNC.",
-    })
+    history={"4.0.0": "Added ASYNC.", "6.2.0": "Added SYNC."})
 
 FLUSHALL = family.write("FLUSHALL", arity=-1, categories="keyspace dangerous", group="server",
     tips="request_policy:all_shards response_policy:all_succeeded", since="1.0.0",
     summary="Deletes all keys of all databases.",
     complexity="O(N) where N is the total number of keys in all databases",
     arguments=(_FLUSH,),
-    history={
-        "4.0.0": "Added ASYNC.",
-        "6.2.0": "Added SYNC.",
-    })
+    history={"4.0.0": "Added ASYNC.", "6.2.0": "Added SYNC."})
 
 SWAPDB = family.write("SWAPDB", arity=3, flags="fast", categories="keyspace dangerous", group="server",
     since="4.0.0",
@@ -94,10 +88,7 @@ RESTORE = family.write("RESTORE", arity=-4, flags="denyoom", keys=OVERWRITES, ca
     arguments=(KEY, integer("ttl"), string("serialized-value"), switch("REPLACE", since="3.0.0"),
         switch("ABSTTL", since="5.0.0"), optional(integer("seconds", "IDLETIME", since="5.0.0")),
         optional(integer("frequency", "FREQ", since="5.0.0"))),
-    history={
-        "3.0.0": "Added REPLACE.",
-        "5.0.0": "Added ABSTTL, IDLETIME and FREQ.",
-    })
+    history={"3.0.0": "Added REPLACE.", "5.0.0": "Added ABSTTL, IDLETIME and FREQ."})
 
 MIGRATE = family.write("MIGRATE", arity=-6, flags="movablekeys",
     keys=(at(3, "RW access delete"),
@@ -128,10 +119,7 @@ RESTORE_ASKING = family.write("RESTORE-ASKING", arity=-4, flags="denyoom asking"
     arguments=(KEY, integer("ttl"), string("serialized-value"), switch("REPLACE", since="3.0.0"),
         switch("ABSTTL", since="5.0.0"), optional(integer("seconds", "IDLETIME", since="5.0.0")),
         optional(integer("frequency", "FREQ", since="5.0.0"))),
-    history={
-        "3.0.0": "Added REPLACE.",
-        "5.0.0": "Added ABSTTL, IDLETIME and FREQ.",
-    })
+    history={"3.0.0": "Added REPLACE.", "5.0.0": "Added ABSTTL, IDLETIME and FREQ."})
 
 EXPIRE = family.write("EXPIRE", arity=-3, flags="fast", keys=UPDATES, since="1.0.0",
     summary="Lets a key expire after some seconds.",

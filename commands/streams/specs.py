@@ -171,9 +171,7 @@ XINFO_CONSUMERS = family.read("XINFO|CONSUMERS", arity=4, keys=(at(2, "RO access
     tips="nondeterministic_output", since="5.0.0",
     summary="Lists the consumers of a consumer group.",
     arguments=(KEY, _GROUP),
-    history={
-        "7.2.0": "Added the field inactive; idle counts from the last attempt instead of the last success.",
-    })
+    history={"7.2.0": "Added the field inactive; idle counts from the last attempt instead of the last success."})
 
 XINFO_HELP = family.help("XINFO", since="5.0.0")
 
@@ -228,10 +226,7 @@ XREADGROUP = family.write("XREADGROUP", arity=-7, flags="blocking movablekeys",
     complexity="O(M) for each stream, with M being the number of entries answered.",
     arguments=(block("group-block", _GROUP, _CONSUMER, after="GROUP"), _COUNT, _MAX_COUNT, _MAX_SIZE, _BLOCK,
         optional(integer("min-idle-time", "CLAIM", since="8.4.0")), switch("NOACK"), _STREAMS),
-    history={
-        "8.4.0": "Added CLAIM.",
-        "8.10.0": "Added MAXCOUNT and MAXSIZE.",
-    })
+    history={"8.4.0": "Added CLAIM.", "8.10.0": "Added MAXCOUNT and MAXSIZE."})
 
 XSETID = family.write("XSETID", arity=-3, flags="denyoom fast", keys=UPDATES, since="5.0.0",
     summary="Sets the last ID and the counters of a stream; meant for replaying.",
@@ -245,9 +240,6 @@ XTRIM = family.write("XTRIM", arity=-4, keys=DELETES, tips="nondeterministic_out
         "entries are organized in macro nodes containing multiple entries that can be released with a "
         "single deallocation.",
     arguments=(KEY, replace(_TRIM, arguments=(*_TRIM.arguments, _POLICY_OF_TRIM))),
-    history={
-        "6.2.0": "Added trimming by MINID, and LIMIT.",
-        "8.2.0": "Added KEEPREF, DELREF and ACKED.",
-    })
+    history={"6.2.0": "Added trimming by MINID, and LIMIT.", "8.2.0": "Added KEEPREF, DELREF and ACKED."})
 
 # fmt: on

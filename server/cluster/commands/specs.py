@@ -185,10 +185,7 @@ CLUSTER_SLOTS = family.command("CLUSTER|SLOTS", arity=2, flags="loading stale", 
     since="3.0.0", doc_flags="deprecated", deprecated_since="7.0.0", replaced_by="`CLUSTER SHARDS`",
     summary="Returns the hash slots and their nodes.",
     complexity=_NODES_COST,
-    history={
-        "4.0.0": "Added node IDs.",
-        "7.0.0": "Added more about the nodes' network addresses.",
-    })
+    history={"4.0.0": "Added node IDs.", "7.0.0": "Added more about the nodes' network addresses."})
 
 CLUSTER_SYNCSLOTS = family.command("CLUSTER|SYNCSLOTS", arity=-3, flags="admin stale no_async_loading",
     tips="nondeterministic_output", since="8.4.0",
