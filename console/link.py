@@ -21,14 +21,8 @@ if TYPE_CHECKING:
 CLIENT_NAME: Final = "rillet-console"
 CONNECT_SECONDS: Final = 3.0
 REPLY_SECONDS: Final = 10.0
-SCHEMES: Final = (
-    "redis",
-    "rediss",
-    "unix",
-    "redis+sentinel",
-    "rediss+sentinel",
-    "redis+cluster",
-    "rediss+cluster",
+SCHEMES: Final = tuple(
+    "redis rediss unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster".split()
 )
 
 Command = tuple[bytes, ...]

@@ -16,21 +16,10 @@ if TYPE_CHECKING:
     from .server import Server
 
 OF_TLS: Final = (
-    "tls-auth-clients",
-    "tls-cert-file",
-    "tls-key-file",
-    "tls-key-file-pass",
-    "tls-client-cert-file",
-    "tls-client-key-file",
-    "tls-client-key-file-pass",
-    "tls-ca-cert-file",
-    "tls-ca-cert-dir",
-    "tls-dh-params-file",
-    "tls-protocols",
-    "tls-ciphers",
-    "tls-prefer-server-ciphers",
-    "tls-session-caching",
-)
+    "tls-auth-clients", "tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-client-cert-file",
+    "tls-client-key-file", "tls-client-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir", "tls-dh-params-file",
+    "tls-protocols", "tls-ciphers", "tls-prefer-server-ciphers", "tls-session-caching",
+)  # fmt: skip
 _NO_MOVE: Final = {
     "port": "Unable to listen on this port. Check server logs.",
     "bind": "Failed to bind to specified addresses.",

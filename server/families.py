@@ -7,47 +7,16 @@ from ..commands.spec.command import EVERY_MODE, REGISTRY, SENTINEL, load, share_
 
 # Packages, each with its records in ``specs.py``, and its handlers.
 FAMILIES: Final = (
-    "commands.acl",
-    "commands.bitmaps",
-    "commands.connection",
-    "commands.geo",
-    "commands.hashes",
-    "commands.hyperloglog",
-    "commands.keys",
-    "commands.lists",
-    "commands.pubsub",
-    "commands.scripting",
-    "commands.sets",
-    "commands.sorted_sets",
-    "commands.streams",
-    "commands.strings",
-    "commands.transactions",
-    "server.admin",
-    "server.cluster.commands",
-    "server.debugging.commands",
-    "server.persistence.commands",
-    "server.replication.commands",
+    *"commands.acl commands.bitmaps commands.connection commands.geo commands.hashes commands.hyperloglog".split(),
+    *"commands.keys commands.lists commands.pubsub commands.scripting commands.sets commands.sorted_sets".split(),
+    *"commands.streams commands.strings commands.transactions server.admin server.cluster.commands".split(),
+    *"server.debugging.commands server.persistence.commands server.replication.commands".split(),
     "server.sentinel.commands",
 )
 _ROOT: Final = __name__.removesuffix(".server.families")
 # What a server in sentinel mode answers beside SENTINEL.
 _SHARED_WITH_SENTINELS = frozenset(
-    (
-        "acl",
-        "auth",
-        "client",
-        "command",
-        "hello",
-        "info",
-        "ping",
-        "psubscribe",
-        "publish",
-        "punsubscribe",
-        "role",
-        "shutdown",
-        "subscribe",
-        "unsubscribe",
-    )
+    "acl auth client command hello info ping psubscribe publish punsubscribe role shutdown subscribe unsubscribe".split()
 )
 
 

@@ -39,25 +39,6 @@ class SecureChannel(asyncio.Protocol):
         connection: the connection whose transport this becomes.
     """
 
-    __slots__ = (
-        "_closes",
-        "_has_more",
-        "_has_paused",
-        "_incoming",
-        "_is_full",
-        "_is_paused",
-        "_is_scheduled",
-        "_outgoing",
-        "_server",
-        "_timer",
-        "_tls",
-        "_waiting",
-        "_waiting_bytes",
-        "connection",
-        "is_open",
-        "transport",
-    )
-
     def __init__(self, server: Server, context: ssl.SSLContext, connection: Connection) -> None:
         self.connection = connection
         self.transport: asyncio.Transport | None = None

@@ -38,28 +38,6 @@ class Replica:
         rdb_version: of the snapshot that it is sent.
     """
 
-    __slots__ = (
-        "_may_write",
-        "acknowledged",
-        "connection",
-        "held",
-        "held_bytes",
-        "host",
-        "last_seen",
-        "needs_nothing",
-        "old_sync",
-        "on_disk",
-        "online_on_ack",
-        "only_snapshot",
-        "port",
-        "reads_eof",
-        "reads_new_id",
-        "receives_two_channels",
-        "rillet",
-        "state",
-        "version",
-    )
-
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.state = NEW

@@ -44,23 +44,6 @@ class ChunkCache:
         on_freed: called when memory was freed that the system should have back; None: no call.
     """
 
-    __slots__ = (
-        "_again",
-        "_freed",
-        "_grown",
-        "_next_round",
-        "_read_once",
-        "_ripe",
-        "_unpacked",
-        "_unpacked_bytes",
-        "_young",
-        "depth",
-        "limit",
-        "on_freed",
-        "round",
-        "worth_while",
-    )
-
     def __init__(self, limit: int = UNPACKED_BYTES) -> None:
         self.depth = 0
         self.limit = limit
