@@ -67,7 +67,7 @@ _WITHOUT_EFFECT: Final = {
     "the log hides nothing more": ("hide-user-data-from-log",),
     "one thread runs all commands": ("io-threads", "io-threads-do-reads"),
     "loading gives way to clients by itself": ("loading-process-events-interval-bytes",),
-    "large values are always freed in the background": ("lazyfree-lazy-user-flush", "replica-lazy-flush"),
+    "large values are always freed in the background": ("replica-lazy-flush",),
     "lists are not compressed": ("list-compress-depth",),
     "text is compared byte by byte": ("locale-collate",),
     "the event loop accepts all clients that wait": (
