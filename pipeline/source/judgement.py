@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..redis import ids
 from ..redis.connection import checked
@@ -42,6 +42,10 @@ class What(Enum):
     BEGUN_ANEW = "was created again after all of it was read and it was seen deleted"
 
 
+# A tuple: ten thousand streams are looked up in a plan, and the hash of a member of an Enum is a function of Python.
+_OTHER_HISTORIES: Final = (What.ROLLED_BACK, What.RECREATED, What.BEGUN_ANEW)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What happened, where a query goes on that does not stop, and how many entries are lost; None: how many is not known.
@@ -58,12 +62,12 @@ class Verdict:
         """Whether ``failOnDataLoss`` stops here: always, but for a stream deleted when all that was known was read."""
         if self.what is What.DELETED:
             return self.lost != 0
-        return self.what not in {What.GOES_ON, What.BEGUN_ANEW}
+        return self.what is not What.GOES_ON and self.what is not What.BEGUN_ANEW
 
     @property
     def is_another_history(self) -> bool:
         """Whether the position was taken in a history that the stream no longer has."""
-        return self.what in {What.ROLLED_BACK, What.RECREATED, What.BEGUN_ANEW}
+        return self.what in _OTHER_HISTORIES
 
 
 def entry_to_check(at: Position, now: StreamState | None) -> int | None:
