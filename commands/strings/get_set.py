@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _CONDITIONS_SINCE: Final = (8, 4)
 
 
+@dataclass(slots=True)
 class _Options:
     """The parsed options of SET and GETEX.
 
@@ -37,30 +39,16 @@ class _Options:
     all words but GET.
     """
 
-    __slots__ = (
-        "amount",
-        "condition",
-        "effective",
-        "get",
-        "keep_ttl",
-        "nx",
-        "operand",
-        "persist",
-        "unit",
-        "xx",
-    )
-
-    def __init__(self) -> None:
-        self.nx = False
-        self.xx = False
-        self.get = False
-        self.keep_ttl = False
-        self.persist = False
-        self.unit: bytes | None = None
-        self.amount = b""
-        self.condition: bytes | None = None
-        self.operand = b""
-        self.effective: list[bytes] = []
+    nx: bool = False
+    xx: bool = False
+    get: bool = False
+    keep_ttl: bool = False
+    persist: bool = False
+    unit: bytes | None = None
+    amount: bytes = b""
+    condition: bytes | None = None
+    operand: bytes = b""
+    effective: list[bytes] = field(default_factory=list)
 
     def expiry(self, client: Client, command_name: str) -> int | None:
         """Return the absolute expiry in milliseconds, None without one."""

@@ -142,13 +142,13 @@ class Group(Freeable):
         """Remove a consumer with its pending entries; answers how many those were."""
         dropped = consumer.pending
         del self.consumers[consumer.name]
-        deque(self.pending.let_go(consumer), 0)
+        deque(self.pending.drop_all_of(consumer), 0)
         return dropped
 
     def delete_consumer_later(self, consumer: Consumer) -> Callable[[], bool]:
         """As ``delete_consumer``, but the entries are removed in steps; returns ``clean_up_some``."""
         del self.consumers[consumer.name]
-        return self._clean_up_later(self.pending.let_go(consumer))
+        return self._clean_up_later(self.pending.drop_all_of(consumer))
 
     def clean_up_some(self) -> bool:
         """Remove some hundred entries of ``pending_cleanup``; False when there are no more."""
@@ -190,12 +190,12 @@ class Group(Freeable):
     def acknowledge_later(self, pieces: Iterable[list[bytes]]) -> Callable[[], bool]:
         """Take entries off the PEL in steps, by the texts of their IDs; returns ``clean_up_some``."""
 
-        def let_go() -> Iterator[None]:
+        def acknowledge() -> Iterator[None]:
             for texts in pieces:
                 self.pending.acknowledge(texts)
                 yield
 
-        return self._clean_up_later(let_go())
+        return self._clean_up_later(acknowledge())
 
     def check_invariants(self) -> None:
         """Assert that PEL and consumers agree; for tests. It finishes ``pending_cleanup``."""

@@ -529,8 +529,8 @@ class Pel(Freeable):
         if not self.by_text:
             self._owned = self._idle = None
 
-    def let_go(self, consumer: Consumer) -> Iterator[None]:
-        """Take what a consumer has off the PEL; yields now and then."""
+    def drop_all_of(self, consumer: Consumer) -> Iterator[None]:
+        """Take the entries of a consumer off the PEL; yields now and then."""
         if self._owned is not None:
             self._owned.pop(consumer, None)
         order = self.order
