@@ -301,7 +301,7 @@ def _check_options(old: Tracking | None, new: Tracking) -> None:
     if old is not None and ((new.optin and old.optout) or (new.optout and old.optin)):
         raise ReplyError(_MODE_SWITCH % b"OPTIN/OPTOUT mode")
     for index, prefix in enumerate(new.prefixes):
-        for other in old.prefixes if old is not None else ():
+        for other in sorted(old.prefixes) if old is not None else ():  # as in Redis' tree
             if prefix.startswith(other) or other.startswith(prefix):
                 raise ReplyError(_OVERLAP % (shown(prefix), b"an existing", shown(other)))
         for other in new.prefixes[index + 1 :]:

@@ -49,9 +49,9 @@ ALONE = player.ALONE | BLOCKING | {
 }  # fmt: skip
 TURNS, TURNS_OF_RILLET, NOTHING = 1, 2, ("CLIENT", "ID")
 LOOKS_AT_MOST = 5
-NOT_IN_MULTI = {"AUTH", "DELUSER"}  # auth-at-exec, user-gone-at-exec
+NOT_IN_MULTI = {"AUTH", "DELUSER", "PAUSE"}  # auth-at-exec, user-gone-at-exec, pause-at-exec
 # Behind these the turn of a client may be over, or the reply comes by itself.
-LONG = ("EVAL", "FCALL", "EXEC", "FLUSH", "CLIENT KILL", "FUNCTION", "SCRIPT")
+LONG = ("EVAL", "FCALL", "EXEC", "FLUSH", "CLIENT KILL", "CLIENT TRACKING", "FUNCTION", "SCRIPT")
 OF_THE_PLAYER = (b"cmdstat_client|id", b"cmdstat_client|list", b"cmdstat_hello")
 # 7.0 has its own mind about clients that waited: failed calls, and changes for those that are served.
 OF_7_0 = (b"rdb_changes_since", *(b"cmdstat_%b:" % name.encode() for name in BLOCKING))

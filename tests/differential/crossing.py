@@ -264,6 +264,8 @@ class Story:
             seen |= {name, *words} & {"WATCH", SOON}
             if name in {"KEYS", "SCAN"} and SOON in seen:
                 continue  # they drop what is past its time in the order of a hash table
+            if name == "WATCH" and SOON in seen and not self.maker._shows_rules:
+                continue  # watches-of-7-0
             if name == "SWAPDB" and seen == {"WATCH", SOON}:
                 continue  # watches-through-swaps
             if words[:2] == ["DEBUG", "RELOAD"] and blocked:  # reload-wakes

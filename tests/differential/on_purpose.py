@@ -283,6 +283,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the smallest value",
         "it is saturated at the end where it lies",
     ),
+    "pause-at-exec": Purpose(
+        "CLIENT PAUSE in MULTI, before a write to a key that is past its time",
+        "ends the server: an assertion fails",
+        "writes the key anew",
+        "no client may end the server",
+    ),
     "reload-wakes": Purpose(
         "DEBUG RELOAD while clients wait for keys that the file brings",
         "wakes only those in XREADGROUP; a list that appears serves nobody until the next push",
