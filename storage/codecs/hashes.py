@@ -90,6 +90,8 @@ def _take_in_all(found: Hash, packed: bytes, value_type: int) -> None:
     else:
         words = [b"%d" % each if isinstance(each, int) else each for each in listpack.unpack(packed)]
     step = 3 if value_type in {23, 25} else 2
+    if value_type in {16, 23, 25} and len(words) < step:
+        return  # less than one field: Redis takes it for empty
     if len(words) % step:
         raise RdbError("A hash with a field without value")
     for at in range(0, len(words), step):

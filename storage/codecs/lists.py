@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..collections.list import List
+from ..collections.list import QUICKLIST, List
 from . import listpack, ziplist
 from .byte_source import EmptyValueError, RdbError
 from .codec import PLAIN, Codec, Writing
@@ -37,7 +37,8 @@ def read_list(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Lis
     """
     del valkey  # Valkey writes lists as Redis does
     elements: list[bytes] = []
-    if value_type == 10:
+    stays_quicklist = value_type == 10
+    if stays_quicklist:
         elements = ziplist.unpack(read_string(source))
     else:
         for number in range(read_length(source)):
@@ -46,20 +47,32 @@ def read_list(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Lis
                 if number % _PAUSE == _PAUSE - 1:
                     yield None
                 continue
-            elements += ziplist.unpack(read_string(source)) if value_type == 14 else _node(source)
+            if value_type == 14:
+                elements += ziplist.unpack(read_string(source))
+            else:
+                is_plain, words = _node(source)
+                elements += words
+                stays_quicklist = stays_quicklist or is_plain
             yield None
     if not elements:
         raise EmptyValueError("A list without elements")
-    yield List(elements)
+    found = List(elements)
+    if stays_quicklist:
+        found.encoding = QUICKLIST
+    yield found
 
 
-def _node(source: ByteSource) -> list[bytes]:
+def _node(source: ByteSource) -> tuple[bool, list[bytes]]:
+    """Return whether the node is one large element, and its elements."""
     kind = read_length(source)
     if kind == _PLAIN:
-        return [read_string(source)]
+        element = read_string(source)
+        if not element:
+            raise RdbError("A node of a list without its element")
+        return True, [element]
     if kind != _PACKED:
         raise RdbError("Quicklist integrity check failed.")
-    return [
+    return False, [
         element if isinstance(element, bytes) else b"%d" % element
         for element in listpack.unpack(read_string(source))
     ]

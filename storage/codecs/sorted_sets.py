@@ -10,10 +10,11 @@
 from __future__ import annotations
 
 from itertools import islice
-from math import inf, isnan, nan
+from math import copysign, inf, isnan, nan
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from ...protocol.replies import format_double
 from ..collections.sorted_set import LISTPACK, SKIPLIST, SortedSet
 from . import listpack, ziplist
 from .byte_source import EmptyValueError, RdbError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .byte_source import ByteSource
 
 SORTED_SET_TYPES: Final = (3, 5, 12, 17)
+_FIRST_WITH_LISTPACKS: Final = 10  # version of RDB
 _SCORE: Final = Struct("<d")
 _SPECIAL: Final = {253: nan, 254: inf, 255: -inf}
 _PAUSE: Final = 1024  # members
@@ -43,9 +45,9 @@ def read_sorted_set(source: ByteSource, value_type: int, valkey: bool) -> Iterat
         data = read_string(source)
         elements: Sequence[bytes | int] = (ziplist if value_type == 12 else listpack).unpack(data)
         count = len(elements) // 2
-        if len(elements) % 2:
+        if len(elements) % 2 and (count or value_type == 12):  # one word is no member: Redis takes it for empty
             raise RdbError("A sorted set with a member that has no score")
-        for member, score in zip(elements[::2], elements[1::2], strict=True):
+        for member, score in zip(elements[: 2 * count : 2], elements[1::2], strict=True):
             scores[b"%d" % member if isinstance(member, int) else member] = _number(score)
     else:
         count = read_length(source)
@@ -77,13 +79,24 @@ def _old_score(source: ByteSource) -> float:
     return _SPECIAL[size] if size in _SPECIAL else _number(source.take(size))
 
 
-def sorted_set_type(_value: SortedSet, _version: int) -> int:
-    """Return the type byte for sorted sets: 5, known since Redis 4.0."""
-    return 5
+def sorted_set_type(value: SortedSet, version: int) -> int:
+    """Return the type byte for sorted sets: 5, known since Redis 4.0.
+
+    A listpack with a score -0, which only a file can bring, stays one (17, since RDB 10): of bytes Redis makes 0.
+    """
+    has_negative_zero = value.encoding is LISTPACK and any(
+        not score and copysign(1, score) < 0 for score in value.scores.values()
+    )
+    return 17 if has_negative_zero and version >= _FIRST_WITH_LISTPACKS else 5
 
 
-def encode_sorted_set(value: SortedSet, _value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
+def encode_sorted_set(value: SortedSet, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
     """Yield what follows the key, in pieces; highest score first, as Redis writes them."""
+    if value_type == 17:
+        pairs = value.slice(0, len(value), reverse=False)
+        words = [word for score, member in pairs for word in (member, format_double(score))]
+        yield writing.string(listpack.pack(list(map(listpack.text, words))))
+        return
     yield encode_length(len(value))
     items = value.slice(0, len(value), reverse=True)
     encode = writing.string

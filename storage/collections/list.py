@@ -222,9 +222,9 @@ class List(Collection):
         return twin
 
     def fit(self, limits: Limits) -> None:
-        """Set ``encoding`` to what Redis chooses at loading."""
-        limit = limits.list_max_listpack_size
-        self.encoding = QUICKLIST if self._exceeds(limit, self.size, len(self)) else LISTPACK
+        """Set ``encoding`` to what Redis chooses at loading; a quicklist stays one."""
+        if self._exceeds(limits.list_max_listpack_size, self.size, len(self)):
+            self.encoding = QUICKLIST
 
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
         """Yield RPUSH with 64 elements each."""

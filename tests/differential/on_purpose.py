@@ -64,9 +64,9 @@ ON_PURPOSE: dict[str, Purpose] = {
         "a client must not hang",
     ),
     "endless-lengths": Purpose(
-        "a count or a length of 65,536 characters and more",
-        "`invalid`, or `too big … count string` if the end of the line has not come yet",
-        "`too big … count string`",
+        "a count or a length of 65,536 characters and more; an inline command of 64 KB and more",
+        "`invalid`, or `too big … count string`, if the end of the line has not come yet; likewise `too big inline request`, else it runs",
+        "`too big … count string`; `too big inline request`",
         "how much comes at once is chance",
     ),
     "populate": Purpose(
@@ -88,7 +88,7 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the file holds what the hash has, and it has no times",
     ),
     "encodings-after-loading": Purpose(
-        "OBJECT ENCODING of a small set, hash or sorted set after DEBUG RELOAD, a restart or RESTORE, where its limits were "
+        "OBJECT ENCODING of a small set, hash, list or sorted set after DEBUG RELOAD, a restart or RESTORE, where its limits were "
         "changed before, or what made it larger is gone",
         "as it was, unless a limit forbids it",
         "the most compact one that the limits allow",
@@ -200,10 +200,35 @@ ON_PURPOSE: dict[str, Purpose] = {
         "nothing may be lost by a command for tests",
     ),
     "damaged-collections": Purpose(
-        "a file or a payload with a field or member twice in a listpack, or a score that is no number",
-        "loaded unless `sanitize-dump-payload` is on; what commands then do is chance",
-        "refused, with the key in the message",
+        "a file or a payload with a field or member twice in a listpack, a score that is no number, members out of order, or a field "
+        "without value",
+        "loaded unless `sanitize-dump-payload` is on, and what commands then do is chance; ends at a field without value",
+        "refused, with the key in the message; members are sorted",
         "no data may be wrong without a word",
+    ),
+    "damaged-full-sync": Purpose(
+        "a replica whose master sends a damaged snapshot",
+        "ends",
+        "says so in its log, keeps its data and tries again",
+        "a replica serves what it has",
+    ),
+    "reply-mode-in-exec": Purpose(
+        "CLIENT REPLY in MULTI",
+        "holds from there on: of the reply to EXEC some elements, or its head, are missing",
+        "the mode after EXEC says whether its whole reply is sent",
+        "a client could not match its replies any more",
+    ),
+    "times-as-7.0": Purpose(
+        "as 7.0: PTTL, PEXPIRE and automatic IDs of streams in a script or a transaction",
+        "time runs on (7.0.15), as TIME does",
+        "stands still, but for TIME",
+        "a script has one time since 7.2, and expiry must agree with what it propagates",
+    ),
+    "pops-for-waiters-as-7.0": Purpose(
+        "as 7.0: whether BCAST NOLOOP invalidates a list from which a push serves BLPOP or BLMOVE",
+        "not for the client that pushed, which also pops (7.0.15)",
+        "as since 7.2: the waiting client has changed it",
+        "the client that pushed would keep a list in its cache that is empty",
     ),
     "references-without-entries": Purpose(
         "XDELEX with DELREF that removes references to entries that are gone, and no entry",

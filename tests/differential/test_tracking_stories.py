@@ -63,7 +63,7 @@ STORIES: dict[str, str] = {
 }
 
 
-# 7.0 pops from a list for a waiter as the client that pushed; Rillet always as the waiter.
+# pops-for-waiters-as-7.0
 POPS = re.compile(r"\? (BLPOP|BLMOVE) l ")
 
 

@@ -92,6 +92,13 @@ def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
     flags = entry.command.flags
     if "noscript" in flags:
         raise _refused(run, entry, _NOT_ALLOWED)
+    if (
+        server.needs_all_checks
+        and server.replication.is_stale
+        and "stale" not in flags
+        and not run.client.trusted
+    ):
+        raise _refused(run, entry, _STALE)
     user = run.client.user
     if not user.is_unlimited and not run.client.trusted:
         denial = user.check(entry.command, argv)
@@ -104,8 +111,6 @@ def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
     elif run.read_only and "may_replicate" in flags:
         raise _refused(run, entry, _READ_ONLY)
     if server.needs_all_checks:
-        if server.replication.is_stale and "stale" not in flags and not run.client.trusted:
-            raise _refused(run, entry, _STALE)
         refusal = dispatcher.check(run.client, entry, argv)
         if refusal is not None:
             raise _refused(run, entry, refusal)
