@@ -45,7 +45,8 @@ def read_sorted_set(source: ByteSource, value_type: int, valkey: bool) -> Iterat
         data = read_string(source)
         elements: Sequence[bytes | int] = (ziplist if value_type == 12 else listpack).unpack(data)
         count = len(elements) // 2
-        if len(elements) % 2 and (count or value_type == 12):  # one word is no member: Redis takes it for empty
+        is_empty = not count and value_type == 17  # one word alone is no member
+        if len(elements) % 2 and not is_empty:
             raise RdbError("A sorted set with a member that has no score")
         for member, score in zip(elements[: 2 * count : 2], elements[1::2], strict=True):
             scores[b"%d" % member if isinstance(member, int) else member] = _number(score)
