@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,7 @@ STREAM_HEADS: Final = {2: b"*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"$%d\r\n%b\r\n*%d\r
 HEADS_OF_ONE: Final = {2: b"*1\r\n*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"%%1\r\n$%d\r\n%b\r\n*%d\r\n"}
 
 
+@dataclass(slots=True, eq=False)
 class ReadBudget:
     """The limits of one call and what it has taken so far, over all its streams.
 
@@ -54,14 +56,11 @@ class ReadBudget:
         size: their bytes, and those around them.
     """
 
-    __slots__ = ("claim", "entries", "max_count", "max_size", "size")
-
-    def __init__(self, claim: int | None, max_count: int | None, max_size: int | None) -> None:
-        self.claim = claim
-        self.max_count = max_count
-        self.max_size = max_size
-        self.entries = 0
-        self.size = 0
+    claim: int | None
+    max_count: int | None
+    max_size: int | None
+    entries: int = 0
+    size: int = 0
 
     def is_spent(self) -> bool:
         """Whether no entry more may go out; streams that are still to come are not even looked at."""
@@ -125,6 +124,7 @@ def entries_after(
     return length_of(pieces), parts
 
 
+@dataclass(slots=True, eq=False)
 class ReadOptions:
     """The words before the keys. They are not changed once they are parsed; only a budget counts.
 
@@ -137,27 +137,14 @@ class ReadOptions:
         first_key: index of the first key; the IDs follow the keys.
     """
 
-    __slots__ = ("block", "budget", "consumer", "count", "first_key", "group", "keys", "no_ack")
-
-    def __init__(
-        self,
-        count: int | None,
-        block: int | None,
-        group: bytes | None,
-        consumer: bytes,
-        no_ack: bool,
-        budget: ReadBudget | None,
-        first_key: int,
-        keys: int,
-    ) -> None:
-        self.count = count
-        self.block = block
-        self.group = group
-        self.consumer = consumer
-        self.no_ack = no_ack
-        self.budget = budget
-        self.first_key = first_key
-        self.keys = keys
+    count: int | None
+    block: int | None
+    group: bytes | None
+    consumer: bytes
+    no_ack: bool
+    budget: ReadBudget | None
+    first_key: int
+    keys: int
 
 
 def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOptions:
