@@ -10,6 +10,7 @@ import contextlib
 import functools
 import gc
 import inspect
+import itertools
 import os
 import random
 import shutil
@@ -156,6 +157,7 @@ class Simulation:
         self._down: set[str] = set()
         self.events: list[Event] = []
         self.lost: dict[int, str] = {}  # what a fault does, by its ID
+        self.disturbances: list[str] = []  # crashes and partitions by chaos, as `off` names them
         self._told = 0  # the number of the last command in the story
         self._randoms: dict[str, random.Random] = {}
         self.failure: asyncio.Future[None] = self._loop.create_future()
@@ -330,7 +332,7 @@ class Simulation:
 
     async def _disturb_by(self, kind: str) -> None:
         numbers = self._random_of(kind)
-        while True:
+        for count in itertools.count(1):
             await asyncio.sleep(numbers.expovariate(self._chaos))
             pick, silent, seconds = numbers.random(), numbers.random() < 0.25, numbers.uniform(0.1, 3)
             if self._loop.time() >= _CHAOS_SECONDS:
@@ -339,6 +341,11 @@ class Simulation:
             if not running:
                 continue
             name = running[int(pick * len(running))]
+            disturbance = f"number {count} of the {kind}"
+            if disturbance in self._off:
+                await asyncio.sleep(seconds)  # the others come when they came
+                continue
+            self.disturbances.append(disturbance)
             if kind == "partitions":
                 self.partition(name)
                 await asyncio.sleep(seconds)
@@ -421,6 +428,7 @@ class _Run:
     seed: int
     error: Exception | None
     story: list[Event] = field(default_factory=list)
+    disturbances: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -428,7 +436,7 @@ class _Plan:
     """How a test is run at a seed.
 
     Attributes:
-        off: kinds of chaos that are left out.
+        off: kinds of chaos and single disturbances that are left out.
     """
 
     test: Callable[[Simulation], Coroutine[Any, Any, object]]
@@ -476,6 +484,7 @@ class _Plan:
                     break
         finally:
             sim.keep_recorded()
+            run.disturbances = sim.disturbances
             run.story = sorted([*sim.events, *_of_network(loop)], key=lambda event: event.time)
             for task in (chaos, test):
                 task.cancel()
@@ -608,11 +617,16 @@ def _explain(plan: _Plan, run: _Run, *, passed: int) -> None:
     assert run.error is not None
     shrunk: _Run = run
     off: list[str] = []
-    for kind in _KINDS if plan.chaos else ():
-        plan.off = frozenset([*off, kind])
+
+    def candidates() -> Iterator[str]:
+        yield from _KINDS
+        yield from shrunk.disturbances
+
+    for name in candidates() if plan.chaos else ():
+        plan.off = frozenset([*off, name])
         again = plan.run(run.seed)
         if again.error is not None and _is_same(again.error, run.error):
-            shrunk, off = again, [*off, kind]
+            shrunk, off = again, [*off, name]
     plan.off = frozenset()
     words = f"rillet: seed {run.seed} fails ({passed} passed before it)."
     replay = f"pytest {_quoted(_SESSION.test)} --rillet-seed={run.seed}" if _SESSION.test else ""

@@ -59,6 +59,26 @@ def test_a_worker_that_acknowledges_first_is_found_and_its_seed_fails_again():
     assert f"replay: pytest test_it.py::test_it --rillet-seed={seed}" in again.value.__notes__[0]
 
 
+def test_a_story_is_shrunk_to_the_one_crash_that_it_needs():
+    async def wait():
+        await asyncio.sleep(3600)
+
+    @simulation(seeds=[3], chaos=0.5)
+    async def test(sim):
+        sim.start("a", wait)
+        await asyncio.sleep(30)
+        crashes = sum(event.host == "a" and event.text.startswith("crashes") for event in sim.events)
+        counts.append(crashes)
+        assert not crashes
+
+    counts = []
+    with pytest.raises(AssertionError) as found:
+        test()
+    [note] = found.value.__notes__
+    assert counts[0] > 2
+    assert sum(" a " in line and "crashes" in line for line in note.splitlines()) == 1, note
+
+
 PROGRAM = """
 import sys
 from support.jobs import ten_jobs
