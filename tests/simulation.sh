@@ -14,15 +14,18 @@ fi
 for python in "$PYTHON" "$(command -v python3.12)" "$versions"/3.12.*/bin/python "$(command -v python3.13)" "$versions"/3.13.*/bin/python; do
     if [ -n "$python" ] && is_new "$python"; then
         folder=.venvs/simulation
-        [ -x $folder/bin/pytest ] || { "$python" -m venv $folder && $folder/bin/pip install --quiet \
-            --disable-pip-version-check --editable '.[simulation]' hypothesis pytest-asyncio coredis taskiq-redis \
-            'faststream[redis]' streaq simloom uvloop; } || exit 1
-        # arq allows no redis-py of today; it works with it.
-        [ -d "$($folder/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/arq" ] ||
-            $folder/bin/pip install --quiet --disable-pip-version-check --no-deps arq click pyjwt || exit 1
+        versions=tests/frameworks/environments/simulation.txt
+        if ! cmp -s $versions $folder/installed.txt; then
+            # arq allows no redis-py of today; it works with it.
+            { "$python" -m venv $folder && $folder/bin/pip install --quiet --disable-pip-version-check --editable \
+                '.[simulation]' hypothesis pytest-asyncio uvloop click pyjwt &&
+                $folder/bin/pip install --quiet --disable-pip-version-check $(grep -v ^arq $versions) &&
+                $folder/bin/pip install --quiet --disable-pip-version-check --no-deps $(grep ^arq $versions) &&
+                cp $versions $folder/installed.txt; } || exit 1
+        fi
         exec $folder/bin/pytest --rootdir . -m "" -o filterwarnings= -q tests/testing/test_simulation.py \
-            tests/testing/test_simulated_frameworks.py tests/testing/test_loop_server.py \
-            tests/testing/test_pages.py -k "simul or loop" "$@"
+            tests/testing/test_simulated_frameworks.py tests/testing/test_frameworks_and_faults.py tests/testing/test_loop_server.py \
+            tests/testing/test_pages.py -k "simul or loop or faults" "$@"
     fi
 done
 echo "No Python 3.12 or later was found: the tests of rillet.testing.simulation are left out."
