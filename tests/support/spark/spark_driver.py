@@ -76,19 +76,18 @@ def main(url: str, folder: Path, master: str, work: str) -> None:
     if not sys.stdin.readline():
         return  # the process that started us is gone
     queries = {}
-    for name in WORK[work]:
-        queries[name] = start(spark, url, folder, name)
-        wait_until_it_runs(queries[name])
     while True:
+        for name in WORK[work]:
+            if name in queries:
+                if queries[name].exception() is None:
+                    continue
+                if not is_no_fault_of_ours(causes(queries[name])):
+                    raise queries[name].exception()
+            # Processes that are kept for the next one to use may have been killed, too.
+            with contextlib.suppress(KilledError):
+                queries[name] = start(spark, url, folder, name)
+                wait_until_it_runs(queries[name])
         time.sleep(0.1)
-        for name, query in queries.items():
-            if query.exception() is not None:
-                if not is_no_fault_of_ours(causes(query)):
-                    raise query.exception()
-                # Processes that are kept for the next one to use may have been killed, too.
-                with contextlib.suppress(KilledError):
-                    queries[name] = start(spark, url, folder, name)
-                    wait_until_it_runs(queries[name])
 
 
 def wait_until_it_runs(query):
@@ -121,13 +120,17 @@ def causes(query):
 
 
 def start(spark, url, folder, name):
-    what = name.partition("-")[2]
     try:
-        read = [frame(spark, url, name, stream) for stream in inputs(name)]
+        return writer(spark, url, folder, name).start()
     except (Py4JJavaError, PySparkException) as error:
         if is_no_fault_of_ours(str(error)):
             raise KilledError from error
         raise
+
+
+def writer(spark, url, folder, name):
+    what = name.partition("-")[2]
+    read = [frame(spark, url, name, stream) for stream in inputs(name)]
     kept = read[0].select("source", "n")
     if what == "distinct":
         kept = read[0].select("n").dropDuplicates(["n"])
@@ -138,17 +141,17 @@ def start(spark, url, folder, name):
         windows = read[0].withWatermark("ts", "1 hour").groupBy(functions.window("ts", "5 seconds"))
         kept = windows.agg(functions.collect_list("n").alias("n"))
         kept = kept.selectExpr("cast(window.start as string) as start", "concat_ws(',', n) as n")
-    writer = kept.writeStream
+    found = kept.writeStream
     if what == "windows":
-        writer = writer.outputMode("update").foreachBatch(partial(write_batch, url, name))
+        found = found.outputMode("update").foreachBatch(partial(write_batch, url, name))
     elif what == "stream":
         chunks = {"chunkRows": "40", "inlineBytes": "1000"}  # several transactions a batch, some rows staged
-        writer = writer.format("redis-streams").options(url=url, stream=f"out-{name}", **chunks)
+        found = found.format("redis-streams").options(url=url, stream=f"out-{name}", **chunks)
     else:
-        writer = writer.format("parquet").option("path", str(folder / name))
+        found = found.format("parquet").option("path", str(folder / name))
     # Batches that follow each other without a pause would leave no processor to the driver that stands by.
-    writer = writer.trigger(processingTime="1 second").queryName(name)
-    return writer.option("checkpointLocation", str(folder / f"{name}-checkpoint")).start()
+    found = found.trigger(processingTime="1 second").queryName(name)
+    return found.option("checkpointLocation", str(folder / f"{name}-checkpoint"))
 
 
 def frame(spark, url, name, stream):
