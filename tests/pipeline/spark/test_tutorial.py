@@ -88,7 +88,7 @@ def test_the_other_python_of_the_page_runs_as_written(spark, tmp_path):
     blocks = re.findall(
         r"^```python\n(.*?)^```$", text[text.index("<!-- /tour -->") :], re.MULTILINE | re.DOTALL
     )
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     with start_server("rillet") as server, server.wire() as wire:
         wire.call("XADD", "orders", "1-0", "order", "7")
         places = {"7379": str(server.port), "/tmp/billed-checkpoint": str(tmp_path), "9108": str(free_port())}
