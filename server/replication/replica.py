@@ -31,6 +31,7 @@ class Replica:
     Attributes:
         state: NEW, WAITING, LOADING, ONLINE or DONE.
         held: the stream since the snapshot was taken; sent once the replica has loaded the snapshot.
+        announced: it sent REPLCONF, as each replica does. Anything else only reads, and is taken for one of our version.
         acknowledged: offset up to which it reported to have processed; -1 before its first report.
         on_disk: offset up to which it reported to have its append-only file.
         last_seen: when it last acknowledged, in seconds of the event loop.
@@ -43,6 +44,7 @@ class Replica:
         self.state = NEW
         self.held: list[bytes] = []
         self.held_bytes = 0
+        self.announced = False
         self.acknowledged = -1
         self.on_disk = -1
         self.last_seen = 0.0
@@ -76,6 +78,8 @@ class Replica:
         server = self.connection.server
         if self.rillet is not None:
             return self.rillet
+        if not self.announced:
+            return server.compat.number
         if self.version:
             major, minor = map(int, self.version.split(b".")[:2])
             return min((major, minor), _VALKEY) if (major, minor) >= _OLDEST else _OLDEST

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .state import Replication
 
 GETACK: Final = replies.command([b"REPLCONF", b"GETACK", b"*"])
-PING: Final = replies.command([b"PING"])
+PING: Final = replies.command([b"ping"])
 _KEEP_ALIVE: Final = b"\n"
 
 
@@ -183,7 +183,9 @@ class Replicas:
 
     def introduce(self, client: Client) -> Replica:
         """Return the state that REPLCONF fills in before PSYNC."""
-        return self._replica_of(client)
+        replica = self._replica_of(client)
+        replica.announced = True
+        return replica
 
     def _enrol(self, replica: Replica) -> None:
         self.connected[replica.connection] = replica

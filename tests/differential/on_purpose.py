@@ -212,6 +212,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "says so in its log, keeps its data and tries again",
         "a replica serves what it has",
     ),
+    "commands-of-replicas": Purpose(
+        "a connection that has sent SYNC or PSYNC and then sends a command with a reply",
+        "is closed",
+        "is answered, between the commands of the stream",
+        "replicas send nothing but acknowledgements; what else reads the stream may ask",
+    ),
     "reply-mode-in-exec": Purpose(
         "CLIENT REPLY in MULTI",
         "holds from there on: of the reply to EXEC some elements, or its head, are missing",
