@@ -175,17 +175,21 @@ def _number_7_0(text: bytes) -> float:
     raise ReplyError(_NO_NUMBER)
 
 
-def _order(client: Client, options: _Options) -> Callable[[bytes], tuple[float | bool, bytes]]:
-    """Return the sort key of elements. Equal numbers are ordered by the bytes of the elements."""
+def _order(
+    client: Client, options: _Options, elements: list[bytes]
+) -> Callable[[bytes], tuple[float | bool, bytes]]:
+    """Return the sort key of elements, for one sort. Equal numbers are ordered by the bytes of the elements."""
     by = options.by
     compat = client.server.compat
+    # All are looked up, whichever of them is no number.
+    weights = iter(list(elements) if by is None else [_find(client, by, element) for element in elements])
 
     def number(element: bytes) -> tuple[float | bool, bytes]:
-        found = element if by is None else _find(client, by, element)
+        found = next(weights)
         return (0.0 if found is None else _number(found, compat)), element
 
-    def text(element: bytes) -> tuple[float | bool, bytes]:
-        found = element if by is None else _find(client, by, element)
+    def text(_element: bytes) -> tuple[float | bool, bytes]:
+        found = next(weights)
         if found is None:
             return False, b""
         # The locale's comparison ends at a zero byte; a stored result does not depend on locales.
@@ -205,7 +209,7 @@ def sort(client: Client, args: list[bytes], *, may_store: bool) -> bytes:
         options.by, options.alphabetic = None, True
     elements = _elements(value, options)
     if not options.is_unsorted:
-        elements.sort(key=_order(client, options), reverse=options.descending)
+        elements.sort(key=_order(client, options, elements), reverse=options.descending)
     first = min(max(options.offset, 0), len(elements))
     elements = elements[first:] if options.count < 0 else elements[first : first + options.count]
     found: list[bytes | None] = list(elements)

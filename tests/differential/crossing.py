@@ -264,6 +264,10 @@ class Story:
             seen |= {name, *words} & {"WATCH", SOON}
             if name in {"KEYS", "SCAN"} and SOON in seen:
                 continue  # they drop what is past its time in the order of a hash table
+            if number in in_transaction and words[:2] == ["CLIENT", "KILL"]:
+                continue  # user-gone-at-exec
+            if "NOLOOP" in map(str.upper, words) and not self.maker._shows_rules:
+                continue  # 7.0 pops from a list for a waiter as the client that pushed
             if name == "WATCH" and SOON in seen and not self.maker._shows_rules:
                 continue  # watches-of-7-0
             if name == "SWAPDB" and seen == {"WATCH", SOON}:

@@ -39,7 +39,7 @@ ON_PURPOSE: dict[str, Purpose] = {
         "a client must not hang",
     ),
     "user-gone-at-exec": Purpose(
-        "ACL DELUSER of the own user in MULTI",
+        "ACL DELUSER of the own user, or CLIENT KILL of itself, in MULTI before other commands",
         "the reply to EXEC ends behind it, though all commands run, and the connection closes",
         "the whole reply, and the connection closes",
         "a client must know what ran",
