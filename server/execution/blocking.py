@@ -259,7 +259,8 @@ class Blocking:
     def _is_refused(self, waiter: Waiter) -> bool:
         """Whether the command may not run any more; if so, end the wait with that error.
 
-        The user has lost the right to it, or its keys are on their way to another node of the cluster.
+        The user has lost the right to it, its keys are on their way to another node of the cluster, or there is no
+        memory for it.
         """
         client, entry, server = waiter.client, waiter.entry, self.server
         if client.trusted:
@@ -272,6 +273,8 @@ class Blocking:
             from ..cluster import redirects
 
             text = redirects.refusal_of_resumed(server.cluster, client, entry, waiter.argv)
+        if text is None and server.config.maxmemory:
+            text = server.eviction.refusal(client, entry, waiter.argv)
         if text is None:
             return False
         self._release(waiter)
