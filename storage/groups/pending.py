@@ -10,7 +10,8 @@ Everything else is an order of these objects:
 * by ID, for each consumer: made when a history or an XPENDING first asks for one consumer's entries.
 * by delivery time, the longest idle first: made when XREADGROUP CLAIM or XPENDING IDLE first asks.
 
-Measured with 100,000 pending, read ten at a time: 252 bytes each, those of the texts included (Redis 8.10.2: 255 to 258).
+Measured with 100,000 pending, read ten at a time: 205 bytes each, those of the texts included (Redis 8.10.2: 255 to 258),
+and 48 more once its ID was needed as an integer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from abc import abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from math import isqrt
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
@@ -286,10 +287,15 @@ class IdleOrder(_Order["Line"]):
 
     __slots__ = ()
 
-    def __init__(self, entries: Iterable[Pending]) -> None:
+    def __init__(self, entries: list[Pending]) -> None:
         """``entries`` are in the order of their IDs."""
-        in_turn = sorted(sorted(entries, key=attrgetter("turn")), key=attrgetter("ms"))
-        super().__init__([(entry.ms, entry.turn, entry) for entry in in_turn])
+        lines = list(
+            zip(map(attrgetter("ms"), entries), map(attrgetter("turn"), entries), entries, strict=True)
+        )
+        # Twice, as they are mostly in order already: one key of both takes 0.1 us each.
+        lines.sort(key=itemgetter(1))
+        lines.sort(key=itemgetter(0))
+        super().__init__(lines)
 
     def add(self, entry: Pending) -> None:
         """An entry has come or changed; those of one turn come in the order of their IDs."""
@@ -570,9 +576,11 @@ class Pel(Freeable):
             return self.order
         if self._owned is None:
             owned: dict[Consumer, Order] = {}
-            for entry in self.order.walk():
-                owner = entry.consumer
-                owned.setdefault(owner, Order(owner)).items.append(entry)
+            entries = self.order.living(self.order.settled())
+            for owner, run in groupby(entries, attrgetter("consumer")):
+                if owner not in owned:
+                    owned[owner] = Order(owner)
+                owned[owner].items += run
             for order in owned.values():
                 order.end = order.items[-1].number
             self._owned = owned
