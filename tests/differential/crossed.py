@@ -45,7 +45,7 @@ FLUSHES, FLUSH_SECONDS = {"FLUSHALL", "FLUSHDB"}, 10
 # What may wait, close its connection or take long goes alone.
 ALONE = player.ALONE | BLOCKING | {
     *("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"),
-    *("flushall", "flushdb", "replicaof", "slaveof", "config"),
+    *("flushall", "flushdb", "swapdb", "replicaof", "slaveof", "config"),
 }  # fmt: skip
 TURNS, TURNS_OF_RILLET, NOTHING = 1, 2, ("CLIENT", "ID")
 LOOKS_AT_MOST = 5
@@ -59,6 +59,7 @@ SETTINGS = [
     ("maxmemory", "0"),
     ("maxmemory-policy", "noeviction"),
     ("lfu-log-factor", "10"),
+    ("lfu-decay-time", "1"),
     ("notify-keyspace-events", ""),
     ("replica-read-only", "yes"),
     ("replica-serve-stale-data", "yes"),
@@ -173,7 +174,8 @@ class Stage:
         for effect in self.tail.take():
             shown = [b"<time>" if TIME.fullmatch(word) and word not in STANDING else word for word in effect]
             seen.append(f"aof {b' '.join(shown)!r}")
-        return seen
+        # Redis wakes those that wait for keys of the database in the order of a hash table.
+        return sorted(seen) if words[0].upper() == "SWAPDB" else seen
 
     def _let_run(self) -> None:
         for _ in range(TURNS_OF_RILLET if self.kind.startswith("rillet") else TURNS):

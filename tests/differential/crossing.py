@@ -122,7 +122,7 @@ THEMES: dict[str, tuple[str, str]] = {
         TOUCH <key>; OBJECT ENCODING <key>; DUMP <key>; EVAL <script> 1 <str> <v>; WATCH <key>; MSETEX 2 k a k2 b PX <soon>;
         XREADGROUP GROUP g alice STREAMS <stream> >; BITOP AND k k2 n; LMOVE <list> <list> LEFT RIGHT
     """),
-    "clocks": ("CONFIG SET lfu-log-factor 0 maxmemory-policy <policy>", """
+    "clocks": ("CONFIG SET lfu-log-factor 0 lfu-decay-time 0 maxmemory-policy <policy>", """
         RESTORE <key> 0 <payload> REPLACE IDLETIME 1000; RESTORE <key> 0 <payload> REPLACE FREQ 100; OBJECT IDLETIME <key>; OBJECT FREQ <key>;
         OBJECT IDLETIME <key>; OBJECT FREQ <key>; GET <str>; TOUCH <key> [<key>]; CLIENT NO-TOUCH (ON|OFF); COPY <key> <key> REPLACE;
         RENAME <key> <key>; MOVE <key> 1; SWAPDB 0 1; EXISTS <key>; TTL <key>; OBJECT ENCODING <key>; XACK <stream> <g> 1-0;
