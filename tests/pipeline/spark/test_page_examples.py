@@ -165,10 +165,9 @@ def test_errors_of_queries_carry_their_token(spark, redis, tmp_path):
 
 
 def test_the_checkpoint_of_another_source_is_refused_with_what_to_do(spark, redis, tmp_path):
-    rates = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
-    query = rates.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
-    query.processAllAvailable()
-    query.stop()
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "one").write_text("a line\n")
+    run(spark.readStream.text(str(tmp_path / "lines")).writeStream.format("noop"), tmp_path / "checkpoint")
     with pytest.raises(StreamingQueryException, match="this checkpoint is of another source") as caught:
-        run(source(spark, redis).load().writeStream.format("noop"), tmp_path)
+        run(source(spark, redis).load().writeStream.format("noop"), tmp_path / "checkpoint")
     assert token(caught.value) == "BAD_OFFSET"
