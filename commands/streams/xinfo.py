@@ -137,9 +137,11 @@ def _idempotency(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
 
 def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count: int | None) -> bytes:
     resp = client.resp
+    # One format for each entry: calls for its parts took half of a reply of 100,000.
+    names = {each: replies.bulk(each.name) for each in (*group.consumers.values(), group.unowned)}
     pending = [
-        b"*4\r\n%b%b:%d\r\n:%d\r\n"
-        % (replies.bulk(entry.text), replies.bulk(entry.consumer.name), max(entry.ms, 0), entry.count)
+        b"*4\r\n$%d\r\n%b\r\n%b:%d\r\n:%d\r\n"
+        % (len(entry.text), entry.text, names[entry.consumer], max(0, entry.ms), entry.count)
         for entry in group.pel.order.find(count=count)
     ]
     nacked = ((b"nacked-count", replies.integer(group.unowned.pending)),)
@@ -163,7 +165,7 @@ def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count
 
 def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int | None) -> bytes:
     pending = [
-        b"*3\r\n%b:%d\r\n:%d\r\n" % (replies.bulk(entry.text), entry.ms, entry.count)
+        b"*3\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (len(entry.text), entry.text, entry.ms, entry.count)
         for entry in group.pel.order_of(consumer).find(count=count)
     ]
     active = [(b"active-time", b":%d\r\n" % consumer.active_ms)]

@@ -49,6 +49,9 @@ _MASTERDOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-sta
 _NO_CLUSTER: Final = b"ERR Can not run script on cluster, 'no-cluster' flag is set."
 _NOREPLICAS: Final = b"NOREPLICAS Not enough good replicas to write."
 _LOG_LEVELS: Final = ("debug", "verbose", "notice", "warning")
+_MINUS: Final = ord("-")
+
+
 _ALL: Final = 3
 _TO_AOF: Final = 1
 _TO_REPLICAS: Final = 2
@@ -175,7 +178,7 @@ class Scripting:
         else:
             self._check_flags(client, script.flags, read_only=read_only)
             read_only = read_only or NO_WRITES in script.flags
-        interpreter = self.interpreter
+        interpreter = self._interpreter or self.interpreter
         function = script.function
         if function is None:
             function = self.scripts.compile_again(script, interpreter)
@@ -235,13 +238,17 @@ class Scripting:
         if self.server.config.cluster_enabled and flags is not None and ALLOW_CROSS_SLOT not in flags:
             assistant.slot = key_slot(args[3]) if keys else ANY_SLOT
         try:
-            return self._counting_errors(work(function, client.resp, keys, args[3:]), run)
+            reply = work(function, client.resp, keys, args[3:])
         except FailedScriptError as error:
             text = error.reply(name)
             if error.counted:
                 self.server.calls.note_failure()
                 return ReplyError(text).encoded
             raise ReplyError(text) from error
+        else:
+            if reply[0] == _MINUS or b"\r\n-" in reply:
+                self._note_failures(reply, run)
+            return reply
         finally:
             self.run = None
             if run.end_with is _STOPPED:
@@ -251,16 +258,14 @@ class Scripting:
                 milliseconds = (perf_counter_ns() - run.started) // 1_000_000
                 self.server.log.notice(f"Slow script is over after {milliseconds} milliseconds")
 
-    def _counting_errors(self, reply: bytes, run: Run) -> bytes:
-        """Return a script's reply after counting how often the script failed by it.
+    def _note_failures(self, reply: bytes, run: Run) -> None:
+        """Count how often a script failed by the errors in its reply.
 
         As in Redis, the script fails once for each error of its commands in the reply, and once for all of its own.
         """
-        if reply.startswith(b"-") or b"\r\n-" in reply:
-            own = run.own_errors
-            for _ in range(number_of_errors(reply) - own + bool(own)):
-                self.server.calls.note_failure()
-        return reply
+        own = run.own_errors
+        for _ in range(number_of_errors(reply) - own + bool(own)):
+            self.server.calls.note_failure()
 
     def _count_own_error(self, text: bytes) -> None:
         """Count an error of a reply that no command gave, or that the script made of a command's."""
