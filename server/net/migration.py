@@ -125,15 +125,13 @@ class _Transfer:
             raise _CONNECTING
         source = self._server.config.bind_source_addr
         try:
-            self._reader, self._writer = await asyncio.wait_for(
-                asyncio.open_connection(
+            async with asyncio.timeout(self._seconds):  # wait_for may lose a cancellation
+                self._reader, self._writer = await asyncio.open_connection(
                     self._migration.host,
                     self._migration.port,
                     limit=_LONGEST_LINE,
                     local_addr=(source, 0) if source else None,
-                ),
-                self._seconds,
-            )
+                )
         except ConnectionRefusedError:
             raise _WRITING from None
         except (OSError, ValueError):  # the latter for a name that is none
@@ -228,7 +226,8 @@ class _Transfer:
 
     async def _within(self, step: Awaitable[Result], error: ReplyError) -> Result:
         try:
-            return await asyncio.wait_for(step, self._seconds)
+            async with asyncio.timeout(self._seconds):
+                return await step
         except (
             OSError,
             ValueError,

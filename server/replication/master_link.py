@@ -189,10 +189,11 @@ class MasterLink:
         server.log.notice(f"Connecting to MASTER {self.host}:{self.port}")
         secure = self._tls()
         source = (server.config.bind_source_addr, 0) if server.config.bind_source_addr else None
-        reader, writer = await asyncio.wait_for(
-            asyncio.open_connection(self.host, self.port, limit=_READ, local_addr=source, ssl=secure),
-            server.config.repl_timeout,
-        )
+        # Not wait_for: in Python 3.11 it loses a cancellation that comes as the connection does, and the link never ends.
+        async with asyncio.timeout(server.config.repl_timeout):
+            reader, writer = await asyncio.open_connection(
+                self.host, self.port, limit=_READ, local_addr=source, ssl=secure
+            )
         self._writer = writer
         sock = writer.get_extra_info("socket")
         if sock is not None and not server.config.repl_disable_tcp_nodelay:

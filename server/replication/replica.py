@@ -147,7 +147,10 @@ class Replica:
         transport = self.connection.transport
         if transport is not None and transport.get_write_buffer_size() > _ENOUGH:
             try:
-                await asyncio.wait_for(self._may_write.wait(), self.connection.server.config.repl_timeout)
+                async with asyncio.timeout(
+                    self.connection.server.config.repl_timeout
+                ):  # wait_for may lose a cancellation
+                    await self._may_write.wait()
             except TimeoutError:
                 self.connection.server.log.warning(f"Disconnecting timedout replica (full sync): {self.name}")
                 self.connection.close(after_reply=False)

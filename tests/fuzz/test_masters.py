@@ -64,7 +64,7 @@ def _take_step(peer: Peer, words: list[bytes]) -> None:
     peer._socket.settimeout(2)
     match words:
         case [b"handshake"]:
-            while (asked := peer.command())[0] != b"psync":
+            while (asked := peer.command())[0] != b"psync" and b"ACK" not in asked:  # a link in sync goes on
                 peer.send_raw(b"+PONG\r\n" if asked[0] == b"ping" else b"+OK\r\n")
         case [b"answer", data]:
             peer.command()

@@ -185,3 +185,25 @@ def test_a_connection_that_is_lost_before_the_first_word_is_tried_again_without_
             until(lambda: lines)
             wire.call("REPLICAOF", "NO", "ONE")
         assert "Internal error" not in lines[0]
+
+
+def test_a_link_that_is_given_up_while_its_connection_fails_is_gone(monkeypatch):
+    """One that went on would connect to the former master again and again, beside the next one."""
+    links = []
+
+    async def refused(*_args, **_named):
+        links.append(server.inside.replication.link)
+        server.inside.replication.lead()
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(asyncio, "open_connection", refused)
+    with LiveServer() as server:
+        with server.wire() as wire:
+            wire.call("REPLICAOF", "127.0.0.1", 1)
+            until(lambda: links)
+            wire.call("REPLICAOF", "127.0.0.1", 2)
+            until(lambda: len(links) > 1)
+            assert wire.call("PING").value == b"PONG"
+        until(
+            lambda: "_run" not in {task.get_coro().__name__ for task in asyncio.all_tasks(server.inside.loop)}
+        )
