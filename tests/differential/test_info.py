@@ -91,7 +91,7 @@ STORIES = {
 CHANCE = re.compile(
     rb"(used_|total_system|allocator|mem_|rss_|.*_human$|.*_usec|.*fork|lru_clock|server_time|uptime|instantaneous|.*cow|io_thread|"
     rb"eventloop|.*time_ms|latency_perc|total_net_output|client_recent|avg_pipeline|total_client_proc|expire_cycle|reply_buffer|"
-    rb"expired_stale|.*_eviction_exceeded|aof_(base|current)_size|aof_buffer|aof_last_rewrite_time|active_clients|rdb_last_save_time|run_id|process_id|"
+    rb"expired_stale|.*_eviction_exceeded|aof_(base|current)_size|aof_buffer|aof_last_rewrite_time|aof_current_rewrite_time|rdb_(last|current)_bgsave_time|active_clients|rdb_last_save_time|run_id|process_id|"
     rb"executable|master_(current|total)_sync_att|cmdstat_(info|dbsize|debug|client.(id|list)))"
 )
 ASKING = re.compile(r"(wait|drop|[&!]|\d+ \?)")
