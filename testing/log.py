@@ -33,8 +33,11 @@ class ServerLog:
         self._level = logging.INFO
 
     def feed(self, text: str) -> None:
-        """Take one or more lines; a line without a stamp (a traceback) has the level of the line before it."""
-        for line in text.splitlines():
+        """Take one or more lines; a line without a stamp (a traceback) has the level of the line before it.
+
+        Bytes of clients that are no UTF-8 are written out: pytest-xdist cannot send a report of what was logged with them.
+        """
+        for line in text.encode(errors="backslashreplace").decode().splitlines():
             if not line.strip():
                 continue
             self.lines.append(line)

@@ -30,6 +30,18 @@ def test_the_logger_rillet_receives_the_log_with_levels(process, caplog):
 
 
 @BOTH
+def test_bytes_of_clients_do_not_spoil_a_report(process, caplog):
+    with (
+        caplog.at_level(logging.DEBUG, logger="rillet"),
+        rillet.testing.Server(process=process) as server,
+        server.client() as client,
+    ):
+        client.execute_command("REPLICAOF", b"\xff.invalid", 1)
+        eventually(lambda: ".invalid" in caplog.text)
+    caplog.text.encode()  # as pytest-xdist does
+
+
+@BOTH
 def test_nothing_is_printed_where_logging_is_not_configured(process):
     code = f"import rillet.testing\nwith rillet.testing.Server(process={process}): pass"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
