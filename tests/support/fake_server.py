@@ -179,6 +179,7 @@ class FakeServer:
             cluster_enabled=False,
             lazyfree_lazy_expire=False,
             lazyfree_lazy_user_del=False,
+            lazyfree_lazy_user_flush=False,
             lazyfree_lazy_server_del=False,
         )
         vars(self.config).update(config)
