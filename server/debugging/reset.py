@@ -116,8 +116,10 @@ class Reset:
         return []
 
     def _propagate(self) -> None:
-        """Let the append-only file end without data; there are no replicas now."""
+        """Let the append-only file end without data; there are no replicas now, and what it takes counts for none to come."""
         propagation = self._server.propagation
         propagation.forget()
         propagation.add(0, [b"FLUSHALL"])
         propagation.add(0, [b"FUNCTION", b"FLUSH"])
+        propagation.flush()
+        self._server.replication.forget_commands()

@@ -85,6 +85,8 @@ class Replicas:
             self.server.loop.call_soon(self._send_getack)
 
     def _send_getack(self) -> None:
+        if not self._asked_for_acks:
+            return  # DEBUG RESET came between
         self._asked_for_acks = False
         # A replica's stream belongs to its master, so nothing may be inserted into it.
         if self.replication.link is not None:
@@ -361,6 +363,7 @@ class Replicas:
             connection.close()
         self.transfer = None
         self._pending.clear()
+        self._asked_for_acks = False
         self.good = self.full_syncs = self.partial_syncs = self.refused_partial_syncs = 0
 
     def stop(self) -> None:

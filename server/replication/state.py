@@ -120,6 +120,10 @@ class Replication:
             self.offset += commands - self._settled
         self._settled = commands
 
+    def forget_commands(self) -> None:
+        """Begin to count commands: those so far are no part of a stream."""
+        self._settled = self.server.propagation.commands
+
     def feed(self, data: bytes) -> None:
         """Append to the stream: to the backlog and to all replicas."""
         assert self.backlog is not None

@@ -317,8 +317,11 @@ class Database:
             self.meter.note_gone(self, key, value)
         return value
 
-    def clear(self, *, counted: bool = False) -> int:
-        """Take all keys away; returns how many there were. Watched and awaited keys that existed are signalled."""
+    def clear(self, *, counted: bool | None = None) -> int:
+        """Take all keys away; returns how many there were. Watched and awaited keys that existed are signalled.
+
+        ``counted``: whether INFO lazyfreed_objects has them; None: if freeing them takes a while.
+        """
         gone, field_due = self.entries, self.field_due
         is_used = (
             gone
@@ -343,7 +346,7 @@ class Database:
                 self.signal_ready(key)
         free_later = self.keyspace.lazyfree.free_later
         number = len(gone)
-        free_later(gone, number, counted=counted)
+        free_later(gone, 0 if counted is False else number, counted=bool(counted))
         if self.meter is not None:
             self.keyspace.lazyfree.weigh(self.meter.total)
             self.meter.clear()

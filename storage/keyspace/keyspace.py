@@ -184,11 +184,8 @@ class Keyspace:
             self.behind.discard(stream)
         return stream is not None
 
-    def flush(self, databases: Iterable[Database], *, counted: bool = False) -> int:
-        """Take all keys out of some databases; returns how many there were.
-
-        INFO lazyfreed_objects has them if ``counted``.
-        """
+    def flush(self, databases: Iterable[Database], *, counted: bool | None = None) -> int:
+        """Take all keys out of some databases; returns how many there were. ``counted``: as in ``Database.clear``."""
         count = sum([database.clear(counted=counted) for database in databases])
         if self.on_flushed is not None:
             self.on_flushed()

@@ -103,6 +103,7 @@ class FakeBlocking:
     def __init__(self) -> None:
         self.waiting: list[tuple[Client, list[bytes], int, list[bytes], bool]] = []
         self.unblocked: list[tuple[Client, bytes | None]] = []
+        self.waiters: dict[Client, object] = {}
         self.recheck_at: Mapping[bytes, int] | None = None
         self.still_blocked: Callable[[], bool] | None = None
 
@@ -125,7 +126,8 @@ class FakeBlocking:
         self.still_blocked = still_blocked
         self.waiting.append((client, list(keys), timeout, argv, on_missing))
 
-    def unblock(self, client: Client, error: bytes | None = None) -> None:
+    def unblock(self, client: Client, error: bytes | None = None, *, asked: bool = False) -> None:
+        del asked
         self.unblocked.append((client, error))
 
 

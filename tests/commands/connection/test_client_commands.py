@@ -94,18 +94,20 @@ def test_a_wrong_pause(client, words, error):
 def test_unblock_ends_a_wait(client, monkeypatch):
     server = client.server
     other = server.connect()
-    asked = []
-    monkeypatch.setattr(server.blocking, "unblock", lambda *words: asked.append(words) or True)
+    seen = []
+    monkeypatch.setattr(
+        server.blocking, "unblock", lambda *words, asked: seen.append((*words, asked)) or True
+    )
     assert talk(client, "CLIENT", "UNBLOCK", other.id) == b":0\r\n"
     other.state = State.BLOCKED
     assert talk(client, "CLIENT", "UNBLOCK", other.id) == b":1\r\n"
     assert talk(client, "CLIENT", "UNBLOCK", other.id, "timeout") == b":1\r\n"
     assert talk(client, "CLIENT", "UNBLOCK", other.id, "Error") == b":1\r\n"
     assert talk(client, "CLIENT", "UNBLOCK", 99) == b":0\r\n"
-    assert asked == [
-        (other, None),
-        (other, None),
-        (other, b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n"),
+    assert seen == [
+        (other, None, True),
+        (other, None, True),
+        (other, b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n", True),
     ]
 
 

@@ -151,11 +151,12 @@ def test_without_new_ones_the_groups_place_is_not_stated(client):
     assert effects(client) == [stated("c", "1-0", count=2, last="3-0", ms=NOW + 300)]
 
 
-def test_a_new_consumer_that_claimed_needs_no_word_of_its_own(client):
+def test_a_new_consumer_that_claimed_without_a_pel_is_created_behind_its_claims(client):
     read(client, "CLAIM", "300", "NOACK")
     assert effects(client) == [
         stated("c", "1-0", count=2, last="3-0", ms=NOW + 300),
         "XGROUP SETID s g 5-0 ENTRIESREAD 5",
+        "XGROUP CREATECONSUMER s g c",
     ]
 
 

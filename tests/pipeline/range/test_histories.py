@@ -185,8 +185,8 @@ def test_a_batch_with_more_entries_than_were_counted_is_read_whole(connection):
 
 def test_a_checkpoint_of_a_batch_that_counted_nothing_reads_what_there_is(connection):
     add(connection, "s", 1, 3)
-    start = {"v": 2, "streams": {"s": ["2-0", 3]}}
-    end = {"v": 2, "streams": {"s": ["3-0", 3]}}
+    start = {"v": 2, "db": 0, "streams": {"s": ["2-0", 3]}}
+    end = {"v": 2, "db": 0, "streams": {"s": ["3-0", 3]}}
     assert numbers(engine(connection, streams="s", failondataloss="false").read(start, end)) == [3]
 
 

@@ -168,7 +168,11 @@ def own_valkey():
 @pytest.mark.parametrize("line", LINES)
 def test_it_replies_as_redis(rillet_process, own_redis7, line, protocol):
     with rillet_process.wire(protocol) as ours, own_redis7.wire(protocol) as theirs:
-        assert ours.call(*line.split()).encode() == theirs.call(*line.split()).encode()
+        offset = (
+            rb":\d+\r\n\*0" if line == "ROLE" else rb"(?!)"
+        )  # 8.10 counts what only the append-only file got
+        replies = [wire.call(*line.split()).encode() for wire in (ours, theirs)]
+        assert re.sub(offset, b"", replies[0]) == re.sub(offset, b"", replies[1])
 
 
 @pytest.mark.parametrize(
@@ -189,7 +193,11 @@ WAIT 1 9223372036854775807
 )
 def test_waiting_without_an_aof_replies_as_valkey(rillet_process, own_valkey, line):
     with rillet_process.wire() as ours, own_valkey.wire() as theirs:
-        assert ours.call(*line.split()).encode() == theirs.call(*line.split()).encode()
+        offset = (
+            rb":\d+\r\n\*0" if line == "ROLE" else rb"(?!)"
+        )  # 8.10 counts what only the append-only file got
+        replies = [wire.call(*line.split()).encode() for wire in (ours, theirs)]
+        assert re.sub(offset, b"", replies[0]) == re.sub(offset, b"", replies[1])
 
 
 @pytest.mark.parametrize(

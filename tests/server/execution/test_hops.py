@@ -40,11 +40,11 @@ def test_the_way_of_a_ping_is_straight(server, wire):
     assert journey.hops == len(journey.modules) - 1, journey
 
 
-def test_xclaim_of_one_enters_10_files_and_hops_14_times(server, wire):
+def test_xclaim_of_one_enters_11_files_and_hops_15_times(server, wire):
     journey = travel(server, wire, "XCLAIM", "s", "g", "b", 0, "1-0")
     assert wire.read().plain() == [[b"1-0", [b"field", b"value"]]]
-    assert len(journey.modules) <= 10, journey
-    assert journey.hops <= 14, journey
+    assert len(journey.modules) <= 11, journey
+    assert journey.hops <= 15, journey
 
 
 def test_xautoclaim_of_two_enters_14_files_and_hops_22_times(server, wire):
@@ -54,7 +54,7 @@ def test_xautoclaim_of_two_enters_14_files_and_hops_22_times(server, wire):
     assert journey.hops <= 22, journey
 
 
-def test_a_wake_up_enters_14_files_and_hops_28_times(server, wire):
+def test_a_wake_up_enters_17_files_and_hops_31_times(server, wire):
     wire.call("XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
     with server.wire() as reader:
         reader.send("XREADGROUP", "GROUP", "g", "a", "BLOCK", 0, "STREAMS", "s", ">")
@@ -62,17 +62,17 @@ def test_a_wake_up_enters_14_files_and_hops_28_times(server, wire):
         journey = travel(server, wire, "XADD", "s", "*", "field", "value")
         added = wire.read().plain()
         assert reader.read().plain() == [[b"s", [[added, [b"field", b"value"]]]]]
-    assert len(journey.modules) <= 14, journey
-    assert journey.hops <= 28, journey
+    assert len(journey.modules) <= 17, journey
+    assert journey.hops <= 31, journey
 
 
-def test_xadd_that_trims_makes_33_calls_and_hops_21_times(server, wire):
+def test_xadd_that_trims_makes_34_calls_and_hops_21_times(server, wire):
     """The sizes of nodes are computed when a trim first looks for the border of one, and entries go a node at a time."""
     server.inside.clock.freeze()  # how far apart the IDs are decides how their sizes are computed
     for number in range(400):
         journey = travel(server, wire, "XADD", "trimmed", "MAXLEN", "~", 100, "*", "field", "value")
         wire.read()
         if number > 100:
-            assert len(journey.calls) <= 33, journey
+            assert len(journey.calls) <= 34, journey
             assert journey.hops <= 21, journey
     assert wire.call("XLEN", "trimmed").value == b"100"

@@ -144,7 +144,7 @@ def test_what_changes_during_a_background_save_is_not_in_it(server, wire):
     wire.call("SET", "k", "now")
     wire.call("XADD", "s", "2-0", "f", "v")
     gate.open.set()
-    eventually(lambda: server.info("rdb_saves") == "1")
+    eventually(lambda: server.info("rdb_bgsave_in_progress") == "0")
     assert server.info("rdb_changes_since_last_save") == "2"
     server.restart()
     with server.wire() as again:
