@@ -164,15 +164,18 @@ def own_valkey():
         yield server
 
 
+@pytest.fixture(scope="module")
+def own_rillet():
+    """Without what tests of other files left behind: denials in its ACL LOG, an offset of commands that its file got."""
+    with start_server("rillet") as server:
+        yield server
+
+
 @pytest.mark.parametrize("protocol", [2, 3])
 @pytest.mark.parametrize("line", LINES)
-def test_it_replies_as_redis(rillet_process, own_redis7, line, protocol):
-    with rillet_process.wire(protocol) as ours, own_redis7.wire(protocol) as theirs:
-        offset = (
-            rb":\d+\r\n\*0" if line == "ROLE" else rb"(?!)"
-        )  # 8.10 counts what only the append-only file got
-        replies = [wire.call(*line.split()).encode() for wire in (ours, theirs)]
-        assert re.sub(offset, b"", replies[0]) == re.sub(offset, b"", replies[1])
+def test_it_replies_as_redis(own_rillet, own_redis7, line, protocol):
+    with own_rillet.wire(protocol) as ours, own_redis7.wire(protocol) as theirs:
+        assert ours.call(*line.split()).encode() == theirs.call(*line.split()).encode()
 
 
 @pytest.mark.parametrize(
