@@ -174,7 +174,8 @@ class Scripting:
             read_only: it came by one of the commands ending in _RO.
         """
         if script.flags is None:
-            self._check_link(client, frozenset())
+            if self.server.needs_all_checks:
+                self._check_link(client, frozenset())
         else:
             self._check_flags(client, script.flags, read_only=read_only)
             read_only = read_only or NO_WRITES in script.flags
