@@ -281,7 +281,6 @@ class Replication:
         if self.backlog is not None:
             self.close_backlog()
         self.forget_second()
-        self.settle()
         self.offset = 0
 
     def start(self) -> None:
