@@ -106,7 +106,7 @@ class ClusterNode(Server):
         """Accept no more writes, and wait until the replicas that run have all that were accepted."""
         followers = [node for node in self.node.shard.replicas if self._topology.reaches(self.node, node)]
         if followers:
-            self.run_inside(server.pause.hold_writes)
+            self.run_inside(lambda: server.pause.hold_writes(self))
             wait_until(
                 lambda: all(node.progress()[0] >= self._offset for node in followers), "replicas to catch up"
             )
@@ -359,10 +359,9 @@ class Cluster(InWith):
 
     def cancel_move(self, slot: int) -> None:
         """Leave a moving slot where it is; keys that were moved are moved back."""
-        source, target = self._ends(slot)
-        with self.topology.changing():
-            self.topology.assign([slot], target.node.shard)
-            self.topology.begin_move(slot, source.node.shard)
+        self._ends(slot)
+        self.topology.turn_back(slot)
+        self._settle()
         self.finish_move(slot)
 
     @contextlib.contextmanager

@@ -126,7 +126,7 @@ class Presence:
 
     def go_on(self) -> None:
         """Accept writes again after an export."""
-        self._post(self._server.pause.release_writes)
+        self._post(self._server.pause.release_writes, self)
 
     # In the server's thread
 
@@ -134,7 +134,7 @@ class Presence:
         replication, loop = self._server.replication, self._server.loop
         if replication.failover.active or not self.node.is_master:
             return
-        if self._server.pause.holds_writes:  # slots are on their way out, which takes a moment
+        if self._server.pause.holders:  # slots are on their way out, which takes a moment
             loop.call_later(_MOMENT, self._begin_failover, replica)
             return
         for each in replication.replicas.connected.values():
@@ -145,18 +145,18 @@ class Presence:
 
     def _export(self, task: SlotTask) -> None:
         server, slots = self._server, set(task.slots)
-        if not self.node.is_master or server.pause.holds_writes or not all(map(self._serves, slots)):
+        if not self.node.is_master or server.pause.holders or not all(map(self._serves, slots)):
             task.end(server.clock.now, "the source cannot give its slots now")
             return
         shard = self.node.shard
         if any(slot in shard.migrating or slot in shard.importing for slot in slots):
             task.end(server.clock.now, NOT_STABLE.decode())
             return
-        server.pause.hold_writes()
+        server.pause.hold_writes(self)
         target = task.target.body
         if target is None or not target.receive(task, read_keys(server, slots)):
             task.end(server.clock.now, "the target has stopped")
-            server.pause.release_writes()
+            server.pause.release_writes(self)
 
     def _receive(self, task: SlotTask, keys: Sequence[tuple[bytes, int, bytes]]) -> None:
         now = self._server.clock.now
@@ -220,13 +220,13 @@ class Presence:
         if not self.node.is_master:
             self._owners = [shard] * SLOTS  # a replica may lead before the DEL of its master arrives
             return
-        before, owners = self._owners, list(self._topology.owners)
-        self._owners = owners
-        lost = {
-            slot
-            for slot, (was, now) in enumerate(zip(before, owners, strict=True))
-            if was is shard and now is not shard and now is not None and slot not in shard.importing
-        }
+        with self._topology.standing_still():
+            before, self._owners = self._owners, list(self._topology.owners)
+            lost = {
+                slot
+                for slot, (was, now) in enumerate(zip(before, self._owners, strict=True))
+                if was is shard and now is not shard and now is not None and slot not in shard.importing
+            }
         if not lost:
             return
         server = self._server

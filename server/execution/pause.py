@@ -22,7 +22,7 @@ class Pause:
     """The pause of one server.
 
     Attributes:
-        holds_writes: a failover waits for a replica: writes are postponed until it is over.
+        holders: who needs that no client writes: a failover that waits for a replica, slots or keys on their way out.
         until: when it ends, in milliseconds of the server's clock; 0 without a pause.
         writes_only: commands that change nothing are not paused.
         postponed: waiting clients, each with its command at the head of its backlog.
@@ -30,7 +30,7 @@ class Pause:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self.holds_writes = False
+        self.holders: set[object] = set()
         self.until = 0
         self.writes_only = False
         self.postponed: list[Client] = []
@@ -62,17 +62,18 @@ class Pause:
     @property
     def is_on(self) -> bool:
         """Whether any command may be postponed."""
-        return self.until > 0 or self.holds_writes
+        return self.until > 0 or bool(self.holders)
 
-    def hold_writes(self) -> None:
-        """Postpone writes until ``release_writes``, whatever CLIENT PAUSE and UNPAUSE do."""
-        self.holds_writes = True
+    def hold_writes(self, holder: object) -> None:
+        """Postpone writes until ``release_writes``, whatever CLIENT PAUSE, UNPAUSE and other holders do."""
+        self.holders.add(holder)
         self._server.update_checks()
 
-    def release_writes(self) -> None:
-        """Run the writes that waited for the end of a failover."""
-        self.holds_writes = False
-        self._resume()
+    def release_writes(self, holder: object) -> None:
+        """Run the writes that waited, unless there is another holder."""
+        if holder in self.holders:
+            self.holders.remove(holder)
+            self._resume()
 
     def _resume(self) -> None:
         """Run what was postponed; what is still to wait is postponed again."""
@@ -85,7 +86,8 @@ class Pause:
     def reset(self) -> None:
         """Begin without a pause; the clients that were postponed are gone."""
         self.stop()
-        self.holds_writes = self.writes_only = False
+        self.holders.clear()
+        self.writes_only = False
         self.until = 0
         self.postponed.clear()
 

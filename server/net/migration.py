@@ -2,20 +2,21 @@
 
 The client is blocked; all others are served. So a key may change while its payload is on its way: it is then sent
 again, and replaces what the target already has of it. A key is deleted in the turn in which the last confirmations
-arrive, and only if it did not change since it was dumped. What the target does not confirm stays here; after a timeout,
+arrive, and only if its dump is still the same: WATCH does not see what a consumer group changes. Where others change
+the keys all the time, the last round holds their writes. What the target does not confirm stays here; after a timeout,
 or if writes are paused during the transfer, it may exist on both sides.
 """
 
 from __future__ import annotations
 
 import asyncio
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from ...commands.keys.lifecycle import delete_from
 from ...commands.runtime.context import rdb_version
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ...storage.keyspace.watches import unwatch_keys, was_modified, watch_key
 from ...storage.rdb import dump_value
 from ..execution.call import INTERNAL_ERROR
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from ...commands.runtime.client import Client
     from ...commands.runtime.migration import Migration
-    from ...storage.keyspace.database import Database, WatchedKey
+    from ...storage.keyspace.database import Database
     from ..execution.blocking import Waiter
     from ..server import Server
 
@@ -36,7 +37,7 @@ _WRITING: Final = ReplyError(b"IOERR error or timeout writing to target instance
 _READING: Final = ReplyError(b"IOERR error or timeout reading to target instance")
 _LONGEST_LINE: Final = 1 << 16
 _ENOUGH: Final = 1 << 20  # unsent bytes
-_ROUNDS: Final = 20  # attempts to move keys that others change all the time
+_ROUNDS: Final = 3  # with others writing: the round after them holds their writes
 _UNSELECTED: Final = -1  # as in Redis, this number of a database sends no SELECT
 
 
@@ -100,7 +101,7 @@ class _Transfer:
         self._db: Database = client.db
         self._migration = migration
         self._seconds = migration.timeout / 1000
-        self._watched: list[WatchedKey] = []
+        self._sent: dict[bytes, tuple[int | None, bytes]] = {}  # expiry and digest of the payload
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter
 
@@ -110,14 +111,16 @@ class _Transfer:
         try:
             await self._introduce()
             keys, replace = self._migration.keys, self._migration.replace
-            for _ in range(_ROUNDS):
+            for number in range(_ROUNDS + 1):
+                if number == _ROUNDS:
+                    self._server.pause.hold_writes(self)
                 keys = await self._round(keys, replace=replace)
                 if not keys:
                     return
                 replace = True
             raise _WRITING
         finally:
-            self._forget()
+            self._server.pause.release_writes(self)
             self._writer.transport.abort()
 
     async def _connect(self) -> None:
@@ -151,64 +154,67 @@ class _Transfer:
 
     async def _round(self, keys: list[bytes], *, replace: bool) -> list[bytes]:
         """Send keys, delete those that arrived; return those that changed during the transfer and still exist."""
-        self._forget()
-        sent: list[bytes] = []
+        self._sent.clear()
         for key in keys:
             record = self._record(key, replace=replace)
             if record is not None:
-                sent.append(key)
                 self._writer.write(record)
                 if self._writer.transport.get_write_buffer_size() > _ENOUGH:
                     await self._within(self._writer.drain(), _WRITING)
         arrived: list[bytes] = []
         refusal: ReplyError | None = None
         try:
-            for key in sent:
+            for key in self._sent:
                 error = await self._answer()
                 if error is None:
                     arrived.append(key)
                 refusal = refusal or error
         finally:
-            changed = [] if self._migration.copy else self._delete(set(arrived))
+            changed = [] if self._migration.copy else self._delete(arrived)
         if refusal is not None:
             raise refusal
         return changed
 
     def _record(self, key: bytes, *, replace: bool) -> bytes | None:
-        """Return the RESTORE of a key, and watch it from now on; None if it is gone."""
+        """Return the RESTORE of a key; None if it is gone."""
         keyspace = self._server.keyspace
         keyspace.now = self._server.clock.tick()
-        value = self._db.peek(key)
+        payload = self._payload(key)
         self._server.finish_unit()  # it may have expired just now
-        if value is None:
+        if payload is None:
             return None
-        watch_key(self._watched, self._db, key, [])
         expiry = self._db.expires.get(key)
+        self._sent[key] = expiry, blake2b(payload).digest()
         left = 0 if expiry is None else max(expiry - keyspace.now, 1)
-        payload = dump_value(
-            value, version=rdb_version(self._server), idempotency_defaults=keyspace.idempotency_defaults
-        )
         # The target may be a node of a cluster that imports the slot of the key.
         name = b"RESTORE-ASKING" if self._server.config.cluster_enabled else b"RESTORE"
         return replies.command([name, key, b"%d" % left, payload, *([b"REPLACE"] if replace else [])])
 
-    def _delete(self, arrived: set[bytes]) -> list[bytes]:
+    def _payload(self, key: bytes) -> bytes | None:
+        value = self._db.peek(key)
+        if value is None:
+            return None
+        defaults = self._server.keyspace.idempotency_defaults
+        return dump_value(value, version=rdb_version(self._server), idempotency_defaults=defaults)
+
+    def _delete(self, arrived: list[bytes]) -> list[bytes]:
         """Delete the keys that arrived; return those that changed since they were dumped."""
         server, client = self._server, self._client
         server.keyspace.now = server.clock.tick()
         deleted: list[bytes] = []
         changed: list[bytes] = []
-        if server.replication.keeps_data_still:
+        pause = server.pause
+        if server.replication.is_readonly or pause.until or pause.holders - {self}:
             raise _WRITING
-        for watched in self._watched:
-            key = watched.key
-            if key not in arrived or self._db.peek(key) is None:
+        for key in arrived:
+            payload = self._payload(key)
+            if payload is None:
                 continue
-            if was_modified(watched):
-                changed.append(key)
-            else:
+            if self._sent[key] == (self._db.expires.get(key), blake2b(payload).digest()):
                 delete_from(self._db, key)  # its client may have been unblocked, and be elsewhere
                 deleted.append(key)
+            else:
+                changed.append(key)
         if deleted and server.propagation.active:
             server.propagation.add(self._db.index, [b"DEL", *deleted])
         server.finish_unit()
@@ -235,6 +241,3 @@ class _Transfer:
             asyncio.IncompleteReadError,
         ):  # ValueError: a line without an end
             raise error from None
-
-    def _forget(self) -> None:
-        unwatch_keys(self._watched)

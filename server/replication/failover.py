@@ -54,7 +54,7 @@ class Failover:
         server.log.notice(f"FAILOVER requested to {_name(target) if target else 'any replica'}.")
         if timeout is not None:
             self._timer = server.loop.call_later(timeout / 1000, self._time_out)
-        server.pause.hold_writes()
+        server.pause.hold_writes(self)
         replicas.ask_for_acks()
         server.loop.call_soon(self.look)
 
@@ -112,7 +112,7 @@ class Failover:
     def _clear(self) -> None:
         self._cancel_timer()
         self.state, self._target, self._forced = NONE, None, False
-        self._server.pause.release_writes()
+        self._server.pause.release_writes(self)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

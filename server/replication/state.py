@@ -98,11 +98,6 @@ class Replication:
         return self.link is not None and self.server.config.replica_read_only
 
     @property
-    def keeps_data_still(self) -> bool:
-        """Whether nothing but a master may change the data now."""
-        return self.is_readonly or self.server.pause.is_on  # as it is during a failover
-
-    @property
     def is_stale(self) -> bool:
         """Whether clients may not read because the data of this replica may be old."""
         return (

@@ -43,7 +43,7 @@ Libraries: codes
 Listeners: shaking_hands
 Log: level role
 Migrations: _tasks
-Pause: _timer holds_writes postponed until writes_only
+Pause: _timer holders postponed until writes_only
 Persistence: aof delayed_syncs flush_delay loaded_bytes loading loading_started total_bytes
 Propagation: _downgraded _exempt _joined _replicas_only active effects replicas sinks understood
 PubSub: _matchers channels patterns shard_channels

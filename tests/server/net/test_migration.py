@@ -280,6 +280,74 @@ def test_a_key_that_changes_on_its_way_is_sent_again(server):
         assert wire.call("EXISTS", "a").value == b"0"
 
 
+UNSEEN_BY_WATCH = {
+    "XREADGROUP GROUP g c COUNT 1 STREAMS s >": "an entry delivered meanwhile",
+    "XACK s g 1-1": "an acknowledgement",
+    "XCLAIM s g other 0 1-1": "a claim",
+    "XAUTOCLAIM s g other 0 0": "all claims",
+    "XNACK s g FAIL IDS 1 1-1": "an entry given back",
+    "XREADGROUP GROUP g c STREAMS s 0": "a history read again",
+    "XGROUP CREATE s h 0": "a group",
+    "XGROUP SETID s g 1-1": "its place",
+    "XGROUP CREATECONSUMER s g new": "a consumer",
+    "XGROUP DELCONSUMER s g c": "the end of a consumer",
+    "XGROUP DESTROY s g": "the end of a group",
+    "PEXPIRE s 1000000": "a time to live",
+    "HPEXPIRE h 1000000 FIELDS 1 f": "one of a field",
+}
+
+
+@pytest.mark.parametrize("change", UNSEEN_BY_WATCH, ids=list(UNSEEN_BY_WATCH.values()))
+def test_what_watch_does_not_see_is_sent_again_too(server, change):
+    key = "h" if change.startswith("H") else "s"
+    sent: list[list[bytes]] = []
+    with server.wire() as wire, server.wire() as other:
+
+        def behave(peer: Peer) -> None:
+            take(peer, "select")
+            peer.send_raw(OK)
+            sent.append(take(peer, "restore"))
+            other.call(*change.split())
+            peer.send_raw(OK)
+            sent.append(take(peer, "restore"))
+            peer.send_raw(OK)
+
+        with Target(behave) as target:
+            wire.call("HSET", "h", "f", "v")
+            for n in (1, 2, 3):
+                wire.call("XADD", "s", f"{n}-{n}", "f", "v")
+            wire.call("XGROUP", "CREATE", "s", "g", "0")
+            wire.call("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "STREAMS", "s", ">")
+            server.clock.freeze()
+            assert wire.call("MIGRATE", "127.0.0.1", target.port, key, 0, 20_000).value == b"OK"
+        assert sent[0][1:] != sent[1][1:-1]  # the second with REPLACE
+
+
+def test_keys_that_others_change_all_the_time_move_while_their_writes_wait(server):
+    sent: list[list[bytes]] = []
+    with server.wire() as wire, server.wire() as other:
+
+        def behave(peer: Peer) -> None:
+            take(peer, "select")
+            peer.send_raw(OK)
+            for _ in range(3):
+                sent.append(take(peer, "restore"))
+                other.call("APPEND", "a", "2")
+                peer.send_raw(OK)
+            sent.append(take(peer, "restore"))
+            other.send("APPEND", "a", "3")
+            assert other.pending(0.1) == b""
+            assert wire_of_a_reader.call("GET", "a").value == b"1222"
+            peer.send_raw(OK)
+
+        with Target(behave) as target, server.wire() as wire_of_a_reader:
+            wire.call("SET", "a", "1")
+            assert wire.call("MIGRATE", "127.0.0.1", target.port, "a", 0, 20_000).value == b"OK"
+            assert other.read().plain() == 1
+        assert len(sent) == 4
+        assert wire.call("GET", "a").value == b"3"
+
+
 def test_a_key_that_is_deleted_on_its_way_counts_as_moved(server):
     with server.wire() as wire, server.wire() as other:
 
