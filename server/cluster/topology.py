@@ -148,18 +148,26 @@ class Topology:
         self.tasks: list[SlotTask] = []
         self.listeners: list[Callable[[], None]] = []
         self._lock = RLock()
+        self._changes = 0  # that are going on, one in the other
         self._health: dict[int, tuple[bool, bool]] = {}
 
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Make several changes as one."""
         with self._lock:
+            self._changes += 1
             try:
                 yield
             finally:
+                self._changes -= 1
                 self._health.clear()
-                for listener in list(self.listeners):
-                    listener()
+                if not self._changes:  # a node that looks in between would act on half of them
+                    for listener in list(self.listeners):
+                        listener()
+
+    def standing_still(self) -> RLock:
+        """Let no other thread change anything for the time of a ``with``."""
+        return self._lock
 
     # Nodes
 
@@ -242,11 +250,12 @@ class Topology:
         with self.changing():
             for slot in slots:
                 before = self.owners[slot]
+                # First: commands look without the lock, and a key that is gone there must not be made anew.
+                self.owners[slot] = shard
                 if before is not None and before is not shard:
                     before.migrating.pop(slot, None)
                 shard.importing.pop(slot, None)
                 shard.migrating.pop(slot, None)
-                self.owners[slot] = shard
 
     def unassign(self, slots: Iterable[int]) -> None:
         """Take slots from their owners."""
@@ -271,6 +280,19 @@ class Topology:
         with self.changing():
             source.migrating[slot] = to
             to.importing[slot] = source
+
+    def turn_back(self, slot: int) -> None:
+        """Let a slot that is on its way go back: its keys at the other end move here, those that did not leave stay.
+
+        The steps are such that commands, which look without the lock, find every key after each of them.
+        """
+        with self.changing():
+            source = self.owners[slot]
+            assert source is not None
+            target = source.migrating[slot]
+            source.importing[slot], target.migrating[slot] = target, source
+            self.owners[slot] = target
+            del target.importing[slot], source.migrating[slot]
 
     def move(self, slots: list[int], to: Node, now: int) -> SlotTask:
         """Begin to move slots of one shard with their keys, in one step; see ``SlotTask`` for its end.

@@ -166,3 +166,26 @@ class Machine(RuleBasedStateMachine):
 
 TestTopology = Machine.TestCase
 TestTopology.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+
+
+def test_listeners_hear_of_changes_in_one_another_once_at_their_end():
+    topology = Topology()
+    seen: list[bool] = []
+    topology.listeners.append(lambda: seen.append(topology.owners[1] is not None))
+    node = topology.add()
+    seen.clear()
+    with topology.changing():
+        topology.assign([0], node.shard)
+        topology.assign([1], node.shard)
+    assert seen == [True]
+
+
+def test_a_slot_that_turns_back_is_on_its_way_the_other_way():
+    topology = Topology()
+    here, there = topology.add().shard, topology.add().shard
+    topology.assign([7], here)
+    topology.begin_move(7, there)
+    topology.turn_back(7)
+    assert topology.owners[7] is there
+    assert (there.migrating, here.importing) == ({7: here}, {7: there})
+    assert here.migrating == there.importing == {}
