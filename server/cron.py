@@ -32,6 +32,9 @@ def step(server: Server) -> None:
         server.background_jobs.run_when_idle(server.keyspace.settle_some)
     if not server.loading and server.keyspace.cold.look(server.loop.time()):
         server.background_jobs.run_when_idle(server.keyspace.cold.step)
+    server.blocking.look()
+    if 0 < server.pause.until <= now:
+        server.pause.look()
     server.persistence.cron()
     server.snapshots.cron()
     server.replication.cron()
@@ -82,7 +85,11 @@ def seconds_of_rest(server: Server) -> float:
         or (config.save and keyspace.dirty)
     ):
         return 0
-    due = server.active_expiry.next_due() if server.active_expiry.enabled else None
+    dues = [
+        server.active_expiry.next_due() if server.active_expiry.enabled else None,
+        server.blocking.next_deadline(),
+    ]
+    due = min((each for each in dues if each is not None), default=None)
     # The loop looks for old chunks of streams in rounds.
     rest = inf if due is None else max(0.0, (due - server.clock.tick() + 1) / 1000)
     if due is not None and server.clock.is_frozen:

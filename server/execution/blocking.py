@@ -370,6 +370,11 @@ class Blocking:
                 self.server.finish_unit()
         self._arm()
 
+    def look(self) -> None:
+        """Reply to those whose time is up although no timer rang: the system's clock was moved, by a library perhaps."""
+        if self._deadlines and self._deadlines[0][0] <= self.server.clock.now:
+            self.expire()
+
     def _is_stale(self, waiter: Waiter) -> bool:
         return self.waiters.get(waiter.client) is not waiter
 

@@ -153,3 +153,42 @@ async def test_a_server_in_the_loop_follows_a_library_that_stops_the_time(frozen
                 assert await client.blpop("nothing", timeout=0.1) is None
             move(travel, HOUR + dt.timedelta(seconds=1))
             assert await client.get("key") is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("BLPOP", "nothing", 600),
+        ("XREADGROUP", "GROUP", "g", "bob", "BLOCK", 600_000, "STREAMS", "jobs", ">"),
+        ("XREADGROUP", "GROUP", "g", "bob", "BLOCK", 0, "CLAIM", 600_000, "STREAMS", "jobs", ">"),
+    ],
+    ids=["BLPOP", "XREADGROUP", "CLAIM"],
+)
+def test_a_blocked_command_follows_a_library_that_moves_the_time(frozen, words):
+    with rillet.testing.Server() as server, frozen() as travel:
+        client = server.client()
+        client.xgroup_create("jobs", "g", "0", mkstream=True)
+        client.xadd("jobs", {"n": 1})
+        client.xreadgroup("g", "alice", {"jobs": ">"})
+        reply = blocked(server, *words)
+        move(travel, dt.timedelta(minutes=10, seconds=1))
+        assert bool(reply()) == ("CLAIM" in words)
+
+
+def test_a_pause_follows_a_library_that_moves_the_time(frozen):
+    with rillet.testing.Server() as server, frozen() as travel:
+        client = server.client()
+        client.client_pause(600_000)
+        move(travel, dt.timedelta(minutes=10, seconds=1))
+        assert client.ping()
+
+
+async def test_a_blocked_command_in_the_loop_follows_it_too(frozen):
+    async with LoopServer() as server:
+        with frozen() as travel:
+            task = asyncio.ensure_future(server.client().blpop("nothing", timeout=600))
+            while not (await server.client().info("clients"))["blocked_clients"]:
+                await asyncio.sleep(0.01)
+            move(travel, dt.timedelta(minutes=10, seconds=1))
+            async with asyncio.timeout(60):
+                assert await task is None
