@@ -35,7 +35,7 @@ class Worker(threading.Thread):
 
     def run(self) -> None:
         try:
-            with self.cluster.client() as client:
+            with self.cluster.client(socket_timeout=60) as client:  # a retry would count twice
                 while not self.ended.is_set():
                     for key in KEYS:
                         self._work(client, key)
