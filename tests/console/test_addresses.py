@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 import redis
 from support import servers
 from support.deployments.real_cluster import ClusterNodeProcess
 from support.deployments.sentinels import RedisProcess
+from support.programs.console import ConsoleProcess
 from support.tls import connect, flags, make_certificates
 from support.until import until
 
@@ -143,3 +144,17 @@ async def test_all_masters_of_a_cluster_are_read_over_tls(tmp_path):  # a cluste
         assert sorted(found) == [b"a", b"b", b"c", b"orders", b"payments"]
         with pytest.raises(GoneError):
             await streams_at(f"rediss+cluster://127.0.0.1:{ports[0]}")
+
+
+def test_as_many_entries_as_a_browser_sends_can_be_chosen_one_by_one(running):
+    with redis.Redis(port=running("rillet").port) as client:
+        client.delete("orders")
+        client.xgroup_create("orders", "g", "0", mkstream=True)
+        chosen = [f"{n + 1_700_000_000_000}-0" for n in range(20_000)]
+        client.xadd("orders", {"a": 1}, id=chosen[-1])
+        client.xreadgroup("g", "alice", {"orders": ">"})
+    with ConsoleProcess(f"redis://127.0.0.1:{running('rillet').port}", "--allow-writes") as console:
+        words = urlencode({"key": "orders", "group": "g", "id": " ".join(chosen)})
+        answer = console.ask(f"/act/ack?{words}")
+        assert answer.status == 200
+        assert chosen[-1] in answer.text
