@@ -2,15 +2,18 @@
 
 Where a figure was measured several times it is the median. `alone` and `planning` call the readers and writers themselves.
 
-python benchmarks/spark.py [--only batch streams latency sink ledger alone planning] [--entries 100000 1000000] [--seconds 10]
+python benchmarks/spark.py [--only batch streams latency sink ledger alone planning casts] [--entries 100000 1000000] [--seconds 10]
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import logging
+import math
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -28,6 +31,7 @@ import pyspark
 import redis
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
 from servers import Server, encode
 
 import rillet.pipeline
@@ -38,7 +42,7 @@ from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.sink.writers import BatchWriter
-from rillet.pipeline.source.entry_batches import default_schema
+from rillet.pipeline.source.entry_batches import ColumnOptions, Columns, default_schema
 from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
 
 if TYPE_CHECKING:
@@ -56,6 +60,17 @@ MANY_MICRO_BATCH_SECONDS: Final = 2.0  # beyond what the same rows of one stream
 WARM_UP_SECONDS: Final = 20.0
 LEDGER_FLOOR: Final = 0.3  # of hiredis
 LEDGER_ENTRIES: Final = 250_000
+BAD_CEILING: Final = 2.0  # of what a column takes in which all is well
+WORDS: Final = ("", "n/a", "a text of some words")
+# By type, a text as programs write it, and others: {0} is a number, {1} a day of a month.
+TEXTS: Final = {
+    "long": ("{0}", "1.5", "1234567{0:016}", " {0}", *WORDS),
+    "double": ("{0}.25", "inf", "NaN", "-Infinity", "+{0}", "1{0}e400", *WORDS),
+    "decimal(12,2)": ("{0}.25", "{0}.99999", "{0}.123456789012345", "1234567{0:016}", *WORDS),
+    "boolean": ("true", "yes", "F", *WORDS),
+    "date": ("2026-11-{1:02}", "2026-11-{1:02}T10:00:00", "2026-11-{1:02} 10:00:00.{0:06} Europe/Berlin", *WORDS),
+    "timestamp": ("2026-11-{1:02}T10:00:00.{0:06}Z", "2026-11-{1:02}T10:00:00", "2026-11-{1:02}", "2026-11-{1:02} 10:00", *WORDS),
+}  # fmt: skip
 COUNT: Final = 1000
 BATCH: Final = 10_000
 FIELDS: Final = ("customer", "amount")
@@ -106,6 +121,7 @@ def main() -> int:
         "ledger": ledger,
         "alone": lambda: alone(options.rows),
         "planning": lambda: planning(options.streams, options.rounds),
+        "casts": lambda: casts(options.rounds),
     }
     load, python = os.getloadavg()[0], sys.version.split()[0]
     print(f"# {os.cpu_count()} cores, load {load:.1f}, Spark {pyspark.__version__}, Python {python}")
@@ -520,6 +536,32 @@ class _Way:
         return planned - began, time.process_time() - planned
 
 
+def casts(rounds: int) -> Iterator[Line]:
+    """A column half of which does not fit, or is written in another way, beside a good one: a batch of 20,000 rows."""
+    numbers = random.Random(1)
+    for kind, (good, *others) in TEXTS.items():
+        columns = Columns(StructType().add("v", kind), ColumnOptions())
+        took: dict[str, float] = dict.fromkeys((good, *others), math.inf)
+        entries = {
+            other: [
+                [
+                    b"1790000000000-%d" % at,
+                    [b"v", text.format(numbers.randrange(10**6), 1 + at % 28).encode()],
+                ]
+                for at, text in zip(range(20_000), itertools.cycle((good, other)), strict=False)
+            ]
+            for other in took
+        }
+        for _ in range(rounds):
+            for other, rows in entries.items():
+                began = time.process_time()
+                columns.batch("orders", rows)
+                took[other] = min(took[other], time.process_time() - began)
+        for other in others:
+            ratio = took[other] / took[good]
+            yield Line(f"{kind}, half of it {other!r}", f"{ratio:.2f}x", f"of {good!r}", ratio <= BAD_CEILING)
+
+
 def _session() -> SparkSession:
     spark = rillet.pipeline.session("bench", **{"spark.master": "local[2]", "spark.driver.memory": "1g"})
     spark.sparkContext.setLogLevel("ERROR")
@@ -531,7 +573,9 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--only", nargs="+", choices=("batch", "streams", "latency", "sink", "ledger", "alone", "planning")
+        "--only",
+        nargs="+",
+        choices=("batch", "streams", "latency", "sink", "ledger", "alone", "planning", "casts"),
     )
     parser.add_argument(
         "--entries", type=int, nargs="+", default=[100_000, 1_000_000, 5_000_000], help="of batch reads"

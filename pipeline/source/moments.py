@@ -11,41 +11,44 @@ What is written as programs write it is cast a column at once, in whatever mixtu
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .casts import BLANKS, apart, at_once, each_of, kept
+from .casts import BLANKS, DIGITS, apart, at_once, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Zone = int | ZoneInfo  # seconds east of UTC, or a region
 
 _MICROS: Final = pa.timestamp("us")
 _SECOND: Final = 1_000_000
-_LEAST: Final = -(2**63)
-_MOST: Final = 2**63 - 1
-_DAYS: Final = pa.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
-_DATE: Final = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-_USUAL_DATE: Final = rf"(?s)\A{_DATE}([ T].*)?\z"
-_USUAL: Final = rf"(?s)\A{_DATE}[T ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]*)?([^0-9.].*)?\z"
-_ARROWS_RULES_END: Final = 2_114_380_800 * _SECOND  # 2037
+_DAY_SECONDS: Final = 86_400
+_SECONDS_OF_MICROS: Final = 2**63 // _SECOND  # on both sides of 1970 that 64 bits have room for
+_ARROWS_RULES_END: Final = 2_114_380_800  # 2037
 _TO_THE_SECOND: Final = 19  # characters, without a zone
-_LONGEST_USUAL: Final = 80
-# What the slow ways below may read.
-_SHORT_DATE: Final = r"-(0?[1-9]|1[0-2])(-(0?[1-9]|[12][0-9]|3[01])"
-_PERHAPS_DAY: Final = rf"(?s)\A[+-]?[0-9]{{4,7}}({_SHORT_DATE}([ T].*)?)?)?\z"
-_PERHAPS: Final = rf"(?s)\A[+-]?[0-9]{{4,6}}({_SHORT_DATE}([ T]([01]?[0-9]|2[0-3])(:[0-5]?[0-9](:[0-5]?[0-9](\.[0-9]*)?([^0-9.].*)?)?)?)?)?)?\z"
-_MOMENT: Final = re.compile(
-    r"([+-]?[0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?"
-    r"([^0-9.].*)?)?)?)?)?)?",
-    re.DOTALL,
+_LONGEST: Final = 60  # characters that are looked at; a usual time has 35 at most
+_AFTER_A_DATE: Final = pa.array([b"", b" ", b"T"])
+_DAYS_OF_ALL_YEARS: Final = pa.array(
+    [(date(2001, 1, 1) + timedelta(days=day)).strftime("%m-%d").encode() for day in range(365)]
 )
-_DAY: Final = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
+_DAYS: Final = pa.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+_YEAR: Final = (
+    r"(?s)\A(?P<year>[+-]?[0-9]{4,%d})(?:-(?P<month>0?[1-9]|1[0-2])(?:-(?P<day>0?[1-9]|[12][0-9]|3[01])"
+)
+_DAY: Final = _YEAR % 7 + r"(?:[ T].*)?)?)?\z"
+_MOMENT: Final = _YEAR % 6 + (
+    r"(?:[ T](?P<hour>[01]?[0-9]|2[0-3])(?::(?P<minute>[0-5]?[0-9])(?::(?P<second>[0-5]?[0-9])(?:\.(?P<fraction>[0-9]*))?"
+    r"(?P<zone>[^0-9.].*)?)?)?)?)?)?\z"
+)
 _OFFSET: Final = re.compile(r"([+-])([0-9]{1,2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?")
-_WITH_OFFSET: Final = r"[+-](0[0-9]|1[0-7]):?[0-5][0-9]\z"
+_FRACTION: Final = r"\A(\.[0-9]{1,9})?Z?\z"
+_REST: Final = r"\A(\.[0-9]{1,9})?(Z|[+-](0[0-9]|1[0-7]):?[0-5][0-9])?\z"
 _LONGEST_OFFSET: Final = 18 * 3600
 _REGION: Final = re.compile(r"[A-Za-z][A-Za-z0-9~/._+-]+")
 # Java's ZoneId.SHORT_IDS, which Spark knows.
@@ -97,47 +100,76 @@ def dates(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return dates: ``2020``, ``2020-1``, ``2020-1-2``, and what follows that after a space or T does not matter."""
     if (quick := at_once(texts, kind)) is not None:
         return quick
-    is_usual = pc.equal(pc.binary_length(texts), 10)
-    return apart(texts, is_usual, lambda some: at_once(some, kind), lambda some: _dates(some, kind))
+    raw = texts.cast(pa.binary())
+    follows = pc.is_in(pc.binary_slice(raw, 10, 11), _AFTER_A_DATE)
+    is_usual = pc.and_(follows, _is_surely_a_day(raw))
+
+    def usual(some: pa.Array) -> pa.Array | None:
+        return at_once(_piece(some, 0, 10), kind)
+
+    return apart(texts, is_usual, usual, lambda some: _dates(some, kind))
 
 
 def _dates(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    return _taken_apart(texts, _DAY, lambda parts: _dates_of(parts, kind), kind)
+
+
+def _dates_of(parts: pa.Array, kind: pa.DataType) -> pa.Array:
+    days = _days(parts)
+    is_short = pc.and_(pc.greater_equal(days, -(2**31)), pc.less(days, 2**31))
+    return kept(is_short, days).cast(pa.int32()).cast(kind)
+
+
+def _piece(texts: pa.Array, start: int, end: int) -> pa.Array:
+    """Return what texts have between two bytes, be it UTF-8 or not."""
+    return pc.cast(pc.binary_slice(texts.cast(pa.binary()), start, end), pa.string(), safe=False)
+
+
+def _is_surely_a_day(raw: pa.Array) -> pa.Array:
+    """Return which texts begin with a day that each year has, if they begin with a year."""
+    dash, day = pc.binary_slice(raw, 4, 5), pc.binary_slice(raw, 5, 10)
+    return pc.and_(pc.equal(dash, b"-"), pc.is_in(day, _DAYS_OF_ALL_YEARS))
+
+
+def _taken_apart(
+    texts: pa.Array, pattern: str, convert: Callable[[pa.Array], pa.Array], kind: pa.DataType
+) -> pa.Array:
+    """Return what becomes of the parts that a pattern finds in texts; null where it is not found."""
     texts = pc.ascii_trim(texts, BLANKS)
-    perhaps = pc.match_substring_regex(texts, _PERHAPS_DAY)
-    if not pc.any(perhaps).as_py():
-        return pa.nulls(len(texts), kind)
-    is_usual = pc.match_substring_regex(texts, _USUAL_DATE)
-    usual = pc.binary_slice(kept(is_usual, texts).cast(pa.binary()), 0, 10).cast(pa.string())
-    cells = kept(_has_day(usual), usual).cast(kind)
-    rare = pc.and_not(perhaps, is_usual)
-    return each_of(rare, texts, _day, cells.cast(pa.int32())).cast(kind)
+    year = _piece(pc.ascii_ltrim(texts, "+-"), 0, 4)
+    begins = pc.and_(pc.ascii_is_decimal(year), pc.equal(pc.binary_length(year), 4))
+    cells = pa.nulls(len(texts), kind)
+    if not pc.any(begins).as_py():
+        return cells
+    # To see that a pattern is not there takes a third of looking for its parts.
+    is_found = pc.fill_null(pc.match_substring_regex(kept(begins, texts), pattern), False)
+    return pc.replace_with_mask(cells, is_found, convert(pc.extract_regex(texts.filter(is_found), pattern)))
 
 
-def _day(text: str) -> int | None:
-    found = _DAY.fullmatch(text)
-    days = None if found is None else _days(int(found[1]), int(found[2] or 1), int(found[3] or 1))
-    return days if days is not None and -(2**31) <= days < 2**31 else None
-
-
-def _days(year: int, month: int, day: int) -> int | None:
-    """Return days since 1970, of any year; None: there is no such day."""
-    cycles, year = divmod(year, 400)
-    try:
-        return (datetime(year + 2000, month, day) - datetime(1970, 1, 1)).days + (cycles - 5) * 146_097  # noqa: DTZ001 - a date
-    except ValueError:
-        return None
-
-
-def _has_day(texts: pa.Array) -> pa.Array:
-    """Return whether months have the days of dates that are written as usual."""
-    raw = texts.cast(pa.binary())
-    year, month, day = (
-        pc.binary_slice(raw, at, end).cast(pa.string()).cast(pa.int64())
-        for at, end in ((0, 4), (5, 7), (8, 10))
-    )
+def _days(parts: pa.Array) -> pa.Array:
+    """Return days since 1970, of any year; null where there is no such day."""
+    year, month, day = (_number(parts, name, 1) for name in ("year", "month", "day"))
     is_leap = pc.and_(_divides(year, 4), pc.or_(pc.invert(_divides(year, 100)), _divides(year, 400)))
-    is_there = pc.less_equal(day, _DAYS.take(month))
-    return pc.and_(is_there, pc.or_(is_leap, pc.or_(pc.not_equal(month, 2), pc.less(day, 29))))
+    is_there = pc.and_(
+        pc.less_equal(day, _DAYS.take(month)),
+        pc.or_(is_leap, pc.or_(pc.not_equal(month, 2), pc.less(day, 29))),
+    )
+    # Years that begin with March end with the day that not all have.
+    is_before_march = pc.less(month, 3)
+    year = pc.subtract(year, pc.if_else(is_before_march, 1, 0))
+    month = pc.add(month, pc.if_else(is_before_march, 9, -3))
+    cycle = pc.divide(pc.if_else(pc.less(year, 0), pc.subtract(year, 399), year), 400)
+    year = pc.subtract(year, pc.multiply(cycle, 400))
+    leaps = pc.subtract(pc.divide(year, 4), pc.divide(year, 100))
+    of_year = pc.add(pc.divide(pc.add(pc.multiply(month, 153), 2), 5), day)
+    found = pc.add(pc.add(pc.multiply(cycle, 146_097), pc.multiply(year, 365)), pc.add(leaps, of_year))
+    return kept(is_there, pc.subtract(found, 719_469))
+
+
+def _number(parts: pa.Array, name: str, default: int) -> pa.Array:
+    """Return one of the numbers in texts that a pattern has taken apart; of one that is not there, a default."""
+    found = pc.ascii_ltrim(pc.struct_field(parts, name), "+")
+    return pc.if_else(pc.equal(found, ""), str(default), found).cast(pa.int64())
 
 
 def _divides(years: pa.Array, by: int) -> pa.Array:
@@ -154,71 +186,69 @@ def times(texts: pa.Array, kind: pa.DataType, zone: str) -> pa.Array:
     elif (
         shortest >= _TO_THE_SECOND and (quick := at_once(texts, _MICROS)) is not None and kind.tz is not None
     ):
-        quick = _localized(quick.cast(pa.int64()), here).cast(kind)  # Arrow reads no zone as a time without
+        quick = _localized(quick, here).cast(kind)  # Arrow reads no zone as a time without
     if quick is not None:
         return quick
-    raw = texts.cast(pa.binary())
-    # Arrow reads hours and minutes with a zone (`T22-00:00`, `T22:00+01:00`), Spark does not: a usual time has its seconds.
-    is_usual = pc.and_(*(pc.equal(pc.binary_slice(raw, at, at + 1), b":") for at in (13, 16)))
+    raw, length = texts.cast(pa.binary()), pc.binary_length(texts)
+    # Arrow reads hours and minutes with a zone (`T22-00:00`, `T22:00+01:00`), Spark does not: a usual time with a zone has its seconds.
+    to_the_minute, to_the_second = (pc.equal(pc.binary_slice(raw, at, at + 1), b":") for at in (13, 16))
+    rest = pc.match_substring_regex(_piece(texts, _TO_THE_SECOND, _LONGEST), _REST if kind.tz else _FRACTION)
+    to_the_minute = pc.and_(to_the_minute, pc.or_(pc.equal(length, 16), pc.and_(to_the_second, rest)))
+    is_usual = pc.and_(pc.or_(pc.equal(length, 10), to_the_minute), _is_surely_a_day(raw))
     return apart(
         texts, is_usual, lambda some: _usual_times(some, kind, here), lambda some: _times(some, kind, here)
     )
 
 
 def _times(texts: pa.Array, kind: pa.DataType, here: Zone) -> pa.Array:
-    texts = pc.ascii_trim(texts, BLANKS)
-    perhaps = pc.match_substring_regex(texts, _PERHAPS)
-    if not pc.any(perhaps).as_py():
-        return pa.nulls(len(texts), kind)
-    length = pc.binary_length(texts)
-    # A date, or one with hours and minutes, is as usual once it is whole; what else is as long is not usual then, either.
-    rest = pc.if_else(pc.equal(length, 10), "T00:00:00", pc.if_else(pc.equal(length, 16), ":00", ""))
-    whole = pc.binary_join_element_wise(texts, rest, "")
-    is_usual = pc.and_(pc.match_substring_regex(whole, _USUAL), pc.less_equal(length, _LONGEST_USUAL))
-    raw = kept(is_usual, whole).cast(pa.binary())
-    seconds = pc.binary_slice(raw, 0, 19).cast(pa.string())
-    try:
-        local = seconds.cast(_MICROS)
-    except pa.ArrowInvalid:
-        local = kept(_has_day(seconds), seconds).cast(_MICROS)
-    rest = pc.binary_slice(raw, 19, _LONGEST_USUAL).cast(pa.string())
-    micros = local.cast(pa.int64())
-    if pc.any(pc.starts_with(rest, ".")).as_py():
-        digits = pc.replace_substring_regex(rest, r"\A\.?([0-9]{0,6})(.|\n)*\z", r"\1")
-        micros = pc.add(micros, pc.ascii_rpad(digits, 6, "0").cast(pa.int64()))
-    zones = pc.replace_substring_regex(rest, r"\A(\.[0-9]*)? *", "").dictionary_encode()
-    known = [here if not name else zone_of(name) for name in zones.dictionary.to_pylist()]
+    return _taken_apart(texts, _MOMENT, lambda parts: _times_of(parts, kind, here), kind)
+
+
+def _times_of(parts: pa.Array, kind: pa.DataType, here: Zone) -> pa.Array:
+    days, hour, minute, second = (
+        _days(parts),
+        *(_number(parts, name, 0) for name in ("hour", "minute", "second")),
+    )
+    minutes = pc.add(pc.multiply(pc.add(pc.multiply(days, 24), hour), 60), minute)
+    seconds = pc.add(pc.multiply(minutes, 60), second)
+    zones = pc.struct_field(parts, "zone").dictionary_encode()
+    known = [zone_of(name) if name else here for name in zones.dictionary.to_pylist()]
     if kind.tz is None:
         known = [None if one is None else 0 for one in known]
-    cells = _instants(micros, zones.indices, known)
-
-    def convert(text: str) -> int | None:
-        return _moment(text, here, has_zone=kind.tz is not None)
-
-    rare = pc.and_not(perhaps, is_usual)
-    return each_of(rare, texts, convert, cells).cast(kind)
+    seconds = _instants(seconds, zones.indices, known)
+    fraction = pc.ascii_rpad(pc.utf8_slice_codeunits(pc.struct_field(parts, "fraction"), 0, 6), 6, "0")
+    # What is beyond 64 bits changes its sign.
+    micros = pc.add(pc.multiply(seconds, _SECOND), fraction.cast(pa.int64()))
+    is_there = pc.and_(
+        pc.less_equal(pc.abs(seconds), _SECONDS_OF_MICROS + 1),
+        pc.equal(pc.less(micros, 0), pc.less(seconds, 0)),
+    )
+    return kept(is_there, micros).cast(kind)
 
 
 def _usual_times(texts: pa.Array, kind: pa.DataType, here: Zone) -> pa.Array | None:
-    """Return times as programs write them, with a zone or without, or None: others are among them."""
-    is_zoned = pc.or_(pc.ends_with(texts, "Z"), pc.match_substring_regex(texts, _WITH_OFFSET))
-    has_zone = pc.fill_null(is_zoned, False)
-    zoned = texts.filter(has_zone)
+    """Return times as programs write them, or dates, with a zone or without, or None: others are among them."""
+    length = pc.binary_length(texts)
+    if pc.min(length).as_py() < _TO_THE_SECOND:
+        rest = pc.if_else(pc.equal(length, 10), "T00:00:00", pc.if_else(pc.equal(length, 16), ":00", ""))
+        texts = pc.binary_join_element_wise(texts, rest, "")
     if kind.tz is None:
-        return None if len(zoned) else _micros(texts, kind)
-    if len(zoned) == len(texts):
-        return _micros(texts, kind)
-    local = _micros(texts.filter(pc.invert(has_zone)), _MICROS)
-    if local is None:
-        return None
-    instants = _localized(local.cast(pa.int64()), here).cast(kind)
-    if not len(zoned):
-        return instants
-    others = _micros(zoned, kind)
-    if others is None:
-        return None
-    found = pc.replace_with_mask(pa.nulls(len(texts), kind), has_zone, others)
-    return pc.replace_with_mask(found, pc.invert(has_zone), instants)
+        return _micros(pc.ascii_rtrim(texts, "Z"), kind)
+
+    def local(some: pa.Array) -> pa.Array | None:
+        found = _micros(some, _MICROS)
+        return None if found is None else _localized(found, here).cast(kind)
+
+    rest = _piece(texts, _TO_THE_SECOND, _LONGEST)
+    is_local = pc.equal(pc.ascii_ltrim(rest, DIGITS + "."), "")
+    found = []
+    for mask, read in ((is_local, local), (pc.invert(is_local), lambda some: _micros(some, kind))):
+        some = texts.filter(mask)
+        if (cells := read(some) if len(some) else pa.nulls(0, kind)) is None:
+            return None
+        found.append((mask, cells))
+    (mask, cells), (others, more) = found
+    return pc.replace_with_mask(pc.replace_with_mask(pa.nulls(len(texts), kind), mask, cells), others, more)
 
 
 def _micros(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
@@ -233,65 +263,46 @@ def _micros(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
 
 
 def _instants(local: pa.Array, indices: pa.Array, zones: list[Zone | None]) -> pa.Array:
-    """Return microseconds since 1970 of what clocks showed in several zones; null where a zone is none."""
+    """Return seconds since 1970 of what clocks showed in several zones; null where a zone is none."""
     offsets = pa.array([one if isinstance(one, int) else None for one in zones], pa.int64()).take(indices)
-    cells = pc.subtract(local, pc.multiply(offsets, _SECOND))
+    cells = pc.subtract(local, offsets)
     for at, zone in enumerate(zones):
         if isinstance(zone, ZoneInfo):
             mask = pc.fill_null(pc.equal(indices, at), False)
-            cells = pc.replace_with_mask(cells, mask, _localized(local.filter(mask), zone))
+            clocks = local.filter(mask).cast(pa.timestamp("s"))
+            cells = pc.replace_with_mask(cells, mask, _localized(clocks, zone))
     return cells
 
 
 def _localized(local: pa.Array, zone: Zone) -> pa.Array:
-    """Return microseconds since 1970 of what clocks of one zone showed: of two moments the first one."""
+    """Return what clocks of one zone showed as numbers since 1970, in the unit of the times: of two moments the first one."""
+    per_second = 1 if local.type.unit == "s" else _SECOND
+    numbers = local.cast(pa.int64())
     if isinstance(zone, int):
-        return pc.subtract(local, zone * _SECOND) if zone else local
+        return pc.subtract(numbers, zone * per_second) if zone else numbers
     # Arrow moves no clock after 2037.
-    if not pc.any(pc.greater_equal(local, _ARROWS_RULES_END)).as_py():
+    if not pc.any(pc.greater_equal(numbers, _ARROWS_RULES_END * per_second)).as_py():
         try:
-            named = pc.assume_timezone(
-                local.cast(_MICROS), zone.key, ambiguous="earliest", nonexistent="raise"
-            )
+            named = pc.assume_timezone(local, zone.key, ambiguous="earliest", nonexistent="raise")
             return named.cast(pa.int64())
         except pa.ArrowInvalid:
             pass  # a clock was moved forward, or there are no zones where Arrow looks for them
     return pa.array(
-        [None if micros is None else _instant(micros, zone) for micros in local.to_pylist()], pa.int64()
+        [
+            None if number is None else number - _offset_of(number // per_second, zone) * per_second
+            for number in numbers.to_pylist()
+        ],
+        pa.int64(),
     )
 
 
-def _instant(local: int, zone: Zone) -> int:
-    if isinstance(zone, int):
-        return local - zone * _SECOND
+def _offset_of(local: int, zone: ZoneInfo) -> int:
+    """Return the seconds that a clock is ahead of UTC when it shows a moment."""
     # Python's years end with 9999; what zones do comes again after 400.
-    cycle = 146_097 * 86_400 * _SECOND
-    shifted = local
-    if not -62_135_596_800 * _SECOND <= local < 253_402_214_400 * _SECOND:
-        shifted = (
-            local % cycle + (2 * cycle if local > 0 else 0)
-            if local > 0
-            else -62_135_596_800 * _SECOND + 86_400 * _SECOND
-        )
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=shifted)
-    offset = moment.replace(tzinfo=zone, fold=0).utcoffset()
+    cycle = 146_097 * _DAY_SECONDS
+    if local >= 253_402_214_400:
+        local = local % cycle + 2 * cycle
+    shown = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=max(local, -62_135_596_800 + _DAY_SECONDS))
+    offset = shown.replace(tzinfo=zone, fold=0).utcoffset()
     assert offset is not None
-    return local - offset // timedelta(microseconds=1)
-
-
-def _moment(text: str, here: Zone, *, has_zone: bool) -> int | None:
-    """Return one time that is written in another way."""
-    found = _MOMENT.fullmatch(text)
-    if found is None:
-        return None
-    days = _days(int(found[1]), int(found[2] or 1), int(found[3] or 1))
-    hour, minute, second = (int(found[at] or 0) for at in (4, 5, 6))
-    zone: Any = zone_of(found[8]) if found[8] else here
-    if days is None or zone is None or hour > 23 or minute > 59 or second > 59:
-        return None
-    fraction = int((found[7] or "")[:6].ljust(6, "0"))
-    local = ((days * 24 + hour) * 60 + minute) * 60 + second
-    instant = local * _SECOND + fraction
-    if has_zone:
-        instant = _instant(instant, zone)
-    return instant if _LEAST <= instant <= _MOST else None
+    return offset // timedelta(seconds=1)

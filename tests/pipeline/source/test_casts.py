@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pyarrow as pa
 import pytest
@@ -106,6 +108,37 @@ def test_json_follows_the_rule_of_texts():
     assert bad == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9" * 39, "3402823669209384634633746074317682114565", "1." + "0" * 42, "-0." + "0" * 41 + "9", "12e-41", "1" + "0" * 60,
+        "0" * 50 + "12.345", "1.5e2", "99999.995", "-0.005", "1e18", "123456789012345678e19", ".5", "7.", "+1.2.3", "1-2",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("precision", "scale"), [(12, 2), (38, 10), (38, 0), (18, 18), (5, 2)])
+def test_a_decimal_is_the_number_of_its_text_or_nothing(text, precision, scale):
+    """Arrow makes another number of more than 38 digits, and does not say so."""
+    exact = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text) and Decimal(text)
+    if exact is not None:
+        exact = exact.quantize(Decimal(1).scaleb(-scale), context=Context(200, ROUND_HALF_UP))
+        exact = exact if abs(exact) < Decimal(10) ** (precision - scale) else None
+    for beside in ("1", "no"):
+        cells, _ = parse_texts([text.encode(), beside.encode()], pa.decimal128(precision, scale))
+        assert cells.to_pylist()[0] == exact
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [
+        ("294247-01-10T04:00:54.775807Z", 2**63 - 1), ("294247-01-10T04:00:54.775808Z", None), ("294247-01-10T05:00:54+02:00", 9223372033254000000),
+        ("-290308-12-21T19:59:05.224192Z", -(2**63)), ("-290308-12-21T19:59:05.224191Z", None), ("999999-01-01", None),
+    ],
+)  # fmt: skip
+def test_times_end_where_their_microseconds_do(text, micros):
+    cells, _ = parse_texts([text.encode()], INSTANT)
+    assert cells.cast(pa.int64()).to_pylist() == [micros]
+
+
 GOOD = {
     pa.int64(): "{0}",
     pa.float64(): "{0}.25",
@@ -121,7 +154,16 @@ GOOD = {
     [
         "",
         "1.5",
+        "1.23999",
+        "1.5e2",
+        "inf",
+        "-NaN",
         "n/a",
+        "a text of some words",
+        "2026",
+        "2026-1-2",
+        "2026-11-31",
+        "2026-11-20 10:00:00.5 Europe/Berlin",
         "2026-13-45T00:00:00",
         "2026-11-20T10:00Z",
         "12345678901234567890123",
@@ -134,12 +176,7 @@ def test_no_value_is_looked_at_alone_for_being_wrong(monkeypatch, kind, bad):
     from rillet.pipeline.source import casts, moments
 
     calls = []
-    for module, name in (
-        (casts, "_java_float"),
-        (casts, "_decimal"),
-        (moments, "_day"),
-        (moments, "_moment"),
-    ):
+    for module, name in ((casts, "_hexadecimal"), (casts, "_decimal"), (moments, "_offset_of")):
         honest = getattr(module, name)
         monkeypatch.setattr(
             module, name, lambda *given, honest=honest, **more: calls.append(given) or honest(*given, **more)

@@ -15,6 +15,7 @@ ZONES = ["UTC", "America/New_York", "Asia/Kathmandu", "+05:30", "Europe/Berlin",
 digits = (
     st.integers(0, 10**6).map(str)
     | st.integers(0, 2**70).map(str)
+    | st.integers(2**126, 2**210).map(str)
     | st.sampled_from(["0", "007", "1_0", "\uff11"])
 )
 numbers = st.builds(
