@@ -39,7 +39,8 @@ KEY = re.compile(r'\$"\w*"')
 OLD = 500
 RESUMED = re.compile(rb"( flags=\w*?)u")  # the flag of a client that waited, until the end of the turn
 CONTROL = b"control"
-# Since 7.4 Redis frees what FLUSHALL removes in another thread, and replies then: soon, unless the client is paused.
+# Since 7.4 Redis frees what FLUSHALL removes in another thread, and replies then: soon. In stories with pauses, in which
+# a client waits for long, it is ASYNC.
 FLUSHES, FLUSH_SECONDS = {"FLUSHALL", "FLUSHDB"}, 10
 # Rounds of the event loop until nothing more comes of a command, and what goes round.
 # What may wait, close its connection or take long goes alone.
@@ -149,7 +150,7 @@ class Stage:
         self.control.read()
         self._let_run()
         words = batch[0]
-        if words[0].upper() in FLUSHES and len(awaited) == 1:
+        if words[0].upper() in FLUSHES and "ASYNC" not in words and len(awaited) == 1:
             until = time.monotonic() + FLUSH_SECONDS
             while self._is_blocked(number) and time.monotonic() < until:
                 pass
