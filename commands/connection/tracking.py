@@ -13,7 +13,7 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown
 from ..runtime.arguments import Arguments
 from ..runtime.client import Tracking
-from ..runtime.state import CLOSING
+from ..runtime.state import BLOCKED, CLOSING
 from ..spec.command import REGISTRY, handles
 from . import specs
 
@@ -182,6 +182,7 @@ class TrackingTable:
             tracking is not None
             and tracking.caching
             and client.transaction is None
+            and client.state is not BLOCKED
             and not _is_about_clients(argv)
         ):
             tracking.caching = False

@@ -213,6 +213,7 @@ class Blocking:
                 if not self.server.compat.reruns_blocked_command:
                     self._serve_from(waiter, key)
                 elif waiter.still_blocked is not None and waiter.still_blocked():
+                    self.server.calls.track(waiter.client, waiter.entry, waiter.argv)
                     self._to_the_tail(waiter)
                 elif not self._is_refused(waiter):
                     self._run_again(waiter)
@@ -298,12 +299,15 @@ class Blocking:
         """Run the waiter's command, or serve it by another handler, as a unit of its own."""
         server = self.server
         self._resumed = waiter
+        if waiter.client.no_touch:
+            server.keyspace.touching = False
         try:
             waiter.client.total_commands += self._counts_late
             reply = server.calls.call(waiter.client, waiter.entry, waiter.argv, handler)
             waiter.entry.calls -= not self._counts_late
         finally:
             self._resumed = None
+            server.keyspace.touching = not server.keyspace.by_modification
         if server.propagation.effects:
             server.calls.propagate(waiter.client)
         return reply

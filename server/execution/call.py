@@ -177,11 +177,14 @@ class Calls:
         server = self._server
         if client.state is POSTPONED:
             return False
-        if server.has_observers and not server.blocking.resuming:
-            # A blocking command is reported when it blocks, as it was sent, and not again when it is served.
-            if server.monitors and entry.feeds_monitor:
+        if server.has_observers:
+            # A blocking command is fed when it blocks, as it was sent, and not again when it is served: then the keys
+            # that it reads are recorded once more, as the change that wakes it has removed them.
+            resuming = server.blocking.resuming
+            if server.monitors and entry.feeds_monitor and not resuming:
                 self.feed_monitors(client, argv)
-            self.track(client, entry, argv)
+            if not resuming or server.compat.reruns_blocked_command:
+                self.track(client, entry, argv)
         if reply is None and client.state is BLOCKED:
             return server.blocking.counts_when_it_blocks(client)
         if nanoseconds >= server.slow_nanoseconds:

@@ -324,6 +324,8 @@ class Connection(Client, asyncio.Protocol):
         elif self.reply_mode == "skip":
             self.reply_mode = "on"
             self.update_state()
+        if self.tracking is not None:
+            self.tracking.caching = False
         self.send_deferred()
         self.last_interaction = self.server.clock.now
         parser = self.parser
