@@ -38,7 +38,7 @@ def _move(
     client: Client, args: list[bytes], *, from_left: bool, to_left: bool, propagated: list[bytes]
 ) -> bytes | None:
     timeout = parse_seconds(client, args[-1])
-    client.db.write(args[1])  # Redis looks it up twice, which LFU counts
+    client.write_value(args[1], List)  # Redis looks it up twice, which LFU counts
     reply = move(client, args[1], args[2], from_left=from_left, to_left=to_left)
     if reply is not None:
         client.propagate(propagated)
