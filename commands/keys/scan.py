@@ -77,7 +77,8 @@ def scan(client: Client, args: list[bytes]) -> bytes:
     if pattern is not None:
         fits = matcher(pattern)
         found = [name for name in found if fits(name)]
-    found = [name for name in found if db.peek(name) is not None]
+    visible = db.look if wanted_type is not None and client.server.compat.scan_looks_up_types else db.peek
+    found = [name for name in found if visible(name) is not None]
     if wanted_type is not None:
         found = [name for name in found if type_name(db.entries[name]) == wanted_type]
     _expire_one_by_one(client)

@@ -69,6 +69,7 @@ class Compat:
         shares_integers: OBJECT REFCOUNT of small integers is 2147483647. Since 8.2 (Valkey: since 7.2): 1.
         refuses_negative_cursors: SCAN and its relatives refuse ``-1`` and an empty cursor, and skip blanks before one
             (7.2). Before: ``-1`` wraps around, nothing at all is 0.
+        scan_looks_up_types: SCAN with TYPE counts a hit or a miss for each key that MATCH chooses (up to 7.0).
         scan_expires_unmatched: SCAN deletes expired keys that MATCH does not choose, too (seen in 8.2.3 alone).
         shows_sanitize_payload: ACL shows sanitize-payload of each user. Before: where a rule said so (7.2).
         may_ask_to_block_in_scripts: XREAD with BLOCK may be called by scripts, and does not block (7.2).
@@ -141,6 +142,7 @@ class Compat:
     renames_keep_frequency: bool
     shares_integers: bool
     refuses_negative_cursors: bool
+    scan_looks_up_types: bool
     scan_expires_unmatched: bool
     shows_sanitize_payload: bool
     may_ask_to_block_in_scripts: bool
@@ -222,6 +224,7 @@ def compat_with(version: str) -> Compat:
         renames_keep_frequency=number < (7, 2),
         shares_integers=number < (7, 2),
         refuses_negative_cursors=number >= (7, 2),
+        scan_looks_up_types=number < (7, 2),
         scan_expires_unmatched=(8, 2) <= number < (8, 6),
         shows_sanitize_payload=number >= (7, 2),
         may_ask_to_block_in_scripts=number >= (7, 2),
