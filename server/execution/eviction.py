@@ -40,7 +40,8 @@ class Eviction:
     """The memory limit of one server.
 
     Attributes:
-        out_of_memory: no room could be made before the present command; scripts read it, as none is stopped midway.
+        out_of_memory: no room could be made before the present command; scripts read it, as none is stopped midway. Without
+            a limit it stays: a transaction may set one before its script.
     """
 
     def __init__(self, server: Server) -> None:
@@ -121,7 +122,7 @@ class Eviction:
 
     def refuses_in_script(self, entry: CommandEntry) -> bool:
         """Whether a script that has not written yet may not begin with this command."""
-        return self.out_of_memory and "denyoom" in entry.command.flags
+        return self.out_of_memory and self.server.config.maxmemory > 0 and "denyoom" in entry.command.flags
 
     def _may_grow(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:
         transaction = client.transaction
@@ -171,7 +172,6 @@ class Eviction:
         return total
 
     def _within_limit(self) -> None:
-        self.out_of_memory = False
         if self._exceeded_since is not None:
             self.server.stats.exceeded_milliseconds += int((perf_counter() - self._exceeded_since) * 1000)
             self._exceeded_since = None
