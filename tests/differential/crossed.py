@@ -50,13 +50,28 @@ ALONE = player.ALONE | BLOCKING | {
 }  # fmt: skip
 TURNS, TURNS_OF_RILLET, NOTHING = 1, 2, ("CLIENT", "ID")
 LOOKS_AT_MOST = 5
-NOT_IN_MULTI = {"AUTH", "DELUSER", "PAUSE"}  # auth-at-exec, user-gone-at-exec, pause-at-exec
+NOT_IN_MULTI = {"AUTH", "DELUSER", "PAUSE", "REPLY"}  # auth-, user-gone-, pause-, reply-mode-in-exec
 # Behind these the turn of a client may be over, or the reply comes by itself.
-LONG = ("EVAL", "FCALL", "EXEC", "FLUSH", "CLIENT KILL", "CLIENT TRACKING", "FUNCTION", "SCRIPT")
+LONG = (
+    "EVAL",
+    "FCALL",
+    "EXEC",
+    "FLUSH",
+    "CLIENT KILL",
+    "CLIENT TRACKING",
+    "FUNCTION",
+    "SCRIPT",
+    "PFCOUNT",
+    "PFMERGE",
+)
 OF_THE_PLAYER = (b"cmdstat_client|id", b"cmdstat_client|list", b"cmdstat_hello")
 # 7.0 has its own mind about clients that waited: failed calls, and changes for those that are served.
 OF_7_0 = (b"rdb_changes_since", *(b"cmdstat_%b:" % name.encode() for name in BLOCKING))
 SETTINGS = [
+    (
+        "maxmemory",
+        "100gb",
+    ),  # which the next command has room under: a script without a limit asks for the last one
     ("maxmemory", "0"),
     ("maxmemory-policy", "noeviction"),
     ("lfu-log-factor", "10"),
@@ -73,7 +88,8 @@ class Stage:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.left_out = OF_THE_PLAYER + (OF_7_0 if kind in {"redis7", "rillet-7.0"} else ())
+        self.is_7_0 = kind in {"redis7", "rillet-7.0"}
+        self.left_out = OF_THE_PLAYER + (OF_7_0 if self.is_7_0 else ())
         self.server = start_server(kind, *flags_for(kind), *FLAGS)
         self.tail = AofTail(self.server)
         self.control = self.server.wire()
@@ -115,7 +131,7 @@ class Stage:
         self.wires = []
         self.awaited: list[list[Words]] = [[] for _ in range(LISTENING + 1)]
         self.queued: list[list[Words]] = [[] for _ in range(LISTENING + 1)]
-        self.waits_always = False
+        self.waits_always = self.redirects = False
         self.poll = select.poll()
         self.poll.register(self.control._socket)
         for number in range(LISTENING + 1):
@@ -140,6 +156,9 @@ class Stage:
         ):
             return ["not sent"]
         awaited += batch
+        self.redirects |= any("REDIRECT" in map(str.upper, words) for words in batch)
+        # Redis wakes those that wait for keys of the database in the order of a hash table.
+        swaps = any(words[0].upper() == "SWAPDB" for each in (*self.awaited, *self.queued) for words in each)
         self.last = (number, batch)
         self.wires[number].send_raw(
             b"".join(encode_command(*(filled(word, self.known) for word in words)) for words in batch)
@@ -166,7 +185,8 @@ class Stage:
         mine = [line for line in seen if line.startswith(f"{number}< ")]
         if early and mine and not mine[0].startswith(f"{number}< >"):
             seen.append("order: others read before")
-        seen = _by_patterns(sorted(seen, key=lambda line: line[0]))
+        behind = self.is_7_0 and self.redirects  # the reply: redirected-to-the-writer
+        seen = _by_patterns(sorted(seen, key=lambda line: (line[0], behind and INVALIDATE in line)))
         seen = _in_one_turn(number, seen, alone=len(batch) == 1)
         if SOON in words:
             self.waits_always |= not mine or "QUEUED" in mine[-1]
@@ -175,8 +195,7 @@ class Stage:
         for effect in self.tail.take():
             shown = [b"<time>" if TIME.fullmatch(word) and word not in STANDING else word for word in effect]
             seen.append(f"aof {b' '.join(shown)!r}")
-        # Redis wakes those that wait for keys of the database in the order of a hash table.
-        return sorted(seen) if words[0].upper() == "SWAPDB" else seen
+        return sorted(seen) if swaps else seen
 
     def _let_run(self) -> None:
         for _ in range(TURNS_OF_RILLET if self.kind.startswith("rillet") else TURNS):
@@ -295,6 +314,11 @@ def _hide(node: Node, words: Words, left_out: tuple[bytes, ...]) -> Node:
         return node.with_value(b"old" if int(node.value) > OLD else b"fresh")
     if upper[0] == "ROLE" and node.children and len(node.children) == 3:  # counters-of-offsets
         return replace(node, children=(node.children[0], node.children[2]))
+    if upper[0] == "ROLE" and node.children and len(node.children) == 5:  # an attempt that fails at once
+        return replace(
+            node,
+            children=tuple(part for part in node.children if part.value not in {b"connect", b"connecting"}),
+        )
     return hide(node, words)
 
 

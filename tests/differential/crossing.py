@@ -193,6 +193,18 @@ def written(pattern: str, draw: random.Random) -> Words:
     return [draw.choice(POOLS[word[1:-1]]) if word[0] == "<" else word for word in words]
 
 
+def _waits_for_several(words: Words) -> bool:
+    """Whether a command may wait for several keys."""
+    match words[0].upper():
+        case "BLPOP" | "BRPOP" | "BZPOPMIN" | "BZPOPMAX":
+            return len(words) > 3
+        case "BLMPOP" | "BZMPOP":
+            return words[2] != "1"
+        case "XREAD" | "XREADGROUP":
+            return len(words) - words.index("STREAMS") > 3
+    return False
+
+
 class Story:
     """A story of one seed: `run` as the player takes it."""
 
@@ -236,7 +248,8 @@ class Story:
             ]
         in_transaction: set[int] = set()
         silent: set[int] = set()
-        seen: set[str] = set()
+        logged_in: set[int] = set()
+        seen: set[str] = {word for _, words in out for word in words} & {"BCAST"}
         blocked, number = False, 0
         for _ in range(size):
             if self.draw.random() < 0.6:
@@ -270,12 +283,28 @@ class Story:
                 continue  # 7.0 pops from a list for a waiter as the client that pushed
             if name == "WATCH" and SOON in seen and not self.maker._shows_rules:
                 continue  # watches-of-7-0
-            if name == "SWAPDB" and seen == {"WATCH", SOON}:
+            if name == "SWAPDB" and seen >= {"WATCH", SOON}:
                 continue  # watches-through-swaps
             if words[:2] == ["DEBUG", "RELOAD"] and blocked:  # reload-wakes
                 continue
-            if (name == "QUIT" and number in silent) or ("AUTH" in map(str.upper, words) and blocked):
-                continue  # silent-protocol-errors, auth-at-exec
+            upper = set(map(str.upper, words))
+            if number in silent and (name == "QUIT" or upper & {"KILL", "DELUSER", "SETUSER"}):
+                continue  # error-without-reply
+            if "AUTH" in upper and blocked:
+                continue  # auth-at-exec
+            if (
+                name == "CONFIG"
+                and "memory" in self.themes
+                and any("maxmemory-policy" in word for word in words)
+            ):
+                continue  # which keys are evicted is chance
+            if not self.maker._shows_rules:
+                if name == "SWAPDB" and seen & {"SEVERAL", "BCAST"}:
+                    continue  # orders-of-hash-tables, pops-for-waiters-as-7.0
+                if "SETUSER" in upper and number in logged_in:
+                    continue  # rights-of-ones-own
+                seen |= {"SEVERAL"} if _waits_for_several(words) else upper & {"BCAST"}
+                logged_in |= {number} if "AUTH" in upper else set()
             blocked = blocked or name.lower() in BLOCKING or words[1:2] == ["PAUSE"]
             if name in {"FLUSHALL", "FLUSHDB"} and any(
                 "PAUSE" in line for line in self.lines

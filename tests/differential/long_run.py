@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 # Longer runs than in the tests: more meets more.
 SIZE = 120
+REPORTED = 100 * SIZE  # commands behind which a line says how far a run is
 # Stories have one judge.
 CROSSED = [mine for mine, judges in JUDGES.items() if len(judges) == 1]
 
@@ -112,6 +113,8 @@ def play(
             comparison.followed.clear()
             outcome.commands += SIZE
             seed += 1
+            if outcome.commands % REPORTED == 0:
+                print(f"... {mine}: {outcome.commands:,} commands, seed {seed}", flush=True)
     finally:
         comparison.close()
     outcome.seconds = time.monotonic() - began

@@ -182,7 +182,8 @@ ON_PURPOSE: dict[str, Purpose] = {
         "all servers read both; an application sees the values",
     ),
     "orders-of-hash-tables": Purpose(
-        "the order of FUNCTION LIST, and of the `pmessage`s of several patterns for one message",
+        "the order of FUNCTION LIST, of the `pmessage`s of several patterns for one message, and of the clients and, as 7.0, keys that "
+        "SWAPDB serves",
         "that of a hash table",
         "that in which they were made",
         "neither promises an order",
@@ -231,10 +232,22 @@ ON_PURPOSE: dict[str, Purpose] = {
         "a script has one time since 7.2, and expiry must agree with what it propagates",
     ),
     "pops-for-waiters-as-7.0": Purpose(
-        "as 7.0: whether BCAST NOLOOP invalidates a list from which a push serves BLPOP or BLMOVE",
-        "not for the client that pushed, which also pops (7.0.15)",
+        "as 7.0: whether BCAST invalidates a list that serves BLPOP or BLMOVE after a push by a client under NOLOOP, or after SWAPDB",
+        "no: only the push, by its client, is a change (7.0.15)",
         "as since 7.2: the waiting client has changed it",
-        "the client that pushed would keep a list in its cache that is empty",
+        "a client would keep a list in its cache that is empty",
+    ),
+    "redirected-to-the-writer": Purpose(
+        "as 7.0: the reply to a write, and the invalidation of another client's key that is redirected to the very client that writes",
+        "in either order, by command (7.0.15)",
+        "the invalidation, then the reply",
+        "no client depends on it: a message says that it is one",
+    ),
+    "rights-of-ones-own": Purpose(
+        "as 7.0: ACL SETUSER by a client that takes from itself the right to a channel that it is subscribed to",
+        "ends the server (7.0.15)",
+        "closes the connection behind the reply, as since 7.2",
+        "no client may end the server",
     ),
     "references-without-entries": Purpose(
         "XDELEX with DELREF that removes references to entries that are gone, and no entry",
@@ -267,10 +280,10 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the text would break an `aclfile`",
     ),
     "error-without-reply": Purpose(
-        "a protocol error, or QUIT, of a client under CLIENT REPLY OFF or SKIP",
+        "a protocol error, QUIT, or CLIENT KILL or ACL DELUSER of itself, of a client under CLIENT REPLY OFF or SKIP",
         "no reply, and the connection stays open",
         "no reply, and the connection closes",
-        "what follows cannot be read as requests",
+        "none of its requests would run any more",
     ),
     "early-fsync": Purpose(
         "WAITAOF under `appendfsync everysec`, with nothing but the second to wait for",
