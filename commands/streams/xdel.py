@@ -65,19 +65,22 @@ def _finish(
     deleted: list[bytes],
     changed: int,
     held: list[tuple[bytes, list[bytes]]] | None,
+    *,
+    forgot: bool = False,
 ) -> None:
     """Notify, count and propagate what was removed.
 
     Args:
         deleted: ids of the entries that went.
-        changed: entries and references that went.
-        held: which references those are, by group; None if no replica needs to know.
+        changed: how many changes count: entries, or acknowledgements.
+        held: which references went, by group; None if no replica needs to know.
+        forgot: references went, with or without an entry.
     """
     keyspace = client.db.keyspace
     if deleted:
         client.db.modified(args[1])
         keyspace.notify(events.STREAM, b"xdel", args[1], client.db)
-    if changed:
+    if changed or forgot:
         client.db.changed(args[1], changed)
         client.propagate_with_downgrade(
             args, None if held is None else downgraded_deletion(args[1], held, deleted)
@@ -105,7 +108,7 @@ def xdelex(client: Client, args: list[bytes]) -> bytes:
         for number, (result, _) in zip(numbers, found, strict=True)
         if result == _DELETED
     ]
-    _finish(client, args, deleted, len(deleted) + sum(references for _, references in found), held)
+    _finish(client, args, deleted, len(deleted), held, forgot=any(references for _, references in found))
     return _integers([result for result, _ in found])
 
 
@@ -121,8 +124,7 @@ def _delete(stream: Stream, policy: bytes, number: int) -> tuple[int, int]:
 def xackdel(client: Client, args: list[bytes]) -> bytes:
     """For each ID: 1 acknowledged and gone, -1 not pending, 2 (ACKED) acknowledged, but another group needs it."""
     name = args[1]
-    client.db.look(name)  # Redis looks it up as a reader: a hit, or a miss with its event
-    stream = client.write_value(name, Stream)
+    stream = client.read_value(name, Stream)  # as a reader: a hit, or a miss with its event
     policy, words = _policy_and_ids(args, 3)
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
