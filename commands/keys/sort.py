@@ -235,7 +235,8 @@ def _store(client: Client, target: bytes, words: list[bytes]) -> bool:
     made = List(words)
     made.fit(db.keyspace.limits)
     db.put(target, made)
-    db.signal_ready(target)
+    if client.server.compat.reruns_blocked_command:
+        db.signal_ready(target)
     db.modified(target)
     db.notify_overwritten(target, before)
     db.keyspace.notify(events.LIST, b"sortstore", target, db)

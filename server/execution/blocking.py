@@ -199,8 +199,11 @@ class Blocking:
             ready = keyspace.ready
             keyspace.ready = {}
             try:
-                for db, key in ready:
-                    for waiter in list(self.waiting.get((db, key), {}).values()):
+                for (db, key), overwritten in ready.items():
+                    waiters = list(self.waiting.get((db, key), {}).values())
+                    if overwritten and not any(waiter.on_missing for waiter in waiters):
+                        continue
+                    for waiter in waiters:
                         self._serve_one(waiter, db, key)
             except BaseException:
                 keyspace.ready = {**ready, **keyspace.ready}

@@ -253,7 +253,7 @@ class Database:
             self.add(key, value)
             return
         if self.awaited and type(value) is not type(self.entries[key]):
-            self.signal_ready(key)
+            self.signal_ready(key, overwritten=True)
         if self.encodings:
             self.encodings.pop(key, None)
         before = self.entries[key]
@@ -425,7 +425,11 @@ class Database:
         for watched in self.untouched.pop(key, ()):
             watched.touched.append(watched)
 
-    def signal_ready(self, key: bytes) -> None:
-        """Wake the clients that wait for this key once the current command is finished."""
+    def signal_ready(self, key: bytes, *, overwritten: bool = False) -> None:
+        """Wake the clients that wait for this key once the current command is finished.
+
+        A value that was only overwritten by one of another type wakes none, unless one waits also for its end.
+        """
         if self.awaited and key in self.awaited:
-            self.keyspace.ready[(self, key)] = None
+            ready = self.keyspace.ready
+            ready[self, key] = overwritten and ready.get((self, key), True)

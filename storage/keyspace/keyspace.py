@@ -32,7 +32,8 @@ class Keyspace:
     Attributes:
         now: milliseconds since the epoch; the one time that everything in the current batch sees.
         dirty: number of changes since the last save (INFO rdb_changes_since_last_save).
-        ready: keys that were signalled to waiting clients, in the order of the first signal.
+        ready: keys that were signalled to waiting clients, in the order of the first signal; True for one that was only
+            overwritten.
         notify_mask: bits of ``notifications``; 0 when notifications are off.
         expiring: False while a file is loaded or a master's command runs: nothing expires then.
         shows_expired: DEBUG SET-ALLOW-ACCESS-EXPIRED: commands find what is past its time; the active cycle still
@@ -111,7 +112,7 @@ class Keyspace:
         self.names_last_expired = False
         self.usage: frequency.Settings | None = None
         self.notify_mask = 0
-        self.ready: dict[tuple[Database, bytes], None] = {}
+        self.ready: dict[tuple[Database, bytes], bool] = {}
         self.idempotent: WeakSet[Idempotency] = WeakSet()
         self.idempotency_defaults = (100, 100)
         self.limits = Limits()
