@@ -63,6 +63,7 @@ LONG = (
     "SCRIPT",
     "PFCOUNT",
     "PFMERGE",
+    "SWAPDB",
 )
 OF_THE_PLAYER = (b"cmdstat_client|id", b"cmdstat_client|list", b"cmdstat_hello")
 # 7.0 has its own mind about clients that waited: failed calls, and changes for those that are served.
@@ -151,9 +152,7 @@ class Stage:
             awaited.clear()  # CLIENT REPLY OFF
         if awaited and (len(awaited) + len(batch) > 2 or any(map(_takes_long, [*awaited, *batch]))):
             return ["not sent"]  # it would be chance what of others comes before
-        if any(NOT_IN_MULTI & set(map(str.upper, words)) for words in batch) and (
-            b" multi=-1 " not in self._line_of(number)
-        ):
+        if any(map(self._is_left_out_in_multi, batch)) and (b" multi=-1 " not in self._line_of(number)):
             return ["not sent"]
         awaited += batch
         self.redirects |= any("REDIRECT" in map(str.upper, words) for words in batch)
@@ -196,6 +195,11 @@ class Stage:
             shown = [b"<time>" if TIME.fullmatch(word) and word not in STANDING else word for word in effect]
             seen.append(f"aof {b' '.join(shown)!r}")
         return sorted(seen) if swaps else seen
+
+    def _is_left_out_in_multi(self, words: Words) -> bool:
+        upper = list(map(str.upper, words))
+        publishes = self.is_7_0 and any("PUBLISH" in word for word in upper)  # events-within-replies
+        return publishes or not NOT_IN_MULTI.isdisjoint(upper)
 
     def _let_run(self) -> None:
         for _ in range(TURNS_OF_RILLET if self.kind.startswith("rillet") else TURNS):

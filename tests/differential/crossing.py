@@ -301,6 +301,8 @@ class Story:
             if not self.maker._shows_rules:
                 if name == "SWAPDB" and seen & {"SEVERAL", "BCAST"}:
                     continue  # orders-of-hash-tables, pops-for-waiters-as-7.0
+                if name == "PFMERGE" and len(words) == 2:
+                    continue  # keys-of-pfmerge
                 if "SETUSER" in upper and number in logged_in:
                     continue  # rights-of-ones-own
                 seen |= {"SEVERAL"} if _waits_for_several(words) else upper & {"BCAST"}

@@ -249,6 +249,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "closes the connection behind the reply, as since 7.2",
         "no client may end the server",
     ),
+    "keys-of-pfmerge": Purpose(
+        "as 7.0: the key of PFMERGE without sources, for ACL and COMMAND GETKEYS",
+        "no key is found: a user without rights to it may run the command (7.0.15)",
+        "the key is found, as since 7.2",
+        "rules must hold for each command",
+    ),
     "references-without-entries": Purpose(
         "XDELEX with DELREF that removes references to entries that are gone, and no entry",
         "the references go in memory alone: file and replicas keep them",
