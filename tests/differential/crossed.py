@@ -64,6 +64,7 @@ LONG = (
     "PFCOUNT",
     "PFMERGE",
     "SWAPDB",
+    "RESET",
 )
 OF_THE_PLAYER = (b"cmdstat_client|id", b"cmdstat_client|list", b"cmdstat_hello")
 # 7.0 has its own mind about clients that waited: failed calls, and changes for those that are served.

@@ -290,6 +290,8 @@ class Story:
             upper = set(map(str.upper, words))
             if number in silent and (name == "QUIT" or upper & {"KILL", "DELUSER", "SETUSER"}):
                 continue  # error-without-reply
+            if number in silent and name.lower() in BLOCKING and "roles" in self.themes:
+                continue  # error-without-reply
             if "AUTH" in upper and blocked:
                 continue  # auth-at-exec
             if (

@@ -286,7 +286,8 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the text would break an `aclfile`",
     ),
     "error-without-reply": Purpose(
-        "a protocol error, QUIT, or CLIENT KILL or ACL DELUSER of itself, of a client under CLIENT REPLY OFF or SKIP",
+        "a protocol error, QUIT, CLIENT KILL or ACL DELUSER of itself, or REPLICAOF during its wait, of a client under CLIENT REPLY OFF "
+        "or SKIP",
         "no reply, and the connection stays open",
         "no reply, and the connection closes",
         "none of its requests would run any more",
