@@ -6,6 +6,7 @@ import re
 import select
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -70,10 +71,8 @@ OF_THE_PLAYER = (b"cmdstat_client|id", b"cmdstat_client|list", b"cmdstat_hello")
 # 7.0 has its own mind about clients that waited: failed calls, and changes for those that are served.
 OF_7_0 = (b"rdb_changes_since", *(b"cmdstat_%b:" % name.encode() for name in BLOCKING))
 SETTINGS = [
-    (
-        "maxmemory",
-        "100gb",
-    ),  # which the next command has room under: a script without a limit asks for the last one
+    # There is room for the next command: a script without a limit asks what the last limit allowed.
+    ("maxmemory", "100gb"),
     ("maxmemory", "0"),
     ("maxmemory-policy", "noeviction"),
     ("lfu-log-factor", "10"),
@@ -336,9 +335,14 @@ class Crossed(Comparison):
 
     def __init__(self, mine: str, real: str) -> None:
         self._compare(Stage(mine), [Stage(real)])
+        self._players = ThreadPoolExecutor(2)  # each waits most of the time for its server
+
+    def close(self) -> None:
+        self._players.shutdown()
+        super().close()
 
     def first_difference(self, run: Run) -> Difference | None:
-        got, wanted = self.mine.play(run), self.reals[0].play(run)
+        got, wanted = self._players.map(lambda stage: stage.play(run), (self.mine, *self.reals))
         for (number, steps), mine, real in zip(batches(run, ALONE), got, wanted, strict=True):
             if mine != real:
                 here, there = _without_common(mine, real), _without_common(real, mine)
