@@ -31,7 +31,7 @@ _HOW: Final = "The pipeline needs {module}, which is not installed: {command}"
 
 
 def main(words: Sequence[str]) -> int:
-    """Run one verb; the exit status: 0, 1 where something is wrong, 2 where the words are."""
+    """Run one verb; the exit status: 0, 1 where something is wrong, which is said in one line, 2 where the words are."""
     parser = argparse.ArgumentParser(
         prog="rillet pipeline",
         description="Redis Streams on Spark: source, sink, delivery ledger, reports, jobs.",
@@ -50,8 +50,8 @@ def main(words: Sequence[str]) -> int:
             verb.add_arguments(parsers[chosen])
         arguments = parser.parse_args(words)  # which refuses all that is no verb
         return int(verb.run(arguments))
-    except LabelledError as error:
-        print(f"rillet pipeline: {error.words}", file=sys.stderr)  # noqa: T201 - as below
+    except (LabelledError, OSError) as error:
+        print(f"rillet pipeline {chosen}: {error}", file=sys.stderr)  # noqa: T201 - as below
         return 1
     except ImportError as error:
         module = (error.name or "").partition(".")[0]

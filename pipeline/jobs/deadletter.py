@@ -12,11 +12,12 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ..cli.argument_types import argument
 from ..group.dead_letters import DeadLetter, move_to_dead_letters
 from ..group.member import Member
 from ..group.redelivery import leave_out_of_any
 from ..redis import ids
-from ..redis.connection import RedisError, checked
+from ..redis.connection import checked
 from ..redis.key_names import key_of, printable_name
 from ..redis.shards import connect
 from ..times import format_time
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "ids",
         nargs="*",
+        type=argument(ids.parse),
         metavar="ID",
         help="only these letters (ids in the dead-letter stream); of move: the pending entries",
     )
@@ -68,9 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do it; 1 if it could not, 2 if the words do not say what to requeue."""
+    """Do it; 1 if not all could be moved, 2 if the words do not say what to requeue."""
     from ..cli.endpoint_arguments import endpoint_options
-    from ..redis.options import Endpoint, OptionError
+    from ..redis.options import Endpoint
 
     is_chosen = bool(arguments.ids or arguments.stream or arguments.group or arguments.reason)
     if arguments.action == "requeue" and not (is_chosen or arguments.all):
@@ -81,54 +83,46 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "move" and not (arguments.ids and arguments.stream and arguments.group):
         sys.stderr.write("rillet pipeline deadletter: say what to move: ids, --stream and --group\n")
         return 2
-    try:
-        with connect(Endpoint.of(endpoint_options(arguments)), at_start=True) as connection:
-            if arguments.action == "move":
-                moved = move(
-                    connection,
-                    arguments.letters,
-                    arguments.stream,
-                    arguments.group,
-                    arguments.ids,
-                    arguments.because,
-                )
-                missed = len({ids.parse(word) for word in arguments.ids}) - moved
-                sys.stdout.write(
-                    f"{_entries(moved)} moved to {arguments.letters}\n"
-                    f"acknowledged in group {arguments.group}; a query that stands goes on without them when it is started again\n"
-                )
-                if missed:
-                    sys.stderr.write(f"{_entries(missed)} not pending, or deleted: nothing to move\n")
-                return 1 if missed else 0
-            found = choose(
-                read_letters(connection, arguments.letters, arguments.ids),
-                arguments.stream, arguments.group, arguments.reason,
-            )  # fmt: skip
-            if arguments.action == "requeue":
-                moved = requeue(connection, arguments.letters, found, arguments.to)
-                sys.stdout.write(f"{moved:,} letters were requeued\n")
-            else:
-                lines = _shown(found) if arguments.action == "show" else _counted(found)
-                sys.stdout.writelines(f"{line}\n" for line in lines)
-    except (RedisError, OptionError, ValueError) as error:
-        sys.stderr.write(f"rillet pipeline deadletter: {error}\n")
-        return 1
+    with connect(Endpoint.of(endpoint_options(arguments)), at_start=True) as connection:
+        if arguments.action == "move":
+            moved = move(
+                connection,
+                arguments.letters,
+                arguments.stream,
+                arguments.group,
+                arguments.ids,
+                arguments.because,
+            )
+            missed = len(set(arguments.ids)) - moved
+            sys.stdout.write(
+                f"{_entries(moved)} moved to {arguments.letters}\n"
+                f"acknowledged in group {arguments.group}; a query that stands goes on without them when it is started again\n"
+            )
+            if missed:
+                sys.stderr.write(f"{_entries(missed)} not pending, or deleted: nothing to move\n")
+            return 1 if missed else 0
+        found = choose(
+            read_letters(connection, arguments.letters, arguments.ids),
+            arguments.stream, arguments.group, arguments.reason,
+        )  # fmt: skip
+        if arguments.action == "requeue":
+            moved = requeue(connection, arguments.letters, found, arguments.to)
+            sys.stdout.write(f"{moved:,} letters were requeued\n")
+        else:
+            lines = _shown(found) if arguments.action == "show" else _counted(found)
+            sys.stdout.writelines(f"{line}\n" for line in lines)
     return 0
 
 
-def read_letters(connection: Connection, stream: str, wanted: list[str] | None = None) -> Iterator[Letter]:
-    """Yield the letters of a stream, oldest first; entries that are no letters are left out.
+def read_letters(connection: Connection, stream: str, wanted: list[int] | None = None) -> Iterator[Letter]:
+    """Yield the letters of a stream, oldest first, or those wanted; entries that are no letters are left out.
 
     Raises:
-        ValueError: a wanted id is none.
         RedisError: the key is no stream, or the server is gone.
     """
     key = key_of(stream)
     if wanted:
-        pages = [
-            connection.call("XRANGE", key, text, text)
-            for text in (ids.text(ids.parse(word)) for word in wanted)
-        ]
+        pages = [connection.call("XRANGE", key, text, text) for text in map(ids.text, wanted)]
         yield from (letter for page in pages for letter in _letters(page))
         return
     after = "-"
@@ -187,7 +181,7 @@ def requeue(connection: Connection, stream: str, letters: Iterator[Letter], to: 
 
 
 def move(
-    connection: Connection, letters: str, stream: str, group: str, wanted: list[str], reason: str
+    connection: Connection, letters: str, stream: str, group: str, wanted: list[int], reason: str
 ) -> int:
     """Move pending entries to a dead-letter stream, each together with its acknowledgement; how many.
 
@@ -200,11 +194,10 @@ def move(
         reason: why, for the reader.
 
     Raises:
-        ValueError: a word is no id.
         RedisError: there is no such group, or the server refuses or is gone; what was moved is no longer pending.
     """
     by_owner: dict[str, list[Idle]] = {}
-    texts = dict.fromkeys(ids.text(ids.parse(word)) for word in wanted)
+    texts = dict.fromkeys(map(ids.text, wanted))
     for each in Member(connection, group, "").pending(stream, list(texts)):
         by_owner.setdefault(each.owner, []).append(each)
     moved = 0

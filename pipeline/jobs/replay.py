@@ -10,16 +10,15 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from argparse import ArgumentTypeError
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from ..folders import JobError, local_folder
-from ..ledger.errors import LedgerError
+from ..cli.argument_types import argument
+from ..folders import local_folder
 from ..redis import ids
 from ..redis.cluster import key_in_slot_of
-from ..redis.connection import RedisError, checked
+from ..redis.connection import checked
 from ..redis.key_names import key_of, name_of, printable_name
 from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
@@ -49,46 +48,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", metavar="STREAM", help="where to (default: the stream of the same name)")
     parser.add_argument(
-        "--from", dest="first", metavar="ID_OR_TIME", help="the first entry, or the time to begin at"
+        "--from",
+        dest="first",
+        type=argument(_first),
+        default=0,
+        metavar="ID_OR_TIME",
+        help="the first entry, or the time to begin at",
     )
     parser.add_argument(
-        "--until", dest="last", metavar="ID_OR_TIME", help="the last entry, or the time to end before"
+        "--until",
+        dest="last",
+        type=argument(_last),
+        default=ids.MAX_ID,
+        metavar="ID_OR_TIME",
+        help="the last entry, or the time to end before",
     )
     parser.add_argument(
         "--ids", choices=("keep", "new"), default="keep", help="keep the ids, or let the server give new ones"
     )
     pace = parser.add_mutually_exclusive_group()
-    pace.add_argument("--rate", type=_pace, metavar="N", help="so many entries a second")
-    pace.add_argument("--speed", type=_pace, metavar="X", help="as they came, X times as fast")
+    pace.add_argument("--rate", type=argument(_pace), metavar="N", help="so many entries a second")
+    pace.add_argument("--speed", type=argument(_pace), metavar="X", help="as they came, X times as fast")
     add_endpoint_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay; return 1 if that failed."""
+    """Replay."""
     from ..cli.endpoint_arguments import endpoint_options
     from ..redis.options import Endpoint
 
-    try:
-        first = _bound(arguments.first, 0)
-        last = _bound(arguments.last, ids.MAX_ID, ends=True)
-        source = local_folder(arguments.source)
-        entries = read_entries(source, arguments.stream, first, last, db=arguments.source_db)
-        if arguments.rate is not None:
-            entries = at_rate(entries, arguments.rate)
-        elif arguments.speed is not None:
-            entries = at_speed(entries, arguments.speed)
-        name = arguments.to or arguments.stream
-        target = key_of(name)
-        with connect(Endpoint.of(endpoint_options(arguments)), at_start=True) as connection:
-            chunked = chunks(entries)
-            if arguments.ids == "keep":
-                sent, old = send_with_ids(connection, target, chunked)
-            else:
-                marker = _marker(target, source, arguments.stream, first, last, arguments.source_db)
-                sent, old = send_again(connection, target, marker, chunked)
-    except (JobError, LedgerError, RedisError, ValueError, OSError) as error:
-        sys.stderr.write(f"rillet pipeline replay: {error}\n")
-        return 1
+    first, last = arguments.first, arguments.last
+    source = local_folder(arguments.source)
+    entries = read_entries(source, arguments.stream, first, last, db=arguments.source_db)
+    if arguments.rate is not None:
+        entries = at_rate(entries, arguments.rate)
+    elif arguments.speed is not None:
+        entries = at_speed(entries, arguments.speed)
+    name = arguments.to or arguments.stream
+    target = key_of(name)
+    with connect(Endpoint.of(endpoint_options(arguments)), at_start=True) as connection:
+        chunked = chunks(entries)
+        if arguments.ids == "keep":
+            sent, old = send_with_ids(connection, target, chunked)
+        else:
+            marker = _marker(target, source, arguments.stream, first, last, arguments.source_db)
+            sent, old = send_again(connection, target, marker, chunked)
     there = f"; {old:,} were there already" if old else ""
     sys.stdout.write(f"{sent:,} entries went into {printable_name(name)}{there}\n")
     return 0
@@ -200,14 +204,18 @@ def _pace(word: str) -> float:
     with suppress(ValueError):
         if 0 < (number := float(word)) < inf:
             return number
-    raise ArgumentTypeError(f"takes a number above 0, not {word!r}")
+    raise ValueError(f"takes a number above 0, not {word!r}")
 
 
-def _bound(word: str | None, default: int, *, ends: bool = False) -> int:
-    """Return an id (``5-0``), or the edge of a moment: milliseconds or an ISO time, which ends before it begins."""
-    if word is None:
-        return default
-    if "-" in word and word.replace("-", "", 1).isdigit():
-        return ids.parse(word)
-    edge = ids.from_ms(parse_time(word))
-    return max(edge - 1, 0) if ends else edge
+def _first(word: str) -> int:
+    """Return an id (``5-0``), or the first one of a moment: milliseconds or an ISO time."""
+    return ids.parse(word) if _is_id(word) else ids.from_ms(parse_time(word))
+
+
+def _last(word: str) -> int:
+    """Return an id, or the last one before a moment."""
+    return _first(word) if _is_id(word) else max(_first(word) - 1, 0)
+
+
+def _is_id(word: str) -> bool:
+    return "-" in word and word.replace("-", "", 1).isdigit()

@@ -113,7 +113,7 @@ def run(
                 wait(query, folder, stopping)
         state = "has all until it was stopped" if stopping.is_asked() else "is up to date"
         progress.say(f"{folder} {state}: {len(done):,} new batch{'' if len(done) == 1 else 'es'}")
-    except (JobError, StreamingQueryException, OSError) as error:
+    except StreamingQueryException as error:
         progress.say(f"rillet pipeline {name}: {error}")
         return 1
     finally:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...console.style import POISON_DELIVERIES
+from ..cli.argument_types import argument
 from ..cli.progress import Progress
 from ..cli.spark import add_spark_arguments, has_session, start_spark
-from ..folders import JobError, local_folder
-from ..ledger.errors import LedgerError
+from ..folders import local_folder
 from ..ledger.files.folder import read_folder
 from ..times import parse_duration, parse_time
 
@@ -42,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", default="report", metavar="DIR", help="where to write (default: report)")
     parser.add_argument(
-        "--at", metavar="TIME", help="pending lists as of this moment: milliseconds or an ISO time"
+        "--at",
+        type=argument(parse_time),
+        metavar="TIME",
+        help="pending lists as of this moment: milliseconds or an ISO time",
     )
     parser.add_argument(
         "--poison-from",
@@ -53,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--abandoned-after",
+        type=argument(parse_duration),
         default="60s",
         metavar="TIME",
         help="a consumer silent for so long is gone (default 60s)",
@@ -67,20 +70,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the report; 1 if there is nothing to report on."""
+    """Make the report."""
     from .tables import Settings
 
-    try:
-        settings = Settings(
-            at_ms=None if arguments.at is None else parse_time(arguments.at),
-            poison_from=arguments.poison_from,
-            abandoned_ms=parse_duration(arguments.abandoned_after),
-        )
-        sizes = [part.size() for part in read_folder(arguments.aof, history=not arguments.no_history)]
-        out = local_folder(arguments.out)
-    except (ValueError, OSError, LedgerError, JobError) as error:
-        sys.stderr.write(f"rillet pipeline report: {error}\n")
-        return 1
+    settings = Settings(
+        at_ms=arguments.at,
+        poison_from=arguments.poison_from,
+        abandoned_ms=arguments.abandoned_after,
+    )
+    sizes = [part.size() for part in read_folder(arguments.aof, history=not arguments.no_history)]
+    out = local_folder(arguments.out)
     from .gather import HERE, Gathering
 
     is_ours = not has_session()
@@ -97,9 +96,6 @@ def run(arguments: argparse.Namespace) -> int:
         )  # fmt: skip
         try:
             bounds, found = gathering.run()
-        except ValueError as error:
-            sys.stderr.write(f"rillet pipeline report: {error}\n")
-            return 1
         finally:
             progress.spark = None
             stopped = aside.submit(spark.stop) if is_ours else None

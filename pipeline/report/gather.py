@@ -64,7 +64,7 @@ class Gathering:
         """Write all tables.
 
         Raises:
-            ValueError: the ledger says nothing about streams.
+            LedgerError: the ledger says nothing about streams.
         """
         bounds = self._replay_here() if self.here else self._replay_by_spark()
         tables.define(self.spark)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...console.style import POISON_DELIVERIES
+from ..ledger.errors import LedgerError
 from ..ledger.spans import views
 from ..times import format_time
 
@@ -149,12 +150,12 @@ def look(spark: SparkSession, settings: Settings) -> Bounds:
     """Make the view ``events`` of the table ``ledger``, and see what it spans.
 
     Raises:
-        ValueError: the ledger is empty.
+        LedgerError: the ledger is empty.
     """
     spark.sql(EVENTS).createOrReplaceTempView("events")
     found = spark.sql(BOUNDS).collect()[0]
     if not found.events:
-        raise ValueError("the append-only file holds nothing about streams")
+        raise LedgerError("the append-only file holds nothing about streams")
     at_ms = found.until_ms if settings.at_ms is None else settings.at_ms
     last = found.last
     if settings.at_ms is not None:

@@ -26,7 +26,7 @@ def test_a_job_says_at_once_that_its_format_needs_an_extra(without, tmp_path, ca
     without(package)
     words = ["ingest", "--streams", "s", "--out", str(tmp_path / "out"), "--format", form, "--port", "1"]
     assert main(words) == 1
-    needed = f"rillet pipeline: --format {form} needs {package}: pip install 'rillet[lake]'\n"
+    needed = f"rillet pipeline ingest: [REDIS_STREAMS.MISSING_PACKAGE] --format {form} needs {package}: pip install 'rillet[lake]'\n"
     assert capsys.readouterr().err == needed
     assert not (tmp_path / "out").exists()
 

@@ -101,7 +101,9 @@ def test_a_letter_taken_between_the_look_and_the_move_is_not_moved_twice(connect
 
     monkeypatch.setattr(connection, "pipeline", late)
     assert (
-        deadletter.requeue(connection, "dead", deadletter.read_letters(connection, "dead", ["10-0", "20-0"]))
+        deadletter.requeue(
+            connection, "dead", deadletter.read_letters(connection, "dead", [10 << 64, 20 << 64])
+        )
         == 1
     )
     assert entries(connection, "orders") == [[b"n", b"2", b"n", b"\xff"]]

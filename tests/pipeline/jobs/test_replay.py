@@ -202,7 +202,8 @@ def test_what_the_server_refuses_is_said(connection, tmp_path, capsys):
     write(tmp_path / "a.parquet", [1])
     assert run(connection, tmp_path, "--stream", "s", "--to", "t") == 1
     assert "WRONGTYPE" in capsys.readouterr().err
-    assert run(connection, tmp_path, "--stream", "s", "--from", "yesterday") == 1
+    with pytest.raises(SystemExit, match="2"):
+        run(connection, tmp_path, "--stream", "s", "--from", "yesterday")
     assert "not milliseconds since 1970 and not an ISO time: 'yesterday'" in capsys.readouterr().err
 
 

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from rillet.pipeline.cli.main import main
+from rillet.pipeline.ledger.errors import LedgerError
 from rillet.pipeline.report import command
 from rillet.pipeline.report.gather import Gathering
 
@@ -57,12 +59,21 @@ def test_spark_is_stopped_while_the_page_is_drawn(spark, arguments, monkeypatch)
 
 def test_spark_is_stopped_where_there_is_nothing_to_report_on(spark, arguments, monkeypatch, capsys):
     def run(_):
-        raise ValueError("holds nothing")
+        raise LedgerError("holds nothing")
 
     monkeypatch.setattr(Gathering, "run", run)
-    assert command.run(arguments) == 1
+    assert main(["report", arguments.aof, "--out", arguments.out]) == 1
     assert spark.stopped.is_set()
-    assert "rillet pipeline report: holds nothing" in capsys.readouterr().err
+    assert (
+        capsys.readouterr().err == "rillet pipeline report: [REDIS_STREAMS.LEDGER_UNREADABLE] holds nothing\n"
+    )
+
+
+@pytest.mark.parametrize("option", [["--at", "yesterday"], ["--abandoned-after", "long"]])
+def test_a_time_that_is_none_is_refused(arguments, capsys, option):
+    with pytest.raises(SystemExit, match="2"):
+        main(["report", arguments.aof, *option])
+    assert f"argument {option[0]}: not " in capsys.readouterr().err
 
 
 def test_a_page_that_cannot_be_drawn_says_so_and_leaves_no_spark(spark, arguments, monkeypatch):
