@@ -201,13 +201,12 @@ def _propagate_set(client: Client, args: list[bytes], options: _Options, expiry:
 def getdel(client: Client, args: list[bytes]) -> bytes:
     """Reply with the value, or null."""
     value = read_string(client, args[1])
-    if value is None:
-        client.db.write(args[1])  # a replica that is written to drops what is past its time
+    if value is None and args[1] not in client.db.entries:  # else a replica only hides what is past its time
         return replies.null(client.resp)
     delete(client, args[1])
     is_lazy = client.server.config.lazyfree_lazy_user_del and client.server.compat.getdel_unlinks
     client.propagate([b"UNLINK" if is_lazy else b"DEL", args[1]])
-    return replies.bulk(value)
+    return replies.null(client.resp) if value is None else replies.bulk(value)
 
 
 @handles(specs.GETEX)
