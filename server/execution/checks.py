@@ -50,7 +50,7 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
         return wrong_arity(entry.name).text
     if "protected" in flags and (refusal := _unless_enabled(server, client, entry)) is not None:
         return refusal
-    if not client.authenticated and "no_auth" not in flags:
+    if not client.authenticated and not server.users.default.is_open and "no_auth" not in flags:
         return NOAUTH
     if client.transaction is not None and "no_multi" in flags:
         return NO_MULTI
