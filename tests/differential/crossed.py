@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from differential import player
 from differential.about_servers import changed_settings, filled, reset
 from differential.anything import BEGINNING, BLOCKING, SUBSCRIBING
-from differential.crossing import LISTENING, LOOKING
+from differential.crossing import LISTENING, LOOKING, SHORT, SHORT_SECONDS
 from differential.hiding import STANDING, TIME, hide, hide_of_message
 from differential.player import FLAGS, IS_BLOCKED, MESSAGES, SOON, Comparison, Difference, batches
 from support.aof import AofTail, flags_for
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from support.wire import Node, Wire
 
 MILLISECONDS = 1
+TIMEOUT_MILLISECONDS = 5
+PASSWORD = "pw"  # the only one that a story sets
 # What INFO says of what has happened, but for what depends on time or on a server's own structures.
 COUNTERS = re.compile(
     rb"(?m)^(?:keyspace_(?:hits|misses)|expired_(?:keys|subkeys)|evicted_(?:keys|clients)|pubsub\w*|tracking_\w+|\w*blocked_\w+|"
@@ -47,7 +49,7 @@ FLUSHES, FLUSH_SECONDS = {"FLUSHALL", "FLUSHDB"}, 10
 # What may wait, close its connection or take long goes alone.
 ALONE = player.ALONE | BLOCKING | {
     *("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"),
-    *("flushall", "flushdb", "swapdb", "replicaof", "slaveof", "config"),
+    *("flushall", "flushdb", "swapdb", "replicaof", "slaveof", "config", "wait"),
 }  # fmt: skip
 TURNS, TURNS_OF_RILLET, NOTHING = 1, 2, ("CLIENT", "ID")
 LOOKS_AT_MOST = 5
@@ -75,6 +77,8 @@ SETTINGS = [
     ("maxmemory", "100gb"),
     ("maxmemory", "0"),
     ("maxmemory-policy", "noeviction"),
+    ("maxmemory-eviction-tenacity", "10"),
+    ("requirepass", ""),
     ("lfu-log-factor", "10"),
     ("lfu-decay-time", "1"),
     ("notify-keyspace-events", ""),
@@ -128,11 +132,17 @@ class Stage:
             pass
         reset(self.control)
         self.tail.take()
-        self.known = {**self.payloads, SOON.strip("{}"): b"%d" % MILLISECONDS}
+        self.known = {
+            **self.payloads,
+            SOON.strip("{}"): b"%d" % MILLISECONDS,
+            SHORT.strip("{}"): b"%d" % TIMEOUT_MILLISECONDS,
+            SHORT_SECONDS.strip("{}"): b"%f" % (TIMEOUT_MILLISECONDS / 1000),
+        }
         self.wires = []
         self.awaited: list[list[Words]] = [[] for _ in range(LISTENING + 1)]
         self.queued: list[list[Words]] = [[] for _ in range(LISTENING + 1)]
-        self.waits_always = self.redirects = False
+        self.waits_always = self.redirects = self.silences = self.limited = self.evicts = False
+        self.database = ""
         self.poll = select.poll()
         self.poll.register(self.control._socket)
         for number in range(LISTENING + 1):
@@ -140,7 +150,11 @@ class Stage:
 
     def _connect(self, number: int) -> Wire:
         """A new connection: every second one speaks RESP3."""
-        wire = self.server.wire(2 + number % 2)
+        wire = self.server.wire()
+        if wire.call("CLIENT", "ID").kind == "-":  # NOAUTH
+            wire.call("AUTH", PASSWORD)
+        if number % 2:
+            wire.call("HELLO", "3")
         self.known[f"id{number}"] = wire.call("CLIENT", "ID").value
         self.poll.register(wire._socket, select.POLLIN)
         return wire
@@ -156,6 +170,9 @@ class Stage:
             return ["not sent"]
         awaited += batch
         self.redirects |= any("REDIRECT" in map(str.upper, words) for words in batch)
+        self.limited |= any("maxmemory" in words and "1" in words for words in batch)
+        self.evicts |= any("maxmemory-policy" in words and "noeviction" not in words for words in batch)
+        self.silences |= any("REPLY" in map(str.upper, words) for words in batch)
         # Redis wakes those that wait for keys of the database in the order of a hash table.
         swaps = any(words[0].upper() == "SWAPDB" for each in (*self.awaited, *self.queued) for words in each)
         self.last = (number, batch)
@@ -172,6 +189,9 @@ class Stage:
             until = time.monotonic() + FLUSH_SECONDS
             while self._is_blocked(number) and time.monotonic() < until:
                 pass
+        if not {SHORT, SHORT_SECONDS}.isdisjoint(words):
+            while self._is_blocked(number):
+                self.poll.poll(TIMEOUT_MILLISECONDS)
         seen, looks = self._read_all(), 0
         while looks < LOOKS_AT_MOST and self.awaited[number] and not self._is_blocked(number):
             self._let_run()  # a long batch, or one whose client gets no replies
@@ -186,15 +206,20 @@ class Stage:
             seen.append("order: others read before")
         behind = self.is_7_0 and self.redirects  # the reply: redirected-to-the-writer
         seen = _by_patterns(sorted(seen, key=lambda line: (line[0], behind and INVALIDATE in line)))
-        seen = _in_one_turn(number, seen, alone=len(batch) == 1)
+        seen = _in_one_turn(number, seen, alone=len(batch) == 1 and not self.silences)
         if SOON in words:
             self.waits_always |= not mine or "QUEUED" in mine[-1]
         if SOON in words or self.waits_always:
             time.sleep((MILLISECONDS + 1) / 1000)
         for effect in self.tail.take():
             shown = [b"<time>" if TIME.fullmatch(word) and word not in STANDING else word for word in effect]
-            seen.append(f"aof {b' '.join(shown)!r}")
-        return sorted(seen) if swaps else seen
+            if effect[0] == b"SELECT":
+                self.database = effect[1].decode()
+                if self.limited and self.evicts:  # the databases lose their keys in any order
+                    continue
+            where = f" in {self.database}" if self.limited and self.evicts else ""
+            seen.append(f"aof{where} {b' '.join(shown)!r}")
+        return sorted(seen) if swaps or (self.limited and self.evicts) else seen
 
     def _is_left_out_in_multi(self, words: Words) -> bool:
         upper = list(map(str.upper, words))
@@ -267,7 +292,7 @@ class Stage:
 
 
 def _takes_long(words: Words) -> bool:
-    return " ".join(words).upper().startswith(LONG)
+    return " ".join(words).upper().startswith(LONG) or not {SHORT, SHORT_SECONDS}.isdisjoint(words)
 
 
 def _message(line: str) -> str:

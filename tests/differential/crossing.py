@@ -16,6 +16,8 @@ CONNECTIONS = 4
 # Connections of their own look at the end, and hear of all events.
 LOOKING, LISTENING = CONNECTIONS, CONNECTIONS + 1
 SOON = "{soon}"  # as the player knows it
+SHORT = "{short}"  # a timeout in milliseconds, whose end the player waits for; in seconds below
+SHORT_SECONDS = "{short_seconds}"
 
 STRINGS, LISTS, ZSETS, STREAMS = ["k", "k2", "n"], ["l", "l2", "l9"], ["z", "z2", "z9"], ["s", "s2", "s9"]
 HASHES, SETS = ["h", "h2"], ["t", "t2"]
@@ -50,10 +52,23 @@ POOLS: dict[str, list[str]] = {
         "#!lua flags=allow-stale,no-writes\nreturn 1",
         "return redis.call('EXPIRE', KEYS[1], 0)",
     ],
+    "acl": [
+        "return redis.acl_check_cmd('GET', KEYS[1])",
+        "return redis.acl_check_cmd('SET', KEYS[1], ARGV[1])",
+        "return redis.acl_check_cmd('PUBLISH', 'ch1', 'm')",
+        "return redis.pcall('SET', KEYS[1], ARGV[1])['err'] or 1",
+        "redis.setresp(3) return redis.call('GET', KEYS[1])",
+        "return {redis.pcall('GET', KEYS[1]), redis.pcall('DEL', KEYS[1])}",
+    ],
     "library": LIBRARIES[:3],
     "rule": [rule for rule in RULES if " " not in rule],
     "policy": ["noeviction", "allkeys-lru", "volatile-lru", "allkeys-lfu", "volatile-lfu", "allkeys-lrm"],
     "payload": [f"{{payload{at}}}" for at in range(20)],
+    "short": [SHORT],
+    "seconds": [SHORT_SECONDS],
+    "password": ["pw", "pw", ""],
+    # The other policies leave a key or not, as their pools of candidates of before say.
+    "evicting": ["allkeys-random", "volatile-random"],
 }
 
 WRITES = """
@@ -146,7 +161,8 @@ THEMES: dict[str, tuple[str, str]] = {
         ACL SETUSER u1 reset; ACL SETUSER u1 on nopass ~* &* +@all; ACL SETUSER u1 (resetchannels|allchannels|&ch1); ACL SETUSER u1 off;
         ACL DELUSER u1; ACL WHOAMI; RESET; BLPOP l9 0; XREADGROUP GROUP g alice BLOCK 0 STREAMS s9 >; MULTI; EXEC; SUBSCRIBE ch1;
         PSUBSCRIBE ch*; CLIENT KILL USER u1; CLIENT TRACKING ON BCAST; EVAL <script> 1 <str> <v>; ACL DRYRUN u1 GET k; SSUBSCRIBE ch1;
-        HELLO 3 AUTH u1 pw; FCALL f1 1 k v
+        HELLO 3 AUTH u1 pw; FCALL f1 1 k v; EVAL <acl> 1 <key> <v>; FCALL_RO f2 1 k; ACL SETUSER u1 (-@scripting|+eval|-set|+set|%R~k);
+        FUNCTION LOAD REPLACE <library>; EVAL_RO <acl> 1 <str> <v>
     """),
     "databases": ("", """
         SELECT (0|1|2); SELECT 0; SWAPDB 0 1; SWAPDB 1 2; MOVE <key> (0|1|2); COPY <key> <key> DB (0|1) [REPLACE]; FLUSHDB; FLUSHALL;
@@ -159,7 +175,36 @@ THEMES: dict[str, tuple[str, str]] = {
         XNACK <stream> <g> (SILENT|FAIL|FATAL) IDS 1 (1-0|2-0); XPENDING <stream> <g>; XDEL <stream> (1-0|2-0); XTRIM <stream> MAXLEN 1;
         XGROUP DELCONSUMER <stream> <g> <c>; XGROUP DESTROY <stream> <g>; XGROUP CREATE <stream> <g> 0 MKSTREAM; XACKDEL <stream> <g> IDS 1 1-0;
         XREADGROUP GROUP <g> <c> BLOCK 0 [CLAIM 1000000] STREAMS <stream> >; XREADGROUP GROUP <g> <c> BLOCK 0 STREAMS s s9 > >; XSETID s9 9-9;
-        XDELEX <stream> KEEPREF IDS 1 1-0; XADD <stream> MAXLEN 2 * f v; DEL <stream>; XREADGROUP GROUP g alice CLAIM 0 STREAMS <stream> >
+        XDELEX <stream> KEEPREF IDS 1 1-0; XADD <stream> MAXLEN 2 * f v; DEL <stream>; XREADGROUP GROUP g alice CLAIM 0 STREAMS <stream> >;
+        XREADGROUP GROUP <g> <c> [COUNT 1] CLAIM 0 [NOACK] STREAMS s s2 > >;
+        XREADGROUP GROUP <g> <c> CLAIM 1000000 STREAMS <stream> (>|0)
+    """),
+    "timeouts": ("DEL l9 z9 s9", """
+        BLPOP <list> [<list>] <seconds>; BRPOP l9 <seconds>; BLMOVE <list> <list> LEFT RIGHT <seconds>; BLMPOP <seconds> 1 <list> LEFT;
+        BZPOPMIN <zset> [<zset>] <seconds>; BZMPOP <seconds> 1 <zset> MAX; XREAD BLOCK <short> STREAMS <stream> ($|0);
+        XREAD BLOCK <short> STREAMS s s9 $ $; XREADGROUP GROUP <g> <c> BLOCK <short> [NOACK] STREAMS <stream> >; BLPOP l9 <seconds>;
+        XREADGROUP GROUP <g> <c> BLOCK <short> CLAIM 1000000 STREAMS <stream> >; BLPOP l9 0; XREAD BLOCK 0 STREAMS s9 $; RPUSH l9 a;
+        CLIENT TRACKING ON; CLIENT NO-TOUCH (ON|OFF); CLIENT INFO; MULTI; EXEC; CLIENT LIST; SELECT (0|1); DEL (l9|s9);
+        CLIENT UNBLOCK <id>; WAIT 1 <short>; WAIT 0 <short>; SUBSCRIBE ch1; PUBLISH ch1 m; XGROUP CREATE <stream> <g> $ MKSTREAM
+    """),
+    "passwords": ("", """
+        CONFIG SET requirepass pw; CONFIG SET requirepass <password>; AUTH pw; AUTH pw; AUTH default pw; AUTH w; AUTH default w; RESET; RESET;
+        HELLO (2|3) AUTH default (pw|w) [SETNAME <v>]; HELLO (2|3); ACL WHOAMI; PING; GET <str>; MULTI; EXEC; BLPOP l9 0; RPUSH l9 a; QUIT;
+        SUBSCRIBE ch1; PUBLISH ch1 m; WATCH <key>; CLIENT TRACKING ON BCAST; EVAL <script> 1 <str> <v>; ECHO <v>; ACL LOG; CLIENT KILL ID <id>;
+        ACL SETUSER u1 on >pw ~* &* +@all; ACL SETUSER u1 resetpass; AUTH u1 pw; CONFIG GET requirepass; CLIENT SETNAME <v>
+    """),
+    "protocols": ("", """
+        HELLO (2|3); HELLO 2; HELLO 3; RESET; SUBSCRIBE <ch>; PSUBSCRIBE ch*; SSUBSCRIBE <ch>; UNSUBSCRIBE <ch>; PUNSUBSCRIBE ch*; PING [<v>];
+        PUBLISH <ch> m; GET <str>; HGETALL <hash>; MULTI; EXEC; CLIENT TRACKING ON [BCAST]; CLIENT TRACKING ON REDIRECT <id>; SET <str> <v>;
+        CLIENT CACHING YES; CLIENT TRACKING OFF; CLIENT LIST; CLIENT INFO; QUIT; CLIENT REPLY (ON|OFF|SKIP); ZADD z 1.5 a; ZSCORE z a;
+        XRANGE <stream> - +; XREAD STREAMS <stream> 0; BLPOP l9 0; XREAD BLOCK 0 STREAMS s9 $; RPUSH l9 a; XADD s9 * f v; EVAL <script> 1 <str> <v>;
+        DEBUG PROTOCOL (double|null|map|set|attrib|verbatim|true|bignum); SUNSUBSCRIBE <ch>; SMEMBERS <set>; CONFIG GET maxmemory
+    """),
+    "eviction": ("CONFIG SET lfu-log-factor 0 lfu-decay-time 0 maxmemory-eviction-tenacity 100 maxmemory-policy <evicting>", """
+        CONFIG SET maxmemory 1; CONFIG SET maxmemory 0; CONFIG SET maxmemory 0; SET <str> <v>;
+        SET <str> <v> EX 100000; EXPIRE <key> 100000; PERSIST <key>; RPUSH <list> a; MULTI; EXEC; EXEC; WATCH <key>; EVAL <script> 1 <str> <v>;
+        BLPOP l9 0; RPUSH l9 a; XREADGROUP GROUP g alice BLOCK 0 STREAMS <stream> >; CLIENT TRACKING ON [BCAST]; GET <str>; HGETALL <hash>;
+        DBSIZE; SELECT (0|1); SWAPDB 0 1; COPY <key> <key> REPLACE; PUBLISH ch1 m; SUBSCRIBE ch1; EXISTS <key>; XADD s9 * f v; ZADD z9 1 a
     """),
 }  # fmt: skip
 
@@ -205,6 +250,17 @@ def _waits_for_several(words: Words) -> bool:
     return False
 
 
+# Themes that leave others out: which keys are evicted would be chance, a short pause of all become as long as another, a
+# timeout end in a pause, an end of a wait come between.
+NOT_BESIDE = {
+    "clocks": {"memory", "eviction"},
+    "eviction": {"memory"},
+    "pauses": {"pauses of all", "timeouts"},
+    "roles": {"pauses of all", "timeouts", "eviction"},
+    "pauses of all": {"timeouts"},
+}
+
+
 class Story:
     """A story of one seed: `run` as the player takes it."""
 
@@ -212,10 +268,9 @@ class Story:
         self.draw = random.Random(seed)
         self.maker = Maker(seed, version)
         self.themes = themes or self.draw.sample(sorted(THEMES), self.draw.choice([1, 2, 2, 3, 4]))
-        if {"pauses", "roles"} & set(self.themes):  # a short pause of all would become as long as theirs
-            self.themes = [name for name in self.themes if name != "pauses of all"]
-        if "clocks" in self.themes:  # which keys are evicted is chance
-            self.themes = [name for name in self.themes if name != "memory"]
+        for name, others in NOT_BESIDE.items():
+            if name in self.themes:
+                self.themes = [other for other in self.themes if other not in others]
         self.lines = [line for name in self.themes for line in lines_of(THEMES[name][1])]
         self.pauses = any("PAUSE" in line for line in self.lines)
         self._may_unblock = (
@@ -296,7 +351,7 @@ class Story:
                 continue  # auth-at-exec
             if (
                 name == "CONFIG"
-                and "memory" in self.themes
+                and {"memory", "eviction"} & set(self.themes)
                 and any("maxmemory-policy" in word for word in words)
             ):
                 continue  # which keys are evicted is chance

@@ -157,6 +157,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "does not",
         "memory, file and replicas agree",
     ),
+    "looks-of-a-timer": Purpose(
+        "`keyspace_hits` and `keyspace_misses` in INFO while a client waits in XREADGROUP BLOCK with CLAIM",
+        "the command looks again and again at what has become idle, some twenty times a second, and counts each look",
+        "the same, some ten times a second",
+        "how often a timer looks is no interface",
+    ),
     "freed-later": Purpose(
         "`lazyfreed_objects` and `lazyfree_pending_objects` in INFO, but for what FLUSHALL and FLUSHDB remove",
         "large values that UNLINK or a lazyfree setting removed",
