@@ -118,7 +118,7 @@ def kill(victim: Victim, command: Sequence[bytes], kind: str) -> None:
         # may be left for the pcall around it, which also reads the field `err` of an error outside of itself, as in Redis.
         reply = str(wire.read())
         by_itself = "not enough memory" in reply or "stack overflow" in reply
-        assert killed == "+OK" or (killed.startswith("-NOTBUSY") and by_itself)
+        assert killed == "+OK" or (killed.startswith("-NOTBUSY") and by_itself), reply
         assert f"Script killed by user with {kind} KILL" in reply or by_itself
         assert str(other.call("PING")) == "+PONG"
 
