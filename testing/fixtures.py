@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from .control import ControlError
 from .options import Options, parse, split
 from .pool import Pool
 from .remote import RemoteServer
@@ -76,13 +77,19 @@ def server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet)
         servers.reset()
         _USED.add(servers)
         return servers
-    server = servers.get(options.server)
+    server = servers.find(options.server)
     _USED.add(server)
     _note(request.node, server)
     if request.config.getini("rillet_report"):
         server.made_faults.clear()
         server.watch_from_reset()
-    server.reset()
+    try:
+        server.reset()
+    except ControlError:
+        if server.running:
+            raise
+        server.start()  # a test has ended it
+        server.reset()
     return server
 
 

@@ -25,12 +25,24 @@ class Pool:
         Raises:
             StartError: it does not start.
         """
+        server = self.find(options)
+        server.start()
+        return server
+
+    def find(self, options: Mapping[str, Any]) -> Server:
+        """Return the server of these arguments, started before, or now.
+
+        Unlike ``get`` it sends no request to ask whether a test has ended the server since.
+
+        Raises:
+            StartError: it does not start.
+        """
         key = tuple(sorted((name, repr(value)) for name, value in options.items()))
         server = self._servers.get(key)
         if server is None:
             server = self._servers[key] = Server(**options)
             self._stack.callback(server.stop)
-        server.start()
+            server.start()
         return server
 
     def __enter__(self) -> Self:

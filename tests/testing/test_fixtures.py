@@ -58,10 +58,45 @@ def test_markers_and_the_ini_option_configure_server_and_client(tmp_path):
         @pytest.mark.rillet(process=True)
         def test_in_a_process(rillet, rillet_server):
             assert rillet.ping() and rillet_server._process
+
+        @pytest.mark.rillet(process=True)
+        def test_a_process_that_a_test_has_shut_down(rillet):
+            rillet.shutdown(nosave=True)
+
+        @pytest.mark.rillet(process=True)
+        def test_a_process_runs_again_for_the_next(rillet):
+            assert rillet.ping()
         """,
         ini="rillet =\n    hz=99\n    decode_responses=yes\n",
     )
-    run.outcome(passed=9)
+    run.outcome(passed=11)
+
+
+@pytest.mark.parametrize("process", ["yes", "no"])
+def test_a_fixture_sends_its_server_one_message(tmp_path, process):
+    run = run_tests(
+        tmp_path,
+        """
+        import pytest
+        from rillet.testing.control import Control
+
+        sent = []
+        run_all = Control.run_all
+
+        def note(control, commands):
+            sent.append([words[:2] for words in commands])
+            return run_all(control, commands)
+
+        Control.run_all = note
+
+        @pytest.mark.parametrize("first", [True, False])
+        def test_it(first, rillet):
+            assert first or sent == [[(b"DEBUG", b"RESET"), (b"DEBUG", b"RECORD")]]
+            sent.clear()
+        """,
+        ini=f"rillet =\n    process={process}\n",
+    )
+    run.outcome(passed=2)
 
 
 def test_a_bad_option_says_what_was_meant(tmp_path):
