@@ -191,7 +191,9 @@ def test_an_entry_moved_by_hand_lets_the_query_go_on(server):
         scene.poison = {added[1]}
         assert not scene.start()
         with Connection(Endpoint(port=server.port)) as connection:
-            assert move(connection, scene.dead, scene.stream, "g", [added[1]], "cannot be read") == 1
+            assert (
+                move(connection, scene.dead, scene.stream, "g", [ids.parse(added[1])], "cannot be read") == 1
+            )
         scene.call("XDEL", scene.stream, added[1])  # the letter has it
         assert scene.start()
         assert scene.read == [added[0], added[2]]
