@@ -16,7 +16,8 @@ from ..redis.key_names import key_of
 from ..redis.shards import connect
 from ..source.losses import DataLossError
 from ..source.missed import note_missed
-from ..source.sizes import BATCH_BYTES, Pace, cut
+from ..source.row_batches import RowBatches
+from ..source.sizes import Pace
 from .offset import BatchPart, Run
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def read_pieces(
         DataLossError: some entries were deleted since they were delivered, and ``failOnDataLoss`` is on.
     """
     endpoint, size = options.endpoint, options.fetch_size
-    rows = _Rows(columns)
-    held = 0
+    rows = RowBatches(columns, size, tuple(GROUP_COLUMNS))
     with (
         connect(endpoint) as master,
         connect(endpoint, replica=True) if endpoint.read_replicas else nullcontext(master) as connection,
@@ -72,19 +72,8 @@ def read_pieces(
                 note_missed(endpoint, partition.missed, (piece.stream, *_bounds(piece)), missing)
             owner = partition.consumer if isinstance(piece, Run) else piece.owner
             deliveries = 1 if isinstance(piece, Run) else piece.deliveries
-            for part, bytes_of_part in cut(entries, length):
-                if rows.count and held + bytes_of_part > BATCH_BYTES:
-                    yield rows.batch()
-                    held = 0
-                held += bytes_of_part
-                for at in range(0, len(part), size):
-                    page = list(part[at : at + size])
-                    rows.add(piece.stream, page, owner, deliveries, claimed=owner != partition.consumer)
-                    if rows.count >= size:
-                        yield rows.batch()
-                        held = 0
-        if rows.count:
-            yield rows.batch()
+            yield from rows.add(piece.stream, entries, length, owner, deliveries, owner != partition.consumer)
+        yield from rows.rest()
 
 
 def _kept(piece: BatchPart, found: list[Any], without: frozenset[int] | None) -> tuple[list[Any], int]:
@@ -98,35 +87,6 @@ def _kept(piece: BatchPart, found: list[Any], without: frozenset[int] | None) ->
 
 def _holds(piece: BatchPart, stream_id: int) -> bool:
     return piece.first <= stream_id <= piece.last if isinstance(piece, Run) else stream_id in piece.ids
-
-
-class _Rows:
-    """Entries that become one batch."""
-
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        self._clear()
-
-    def _clear(self) -> None:
-        self._entries: list[Any] = []
-        self._streams: list[tuple[str, int]] = []
-        self._extra: dict[str, list[Any]] = {name: [] for name in GROUP_COLUMNS}
-
-    @property
-    def count(self) -> int:
-        return len(self._entries)
-
-    def add(self, stream: str, page: list[Any], owner: str, deliveries: int, *, claimed: bool) -> None:
-        self._entries += page
-        self._streams.append((stream, len(page)))
-        for name, value in (("consumer", owner), ("delivery_count", deliveries), ("claimed", claimed)):
-            self._extra[name] += [value] * len(page)
-
-    def batch(self) -> pa.RecordBatch:
-        """Return them, and begin again."""
-        found = self._columns.batch(self._streams, self._entries, self._extra)
-        self._clear()
-        return found
 
 
 def _fetched(

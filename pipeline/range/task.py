@@ -17,7 +17,8 @@ from ..redis.stream_state import StreamState, fetch_states, parse_state, state_r
 from ..source.entry_batches import Columns, session_zone
 from ..source.losses import report_loss
 from ..source.missed import note_missed
-from ..source.sizes import BATCH_BYTES, Pace, cut
+from ..source.row_batches import RowBatches
+from ..source.sizes import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,23 +75,11 @@ def read_range(
     columns = Columns(schema, options.columns, zone=session_zone())
     key = key_of(partition.ranges[0].stream)
     with reading(options.endpoint, partition.shard, partition.written, key) as connection, gc_paused():
-        gathered: list[Any] = []
-        streams: list[tuple[str, int]] = []
-        size = 0
+        rows = RowBatches(columns, _ROWS_PER_BATCH)
         pace = Pace(connection, options.fetch_size)
         for name, chunk in _chunks(connection, partition, options, pace):
-            for part, length in cut(chunk, pace.size):
-                if gathered and size + length > BATCH_BYTES:
-                    yield columns.batch(streams, gathered)
-                    gathered, streams, size = [], [], 0
-                gathered += part
-                size += length
-                streams.append((name, len(part)))
-                if len(gathered) >= _ROWS_PER_BATCH:
-                    yield columns.batch(streams, gathered)
-                    gathered, streams, size = [], [], 0
-        if gathered:
-            yield columns.batch(streams, gathered)
+            yield from rows.add(name, chunk, pace.size)
+        yield from rows.rest()
 
 
 def _chunks(

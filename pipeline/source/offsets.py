@@ -74,7 +74,7 @@ class Position:
     @property
     def is_ended(self) -> bool:
         """Whether the stream was seen to be gone when all that was known of it was read."""
-        return self.snapshot == ENDED
+        return self.snapshot is not None and self.snapshot.first == ENDED.first
 
     @property
     def backlog(self) -> int | None:

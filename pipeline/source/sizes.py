@@ -15,7 +15,7 @@ from ..redis.connection import checked
 from ..redis.key_names import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..redis.connection import Connection
     from .options import SourceOptions
@@ -61,15 +61,16 @@ class Pace:
         return self.size
 
 
-def cut(entries: Sequence[Any], size: int) -> Iterator[tuple[Sequence[Any], int]]:
-    """Yield entries in parts of at most half a batch, with their bytes; one that is larger is alone.
+def cut(entries: Sequence[Any], size: int) -> Iterable[tuple[Sequence[Any], int]]:
+    """Return entries in parts of at most half a batch, with their bytes; one that is larger is alone.
 
     Raises:
         EntryTooLargeError: a column cannot have one of them.
     """
-    if size <= _REPLY_BYTES:
-        yield entries, size
-        return
+    return [(entries, size)] if size <= _REPLY_BYTES else _cut(entries)
+
+
+def _cut(entries: Sequence[Any]) -> Iterator[tuple[Sequence[Any], int]]:
     start = total = 0
     for at, (word, fields) in enumerate(entries):
         length = len(word) + sum(map(len, fields))
