@@ -33,7 +33,8 @@ HOLDS = {
     ],
     "the delivery of new entries": ["commands/streams/xreadgroup.py: XREADGROUP, _deliver"],
     "the words of stream commands: IDs, intervals, a group and its errors": [
-        "commands/streams/lookup.py: parse_id, parse_interval, find_group, no_such_group"
+        "storage/streams/ids.py: parse, parse_interval",
+        "commands/streams/lookup.py: find_group, no_such_group",
     ],
     "sizes of chunks, thresholds": ["storage/streams/tuning.py: Tuning"],
     "XNACK": ["commands/streams/xack.py: XACK, XNACK"],

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError
 from ...storage.streams.idempotency import fingerprint
-from ...storage.streams.ids import encode
+from ...storage.streams.ids import encode, parse
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments
 from ..runtime.client import propagate_where_known, where_known
 from ..spec.command import handles
 from ..spec.versions import IDMP_SINCE
 from . import specs
-from .lookup import parse_id
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -95,7 +94,7 @@ def xcfgset(client: Client, args: list[bytes]) -> bytes:
 def xidmprecord(client: Client, args: list[bytes]) -> bytes:
     """Record an iid for an entry that is there; an iid that is recorded already must name the same entry."""
     _, name, pid, iid, word = args
-    stream_id = parse_id(word)
+    stream_id = parse(word)
     if not pid:
         raise ReplyError(EMPTY_PRODUCER)
     if not iid:

@@ -1,15 +1,14 @@
-"""What the words of stream commands name: IDs, intervals, idle times, a stream and its group.
+"""The stream and the group that words of stream commands name, idle times, and the ID of XADD.
 
-IDs are parsed by ``storage.streams.ids``; its failures become error replies here.
+All other IDs, and intervals, are parsed by ``storage.streams.ids``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import INVALID_STREAM_ID, WRONG_TYPE, ReplyError, shown
+from ...protocol.errors import WRONG_TYPE, ReplyError, shown
 from ...storage.streams import ids as stream_id
-from ...storage.streams.ids import IntervalError, InvalidID
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import INT64_MAX, parse_integer
 from .deferral import require_group
@@ -62,57 +61,10 @@ def latest_delivery(word: bytes, now: int, error: bytes) -> int:
     return now - min_idle if min_idle > 0 else INT64_MAX
 
 
-def parse_id(word: bytes, missing_seq: int = 0) -> int:
-    """An explicit ID: no ``-``, ``+``, ``*`` or ``$``."""
-    try:
-        return stream_id.parse(word, missing_seq)
-    except InvalidID:
-        raise ReplyError(INVALID_STREAM_ID) from None
-
-
-def parse_ids(words: list[bytes]) -> list[int]:
-    """Explicit IDs; the first bad one fails them all."""
-    try:
-        return list(map(stream_id.parse, words))
-    except InvalidID:
-        raise ReplyError(INVALID_STREAM_ID) from None
-
-
-def parse_bound(word: bytes, missing_seq: int = 0) -> int:
-    """An explicit ID, or ``-`` and ``+`` for the smallest and the greatest (XGROUP SETID)."""
-    try:
-        return stream_id.parse_bound(word, missing_seq)
-    except InvalidID:
-        raise ReplyError(INVALID_STREAM_ID) from None
-
-
-def parse_start(word: bytes) -> int:
-    """The start of an interval, inclusive in the result; ``-``, ``+`` and ``(id`` are understood."""
-    try:
-        return stream_id.parse_interval_start(word)
-    except InvalidID:
-        raise ReplyError(INVALID_STREAM_ID) from None
-    except IntervalError as error:
-        raise ReplyError(error.text) from None
-
-
-def parse_interval(start: bytes, end: bytes) -> tuple[int, int]:
-    """Both ends of an interval, inclusive in the result; ``-``, ``+`` and ``(id`` are understood."""
-    try:
-        return stream_id.parse_interval(start, end)
-    except InvalidID:
-        raise ReplyError(INVALID_STREAM_ID) from None
-    except IntervalError as error:
-        raise ReplyError(error.text) from None
-
-
 def parse_new_id(word: bytes) -> tuple[int, bool]:
     """The ID argument of XADD: the ID, and whether its sequence is given (not for ``ms-*``, where it is 0)."""
-    try:
-        if b"*" in word:
-            ms = stream_id.parse_auto_seq(word)
-            if ms is not None:
-                return ms << 64, False
-        return stream_id.parse(word), True
-    except InvalidID:
-        raise ReplyError(INVALID_STREAM_ID) from None
+    if b"*" in word:
+        ms = stream_id.parse_auto_seq(word)
+        if ms is not None:
+            return ms << 64, False
+    return stream_id.parse(word), True

@@ -23,7 +23,7 @@ from ..runtime.arguments import parse_integer
 from ..runtime.client import needs_downgrade, where_known
 from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
 from .deferral import removes_in_steps, require_all_nodes, require_groups, require_nodes_for_trim
-from .lookup import parse_id, parse_new_id
+from .lookup import parse_new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -241,7 +241,7 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
                 if options.threshold < 0:
                     raise ReplyError(NEGATIVE_MAXLEN)
             else:
-                options.threshold = parse_id(args[at])
+                options.threshold = stream_id.parse(args[at])
             options.strategy, options.by_length = name, name == b"MAXLEN"
             options.threshold_at = at
         elif name == b"LIMIT" and more:

@@ -9,12 +9,12 @@ from ...protocol.errors import ReplyError
 from ...storage.groups.lag import entries_read_estimate, has_tombstone_from
 from ...storage.keyspace import notifications as events
 from ...storage.streams.chunk import ids_in, texts_in
-from ...storage.streams.ids import MAX_COUNT, MAX_ID
+from ...storage.streams.ids import MAX_COUNT, MAX_ID, parse
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
 from .group_propagation import new_consumer, propagate_consumer, propagate_position, propagate_read
-from .lookup import find_group, parse_id
+from .lookup import find_group
 from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, parse_options
 from .xautoclaim import xautoclaim
 from .xclaim import xclaim
@@ -72,7 +72,7 @@ def _position(word: bytes) -> int | None:
         return None
     if word == b"$":
         raise ReplyError(MEANINGLESS % (word, word))
-    after = parse_id(word)
+    after = parse(word)
     return None if after == MAX_ID else after
 
 
@@ -138,7 +138,7 @@ def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
     else:
         # The last of several mentions of a key counts: they were kept by key.
         at = max(at for at in range(first, first + keys) if args[at] == key)
-        after = parse_id(args[at + keys])
+        after = parse(args[at + keys])
         if stream.last_id <= after:
             return None
         number, entries = stream.range(after + 1, MAX_ID, options.count)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import WRONG_TYPE, ReplyError, shown
 from ...storage.groups.claiming import release
-from ...storage.streams.ids import MAX_COUNT, encode
+from ...storage.streams.ids import MAX_COUNT, encode, parse
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_downgrade, where_known_of_many
@@ -15,7 +15,7 @@ from ..spec.command import handles
 from ..spec.versions import XNACK_SINCE
 from . import specs
 from .deferral import require_group
-from .lookup import find_group, parse_ids
+from .lookup import find_group
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -49,7 +49,7 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     by_text = pel.by_text
     for word in ids:
         if word not in by_text:  # perhaps it is no canonical ID, or none at all
-            ids = list(map(encode, parse_ids(ids)))
+            ids = [encode(parse(word)) for word in ids]
             break
     acknowledged = pel.acknowledge(ids)
     if acknowledged:
@@ -122,7 +122,7 @@ def xnack(client: Client, args: list[bytes]) -> bytes:
     """Take entries from their owners, so that any claim finds them at once; answers how many."""
     stream, group = find_group(client, args[1], args[2], writing=True)
     options = NackOptions(args)
-    numbers = parse_ids(options.ids)
+    numbers = list(map(parse, options.ids))
     given_back = release(group, stream, numbers, options.next_count, force=options.force)
     if given_back:
         client.db.changed(args[1], given_back)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.groups.claiming import ClaimTerms, claim
+from ...storage.streams.ids import parse_interval_start
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.command import handles
 from . import specs
 from .group_propagation import new_consumer, propagate_claims
-from .lookup import find_group, latest_delivery, parse_start
+from .lookup import find_group, latest_delivery
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -26,7 +27,7 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
     now = server.keyspace.now
     try:
         latest = latest_delivery(args[4], now, b"ERR Invalid min-idle-time argument for XAUTOCLAIM")
-        start = parse_start(args[5])
+        start = parse_interval_start(args[5])
         count, just_id = _parse_options(args) if len(args) > 6 else (_COUNT, False)
     except ReplyError:
         client.db.read(args[1])  # a hit or a miss in Redis, which looks the key up before it reads the words

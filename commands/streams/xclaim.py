@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
 from ...storage.groups.claiming import ClaimTerms, claim, named
+from ...storage.streams.ids import parse
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
 from .group_propagation import new_consumer, propagate_claims, propagate_position
-from .lookup import find_group, latest_delivery, parse_id
+from .lookup import find_group, latest_delivery
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -43,7 +44,7 @@ def _parse_options(args: list[bytes], at: int, now: int, latest: int) -> tuple[C
             terms.retry_count = parse_integer(args[at], b"ERR Invalid RETRYCOUNT option argument for XCLAIM")
         elif word == b"LASTID" and more:
             at += 1
-            last_id = parse_id(args[at])
+            last_id = parse(args[at])
         else:
             raise ReplyError(b"ERR Unrecognized XCLAIM option '%b'" % shown(args[at]))
         at += 1

@@ -16,7 +16,6 @@ from ..spec.command import handles
 from ..spec.versions import POLICIES_SINCE
 from . import specs
 from .deferral import require_group, require_groups, require_nodes_up_to
-from .lookup import parse_ids
 from .trim_options import POLICIES, downgraded_deletion
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def xdelex(client: Client, args: list[bytes]) -> bytes:
     policy, words = _policy_and_ids(args, 2)
     if stream is None:
         return _integers([_NOT_FOUND] * len(words))
-    numbers = parse_ids(words)
+    numbers = list(map(stream_id.parse, words))
     require_nodes_up_to(client, stream, numbers)
     if policy != b"KEEPREF":
         require_groups(client, stream)
@@ -129,7 +128,7 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         return _integers([_NOT_FOUND] * len(words))
-    numbers = parse_ids(words)
+    numbers = list(map(stream_id.parse, words))
     require_nodes_up_to(client, stream, numbers)
     require_group(client, group)
     if policy != b"KEEPREF":
@@ -168,7 +167,7 @@ def xdel(client: Client, args: list[bytes]) -> bytes:
     stream = client.write_value(name, Stream)
     if stream is None:
         return replies.ZERO
-    ids = parse_ids(args[2:])
+    ids = list(map(stream_id.parse, args[2:]))
     require_nodes_up_to(client, stream, ids)
     deleted = sum(map(stream.delete, ids))
     if deleted:

@@ -8,13 +8,13 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_subcommand_arguments
 from ...storage.groups.group import Group
 from ...storage.keyspace import notifications as events
+from ...storage.streams.ids import parse, parse_bound
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from ..spec.usage import help_reply
 from . import specs
 from .deferral import removes_in_steps, require_group
-from .lookup import parse_bound, parse_id
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -117,7 +117,7 @@ def xgroup_create(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(KEY_NEEDED)
     _refuse_more(args, 8)
     newest = 0 if stream is None else stream.last_id
-    last_id = newest if args[4] == b"$" else parse_id(args[4])
+    last_id = newest if args[4] == b"$" else parse(args[4])
     if stream is None:
         stream = Stream()
         client.db.add(args[2], stream)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.groups.pending import UNOWNED_MS
+from ...storage.streams.ids import parse_interval
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
-from .lookup import find_group, parse_interval
+from .lookup import find_group
 
 if TYPE_CHECKING:
     from ...storage.groups.group import Group

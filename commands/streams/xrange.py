@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.streams.ids import parse_interval
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
 from ..spec.command import handles
 from . import specs
-from .lookup import parse_interval
 
 if TYPE_CHECKING:
     from ..runtime.client import Client

@@ -11,7 +11,6 @@ from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
-from .lookup import parse_id
 from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, entries_after, parse_options
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
     first, keys = options.first_key, options.keys
     if keys == 1 and args[-1][:1].isdigit():  # as _plan, and then as below
         name = args[first]
-        stream, after = client.read_value(name, Stream), parse_id(args[-1])
+        stream, after = client.read_value(name, Stream), stream_id.parse(args[-1])
         plan = [(stream, after)]
         if budget is None and stream is not None and after < stream.last_id:
             number, entries = stream.range_parts(after + 1, MAX_ID, options.count)
@@ -87,7 +86,7 @@ def _plan(client: Client, args: list[bytes], first: int, keys: int) -> list[tupl
         elif word == b">":
             raise ReplyError(_GREATER_IN_XREAD)
         else:
-            after = parse_id(word)
+            after = stream_id.parse(word)
         plan.append((stream, after))
     return plan
 

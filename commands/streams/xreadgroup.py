@@ -9,7 +9,7 @@ from ...protocol.errors import ReplyError
 from ...storage.groups.claiming import claim_oldest, read_again
 from ...storage.groups.pending import UNOWNED_MS
 from ...storage.streams.chunk import ids_in, length_of, texts_in
-from ...storage.streams.ids import MAX_ID, encode
+from ...storage.streams.ids import MAX_ID, encode, parse
 from ..spec.command import handles
 from . import specs
 from .group_propagation import (
@@ -19,7 +19,7 @@ from .group_propagation import (
     propagate_position,
     propagate_read,
 )
-from .lookup import find_group, parse_id
+from .lookup import find_group
 from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, ReadOptions, parse_options
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _plan(client: Client, args: list[bytes], options: ReadOptions) -> _Plan:
         if word != b">":
             if word == b"$" or (word == b"+" and client.server.compat.names_command_in_unbalanced_error):
                 raise ReplyError(MEANINGLESS % (word, word))
-            after = parse_id(word)
+            after = parse(word)
             if after == MAX_ID:  # which is how Redis writes down `>`
                 after = None
         plan.append((stream, group, after))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError
 from ...storage.keyspace import notifications as events
+from ...storage.streams.ids import parse
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments
 from ..spec.command import handles
 from . import specs
-from .lookup import parse_id
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -28,7 +28,7 @@ BELOW_LENGTH: Final = b"ERR The entries_added specified in XSETID is smaller tha
 @handles(specs.XSETID)
 def xsetid(client: Client, args: list[bytes]) -> bytes:
     """Set the last generated ID and, if given, the number of entries ever added and the greatest deleted ID."""
-    last_id = parse_id(args[2])
+    last_id = parse(args[2])
     added = None
     max_deleted = 0
     options = Arguments(args, 3)
@@ -38,7 +38,7 @@ def xsetid(client: Client, args: list[bytes]) -> bytes:
             if added < 0:
                 raise ReplyError(NEGATIVE_ADDED)
         elif options.take(b"MAXDELETEDID"):
-            max_deleted = parse_id(options.next())
+            max_deleted = parse(options.next())
             if last_id < max_deleted:
                 raise ReplyError(BELOW_GIVEN_DELETED)
         else:

@@ -10,6 +10,8 @@ import re
 from operator import lt
 from typing import Final
 
+from ...protocol.errors import INVALID_STREAM_ID, ReplyError
+
 MAX_U64: Final = (1 << 64) - 1
 MAX_ID: Final = (1 << 128) - 1
 MAX_COUNT: Final = (1 << 63) - 1  # where counters stop
@@ -22,16 +24,11 @@ _LONGEST: Final = 127
 _FEW: Final = 64  # so many in a set cost little, even if all have one hash
 
 
-class InvalidID(ValueError):  # noqa: N818 - reads as what it says: the word is an invalid ID
+class InvalidID(ReplyError):  # noqa: N818 - reads as what it says: the word is an invalid ID
     """The word is not a stream ID where one is needed."""
 
-
-class IntervalError(ValueError):
-    """An exclusive bound leaves nothing on its side; ``text`` is the error reply."""
-
-    def __init__(self, text: bytes) -> None:
-        super().__init__(text)
-        self.text = text
+    def __init__(self) -> None:
+        super().__init__(INVALID_STREAM_ID)
 
 
 def encode(stream_id: int) -> bytes:
@@ -106,12 +103,12 @@ def parse_interval_start(word: bytes) -> int:
 
     Raises:
         InvalidID: the word is no ID.
-        IntervalError: nothing follows the greatest ID.
+        ReplyError: nothing follows the greatest ID.
     """
     if len(word) > 1 and word[0] == 40:
         start = parse(word[1:]) + 1
         if start > MAX_ID:
-            raise IntervalError(b"ERR invalid start ID for the interval")
+            raise ReplyError(b"ERR invalid start ID for the interval")
         return start
     return parse_bound(word)
 
@@ -121,12 +118,12 @@ def parse_interval_end(word: bytes) -> int:
 
     Raises:
         InvalidID: the word is no ID.
-        IntervalError: nothing precedes 0-0.
+        ReplyError: nothing precedes 0-0.
     """
     if len(word) > 1 and word[0] == 40:
         end = parse(word[1:], MAX_U64) - 1
         if end < 0:
-            raise IntervalError(b"ERR invalid end ID for the interval")
+            raise ReplyError(b"ERR invalid end ID for the interval")
         return end
     return parse_bound(word, MAX_U64)
 
@@ -136,7 +133,7 @@ def parse_interval(start: bytes, end: bytes) -> tuple[int, int]:
 
     Raises:
         InvalidID: a word is no ID.
-        IntervalError: an exclusive bound leaves nothing.
+        ReplyError: an exclusive bound leaves nothing.
     """
     if start == b"-" and end == b"+":  # without it an XRANGE of ten takes 3.1 instead of 2.6 us
         return 0, MAX_ID

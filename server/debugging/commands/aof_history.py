@@ -14,11 +14,11 @@ from itertools import takewhile
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from ....commands.streams.lookup import parse_id
 from ....protocol import replies
 from ....protocol.errors import ReplyError
 from ....storage.aof.manifest import AofError
 from ....storage.aof.piece import Position, begins_with_data, read_piece
+from ....storage.streams.ids import InvalidID, parse
 from ...access import server_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def aof_history(client: Client, args: list[bytes]) -> bytes:
         ReplyError: there is no file, or it is damaged at this place; the ID or the cursor is none.
     """
     aof = server_of(client).persistence.aof
-    key, entry_id = args[2], parse_id(args[3])
+    key, entry_id = args[2], parse(args[3])
     if aof is None or aof.is_detached:
         raise ReplyError(
             _NO_FILE if aof is None else b"ERR The first rewrite of the append-only file is not over"
@@ -152,6 +152,6 @@ def _adds_or_trims(words: list[bytes], entry_id: int) -> bool:
 def _number(word: bytes) -> int | None:
     """Return an ID as a number; None for what is no ID."""
     try:
-        return parse_id(word)
-    except ReplyError:
+        return parse(word)
+    except InvalidID:
         return None

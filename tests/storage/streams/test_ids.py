@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rillet.protocol.errors import ReplyError
 from rillet.storage.streams.ids import (
     MAX_ID,
     MAX_U64,
-    IntervalError,
     InvalidID,
     encode,
     parse,
@@ -134,7 +134,7 @@ def test_an_exclusive_bound_is_moved_by_one():
     ],
 )
 def test_an_exclusive_bound_at_the_edge_is_refused(start, end, text):
-    with pytest.raises(IntervalError) as caught:
+    with pytest.raises(ReplyError) as caught:
         parse_interval(start, end)
     assert caught.value.text == text
 
