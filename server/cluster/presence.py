@@ -121,7 +121,7 @@ class Presence:
             task.end(self._server.clock.now, "the source has stopped")
 
     def receive(self, task: SlotTask, keys: Sequence[tuple[bytes, int, bytes]]) -> bool:
-        """Take slots and their keys; False if this node has stopped."""
+        """Take slots and their keys (name, milliseconds to live or 0, payload of DUMP); False if this node has stopped."""
         return self._post(self._receive, task, keys)
 
     def go_on(self) -> None:

@@ -15,34 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from threading import RLock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ...protocol.key_slots import SLOTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
-
-class Body(Protocol):
-    """What nodes want of the server that is another node; callable from any thread."""
-
-    def progress(self) -> tuple[int, bool]:
-        """Return its replication offset, and whether it has the data of its master."""
-
-    def hand_over(self, replica: Node) -> None:
-        """Make a replica the master in its place, once it has the whole stream."""
-
-    def export(self, task: SlotTask) -> None:
-        """Give slots and their keys to another node."""
-
-    def receive(self, task: SlotTask, keys: Sequence[tuple[bytes, int, bytes]]) -> bool:
-        """Take slots and their keys (name, milliseconds to live or 0, payload of DUMP); False if it has stopped."""
-
-    def go_on(self) -> None:
-        """Accept writes again after an export."""
-
-    def take_role(self) -> None:
-        """Follow the master of the shard, or lead it; callable only from the server's own thread."""
+    from .presence import Presence
 
 
 @dataclass(slots=True, eq=False)
@@ -93,7 +73,7 @@ class Node:
     running: bool = True
     side: int = 0
     listens: tuple[str, int] = ("127.0.0.1", 0)
-    body: Body | None = None
+    body: Presence | None = None
     shard: Shard = field(init=False)
 
     @property

@@ -19,37 +19,9 @@ class Faulty:
         self.real: asyncio.Transport = connection.transport
         connection.transport = cast("asyncio.Transport", self)
 
-    def write(self, data: bytes) -> None:
-        """Pass on."""
-        self.real.write(data)
-
-    def get_write_buffer_size(self) -> int:
-        """Return the bytes that are not sent yet."""
-        return self.real.get_write_buffer_size()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Pass on."""
-        return self.real.get_extra_info(name, default)
-
-    def is_closing(self) -> bool:
-        """Pass on."""
-        return self.real.is_closing()
-
-    def close(self) -> None:
-        """Pass on."""
-        self.real.close()
-
-    def abort(self) -> None:
-        """Pass on."""
-        self.real.abort()
-
-    def pause_reading(self) -> None:
-        """Pass on."""
-        self.real.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Pass on."""
-        self.real.resume_reading()
+    def __getattr__(self, name: str) -> Any:
+        """Return what the connection's own transport has of this name."""
+        return getattr(self.real, name)
 
 
 class Cut(Faulty):

@@ -14,7 +14,7 @@ import time
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.context import rdb_version
 from ...storage.aof.manifest import AofError, make_folder
@@ -25,13 +25,12 @@ from .background_writer import BackgroundWriter, writer_of
 from .rdb import rdb_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from ...storage.aof.manifest import FileInfo
     from ...storage.files import FileOperations
     from ...storage.keyspace.keyspace import Keyspace
     from ...storage.rdb import Unsaid
-    from ..server import Server
+    from .aof import Persistence
 
 _RDB_SHARE: Final = 0.3  # approximate length of an RDB file, relative to the same data as commands
 _SYNC_AT_ONCE: Final = 64 << 10  # bytes; more than that is synced in a thread before a rewrite begins
@@ -40,30 +39,6 @@ _LONGEST_WAIT: Final = 60  # minutes
 _LOG_EVERY: Final = 5  # seconds
 _HISTORY_EVERY: Final = 60  # seconds between two removals of history files
 _DELAY_STEP: Final = 10_000  # microseconds
-
-
-class Rewritten(Protocol):
-    """What a rewrite needs of the append-only file of this server; see ``aof.Persistence``."""
-
-    aof: AppendOnlyFile | None
-    files: FileOperations
-    server: Server
-
-    @property
-    def is_syncing(self) -> bool:
-        """Whether an fsync is running."""
-
-    def other_writer_runs(self) -> bool:
-        """Whether a snapshot other than a rewrite is being written; only one runs at a time."""
-
-    def outdated_history(self, directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
-        """Return the history files that the configuration no longer keeps."""
-
-    def select_again(self) -> None:
-        """Write a SELECT before the next record, because it is the first of a file."""
-
-    async def settle(self, aof: AppendOnlyFile) -> None:
-        """Sync the written bytes without blocking the server; raises OSError if that fails."""
 
 
 class AofRewrite:
@@ -79,7 +54,7 @@ class AofRewrite:
         files_of_base: returns the calls that write a new base (DEBUG FAULT).
     """
 
-    def __init__(self, persistence: Rewritten) -> None:
+    def __init__(self, persistence: Persistence) -> None:
         self.persistence = persistence
         self.server = persistence.server
         self.files_of_base: Callable[[], FileOperations] = lambda: persistence.files

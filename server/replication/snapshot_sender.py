@@ -13,7 +13,7 @@ import contextlib
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.state import CLOSING
 from ...storage.files import FileOperations
@@ -22,31 +22,14 @@ from ..persistence.background_writer import BackgroundWriter, writer_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..server import Server
     from .replica import Replica
-    from .state import Replication
+    from .replicas import Replicas
 
 _CHUNK: Final = 1 << 18
 
 
 def _nothing(_fd: int) -> None:
     """Replace fsync for a pipe, where there is no disk to sync."""
-
-
-class Sending(Protocol):
-    """What a snapshot on its way needs of the replicas of this server; see ``replicas.Replicas``."""
-
-    server: Server
-    replication: Replication
-
-    def put_online(self, replica: Replica, *, wait_for_ack: bool) -> None:
-        """Begin the stream of a replica after the snapshot."""
-
-    def give_up(self, replica: Replica) -> None:
-        """Close a replica that could not be served."""
-
-    def transfer_is_over(self) -> None:
-        """Continue with the replicas that arrived during the transfer."""
 
 
 class SnapshotSender:
@@ -57,7 +40,7 @@ class SnapshotSender:
         rdb_version: the version of its format, which all recipients read.
     """
 
-    def __init__(self, replicas: Sending, recipients: list[Replica]) -> None:
+    def __init__(self, replicas: Replicas, recipients: list[Replica]) -> None:
         self.replicas = replicas
         self.server = replicas.server
         self.recipients = recipients

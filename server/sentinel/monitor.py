@@ -43,7 +43,7 @@ class Monitor:
         for master in list(self.sentinel.masters.values()):
             self._drop(master)
 
-    # For commands: ``Monitoring``
+    # For commands
 
     @property
     def now(self) -> float:
@@ -78,10 +78,6 @@ class Monitor:
         again.config_epoch = master.config_epoch
         self._watches[again] = Watch(self, again, again)
         self.publish("+reset-master", f"{again}")
-
-    def can_promote(self, master: Master) -> bool:
-        """Whether one of its replicas could become the master now."""
-        return bool(self.candidates(master))
 
     def fail_over(self, master: Master) -> None:
         """Start a failover, whatever state the master is in."""

@@ -5,12 +5,13 @@ Times are seconds of the event loop's clock. ``server/sentinel`` keeps this up t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..config.sentinel_settings import MasterSettings, SentinelSettings
+    from .monitor import Monitor
 
 
 class Instance:
@@ -122,32 +123,6 @@ class Master(Instance):
         yield from self.replicas.values()
 
 
-class Monitoring(Protocol):
-    """What a sentinel does for its commands: ``server/sentinel``."""
-
-    @property
-    def now(self) -> float:
-        """The time of the event loop."""
-
-    def publish(self, event: str, text: str) -> None:
-        """Publish an event on the channel of its name, and log it."""
-
-    def watch(self, settings: MasterSettings) -> None:
-        """Begin to monitor a master."""
-
-    def forget(self, master: Master) -> None:
-        """End the monitoring of a master."""
-
-    def reset(self, master: Master) -> None:
-        """Forget everything but the address of a master, and begin again."""
-
-    def can_promote(self, master: Master) -> bool:
-        """Whether one of its replicas could become the master now."""
-
-    def fail_over(self, master: Master) -> None:
-        """Start a failover, whatever state the master is in."""
-
-
 class Sentinel:
     """What a sentinel knows.
 
@@ -157,7 +132,7 @@ class Sentinel:
         epoch: of the last failover that it knows.
     """
 
-    def __init__(self, monitor: Monitoring, settings: SentinelSettings, my_id: str) -> None:
+    def __init__(self, monitor: Monitor, settings: SentinelSettings, my_id: str) -> None:
         self.monitor = monitor
         self.settings = settings
         self.my_id = settings.my_id or my_id

@@ -9,7 +9,7 @@ known.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ..collections.base import SLOT_BYTES
 from ..value_types import TYPES
@@ -17,47 +17,17 @@ from . import frequency
 from .weights import EXPIRY_ENTRY, key_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from ..value_types import Value
-    from .lazyfree import LazyFree
+    from .database import Database
+    from .keyspace import Keyspace
 
 _PIECE: Final = 64  # keys that are measured at once
 _FIRST: Final = 512  # keys that are measured as soon as the meter is on, so that there is a mean
 _MOST_TOUCHED: Final = 256
 _LOOKED_AT: Final = 20_000  # above this many keys the first ones serve as a sample
 _METER_ENTRY: Final = SLOT_BYTES + 32  # what the meter itself takes for a key
-
-
-class MeteredKeyspace(Protocol):
-    """What a meter needs of the keyspace; see ``Keyspace``."""
-
-    by_modification: bool
-    lazyfree: LazyFree
-    now: int
-    touching: bool
-    usage: frequency.Settings | None
-
-    @property
-    def databases(self) -> Sequence[MeteredDatabase]:
-        """All databases."""
-
-
-class MeteredDatabase(Protocol):
-    """What a meter needs of its database; see ``Database``."""
-
-    accessed: dict[bytes, int]
-    entries: dict[bytes, Value]
-    expires: dict[bytes, int]
-    frequencies: dict[bytes, int]
-    meter: Meter | None
-
-    @property
-    def keyspace(self) -> MeteredKeyspace:
-        """The keyspace that the database belongs to."""
-
-    def frequency(self, key: bytes) -> int:
-        """How often a key is used, from 0 to 255."""
 
 
 class Meter:
@@ -136,7 +106,7 @@ class Meter:
             if (value := entries.get(key)) is not None:
                 self.measure(key, value)
 
-    def bytes_of(self, db: MeteredDatabase) -> int:
+    def bytes_of(self, db: Database) -> int:
         """About the bytes that a database takes, the meter included."""
         entries = db.entries
         if self.touched:
@@ -154,56 +124,56 @@ class Meter:
 
     # What a database says of its keys
 
-    def note_read(self, db: MeteredDatabase, key: bytes, value: Value) -> None:
+    def note_read(self, db: Database, key: bytes, value: Value) -> None:
         """A key was looked up. A stream may grow even so: a group reads it, or packed chunks are opened."""
         if TYPES[type(value)].changes_unseen:
             self._touch(db, key)
         if db.keyspace.touching:
             self.count(db, key)
 
-    def note_write(self, db: MeteredDatabase, key: bytes, value: Value) -> None:
+    def note_write(self, db: Database, key: bytes, value: Value) -> None:
         """A key was looked up, and its value may change."""
         if type(value) is not bytes:
             self._touch(db, key)
         if db.keyspace.touching:
             self.count(db, key)
 
-    def note_new(self, db: MeteredDatabase, key: bytes, value: Value) -> None:
+    def note_new(self, db: Database, key: bytes, value: Value) -> None:
         """A key was added."""
         keyspace = db.keyspace
         if keyspace.usage is not None:
             db.frequencies[key] = frequency.stored(frequency.NEW, keyspace.now)
         self.note_value(db, key, value)
 
-    def note_value(self, db: MeteredDatabase, key: bytes, value: Value) -> None:
+    def note_value(self, db: Database, key: bytes, value: Value) -> None:
         """A key has another value, which is complete if it is a string."""
         if type(value) is bytes:
             self.measure(key, value)
         else:
             self._touch(db, key)
 
-    def note_modified(self, db: MeteredDatabase, key: bytes) -> None:
+    def note_modified(self, db: Database, key: bytes) -> None:
         """A value changed; under LRM this, and no access, is what a key is kept for."""
         if key in db.entries:
             self._touch(db, key)
             if db.keyspace.by_modification:
                 db.accessed[key] = db.keyspace.now
 
-    def note_gone(self, db: MeteredDatabase, key: bytes, value: Value) -> None:
+    def note_gone(self, db: Database, key: bytes, value: Value) -> None:
         """A key was removed, and its value waits to be freed."""
         size = self.forget(key)
         db.frequencies.pop(key, None)
         if type(value) is not bytes:
             db.keyspace.lazyfree.weigh(size)
 
-    def count(self, db: MeteredDatabase, key: bytes) -> None:
+    def count(self, db: Database, key: bytes) -> None:
         """Count an access, which matters under LFU only."""
         keyspace = db.keyspace
         if keyspace.usage is not None:
             counter = frequency.after_access(db.frequency(key), keyspace.usage.log_factor)
             db.frequencies[key] = frequency.stored(counter, keyspace.now)
 
-    def _touch(self, db: MeteredDatabase, key: bytes) -> None:
+    def _touch(self, db: Database, key: bytes) -> None:
         """The value of a key may change until the next look at the sum."""
         if key not in self.touched:
             if len(self.touched) >= _MOST_TOUCHED:
@@ -211,14 +181,14 @@ class Meter:
             self.touched.add(key)
 
 
-def switch_on(keyspace: MeteredKeyspace) -> None:
+def switch_on(keyspace: Keyspace) -> None:
     """Meter all databases from now on."""
     for db in keyspace.databases:
         if db.meter is None:
             db.meter = Meter()
 
 
-def switch_off(keyspace: MeteredKeyspace) -> None:
+def switch_off(keyspace: Keyspace) -> None:
     """Meter nothing any more."""
     for db in keyspace.databases:
         if db.meter is not None:
@@ -226,19 +196,19 @@ def switch_off(keyspace: MeteredKeyspace) -> None:
             db.frequencies = {}
 
 
-def measure_some(keyspace: MeteredKeyspace) -> bool:
+def measure_some(keyspace: Keyspace) -> bool:
     """Measure some keys that were there before the meter; False when all are known."""
     return any(db.meter is not None and db.meter.measure_some(db.entries) for db in keyspace.databases)
 
 
-def measure_unseen(keyspace: MeteredKeyspace) -> None:
+def measure_unseen(keyspace: Keyspace) -> None:
     """Measure some values again that change without a command."""
     for db in keyspace.databases:
         if db.meter is not None and db.meter.unseen:
             db.meter.measure_unseen(db.entries)
 
 
-def estimated_bytes(db: MeteredDatabase) -> int:
+def estimated_bytes(db: Database) -> int:
     """Estimate the bytes of all keys of a database; a large one by its first keys."""
     count = len(db.entries)
     looked_at = min(count, _LOOKED_AT)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from .chunk_codec import NOT_WORTH_WHILE, Columns, pack
 from .ids import MAX_U64
@@ -34,22 +34,6 @@ _OBJECTS: Final = 400  # what the objects of a chunk take themselves
 AnyChunk: TypeAlias = "Chunk | Packed"
 # Entries that stand next to each other: their chunk, the position of the first, and that after the last.
 ChunkRun: TypeAlias = "tuple[Chunk, int, int]"
-
-
-class ChunkCache(Protocol):
-    """Packs old chunks, and keeps unpacked ones for a while; see ``cold_chunks.ChunkCache``."""
-
-    def adopt(self, stream: Any) -> None:
-        """Pack the old chunks of a stream from now on."""
-
-    def watch(self, stream: Any) -> None:
-        """Note that a stream has a new chunk."""
-
-    def keep(self, stream: Any, chunk: Chunk) -> None:
-        """Keep a chunk of a stream that a reader has just unpacked."""
-
-    def is_read_again(self, packed: Packed) -> bool:
-        """Return whether a packed chunk was read whole before, so that it should be unpacked."""
 
 
 class DamagedError(Exception):

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from weakref import WeakSet
 
     from ..groups.group import Group
-    from .chunk import AnyChunk, ChunkCache, ChunkRun
+    from .chunk import AnyChunk, ChunkRun
     from .chunk_codec import Packed
+    from .cold_chunks import ChunkCache
     from .idempotency import Idempotency
     from .tuning import Tuning
 

@@ -33,7 +33,7 @@ def failover(client: Client, args: list[bytes]) -> bytes:
     master = named_master(client, args[2])
     if master.failover_state != "none":
         raise ReplyError(b"INPROG Failover already in progress")
-    if not sentinel.monitor.can_promote(master):
+    if not sentinel.monitor.candidates(master):
         raise ReplyError(b"NOGOODSLAVE No suitable replica to promote")
     master.forced = True
     sentinel.monitor.fail_over(master)
