@@ -15,6 +15,9 @@ from . import grisu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import TypeAlias
+
+    Plain: TypeAlias = int | bytes | Sequence["Plain"] | None
 
 OK: Final = b"+OK\r\n"
 QUEUED: Final = b"+QUEUED\r\n"
@@ -77,6 +80,15 @@ def array(items: Sequence[bytes]) -> bytes:
 def bulk_array(items: Iterable[bytes]) -> bytes:
     """An array of bulk strings."""
     return array([b"$%d\r\n%b\r\n" % (len(item), item) for item in items])  # `bulk` without the call
+
+
+def plain(value: Plain, resp: int) -> bytes:
+    """A value of Python: an integer, bytes as a bulk string, None as a null, a list or tuple as an array of such."""
+    if isinstance(value, int):
+        return integer(value)
+    if isinstance(value, bytes):
+        return bulk(value)
+    return null(resp) if value is None else array([plain(item, resp) for item in value])
 
 
 def simple_array(lines: Iterable[bytes]) -> bytes:

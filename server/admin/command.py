@@ -120,10 +120,11 @@ def _docs(client: Client, entry: Command) -> bytes:
         pairs.append((b"complexity", _text(entry.complexity)))
     if entry.doc_flags:
         pairs.append((b"doc_flags", _simple_set(list(entry.doc_flags), resp)))
-    if entry.deprecated_since is not None:
-        pairs.append((b"deprecated_since", _text(entry.deprecated_since)))
-    if entry.replaced_by is not None:
-        pairs.append((b"replaced_by", _text(entry.replaced_by)))
+    pairs += [
+        (field.encode(), _text(text))
+        for field in ("deprecated_since", "replaced_by")
+        if (text := getattr(entry, field)) is not None
+    ]
     history = [
         replies.array([_text(version), _text(change)]) for version, change in entry.history if knows(version)
     ]
@@ -155,14 +156,11 @@ def _argument(client: Client, argument: Argument) -> bytes:
         pairs.append((b"display_text", _text(argument.display or argument.name)))
     if argument.key_spec is not None:
         pairs.append((b"key_spec_index", replies.integer(argument.key_spec)))
-    if argument.token is not None:
-        pairs.append((b"token", _text(argument.token)))
-    if argument.summary is not None:
-        pairs.append((b"summary", _text(argument.summary)))
-    if argument.since is not None:
-        pairs.append((b"since", _text(argument.since)))
-    if argument.deprecated_since is not None:
-        pairs.append((b"deprecated_since", _text(argument.deprecated_since)))
+    pairs += [
+        (field.encode(), _text(text))
+        for field in ("token", "summary", "since", "deprecated_since")
+        if (text := getattr(argument, field)) is not None
+    ]
     if argument.flags:
         pairs.append((b"flags", _simple_set(argument.flags.split(), resp)))
     if argument.arguments:

@@ -50,28 +50,15 @@ class Latency:
 def latency_latest(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``[event, unix seconds, last milliseconds, worst milliseconds]`` per event."""
     latency = client.server.part(Latency)
-    return replies.array(
-        [
-            replies.array(
-                [
-                    replies.bulk(name.encode()),
-                    replies.integer(samples[-1][0]),
-                    replies.integer(samples[-1][1]),
-                    replies.integer(latency.worst[name]),
-                ]
-            )
-            for name, samples in latency.events.items()
-        ]
-    )
+    rows = [(name.encode(), *samples[-1], latency.worst[name]) for name, samples in latency.events.items()]
+    return replies.plain(rows, client.resp)
 
 
 @handles(specs.LATENCY_HISTORY)
 def latency_history(client: Client, args: list[bytes]) -> bytes:
     """Reply ``[unix seconds, milliseconds]`` per sample."""
     samples = client.server.part(Latency).events.get(args[2].decode("latin-1"), ())
-    return replies.array(
-        [replies.array([replies.integer(when), replies.integer(ms)]) for when, ms in samples]
-    )
+    return replies.plain(tuple(samples), client.resp)
 
 
 @handles(specs.LATENCY_RESET)

@@ -101,23 +101,15 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
         if count == -1:
             count = len(entries)
     shown = list(entries)[:count]
-    counts_words = client.server.compat.knows("8.10")
-    return replies.array(
-        [
-            replies.array(
-                [
-                    replies.integer(entry.id),
-                    replies.integer(entry.unix_seconds),
-                    replies.integer(entry.microseconds),
-                    replies.bulk_array(entry.words),
-                    replies.bulk(entry.address),
-                    replies.bulk(entry.client_name),
-                    *([replies.integer(entry.word_count)] if counts_words else []),
-                ]
-            )
-            for entry in shown
-        ]
-    )
+    columns = 7 if client.server.compat.knows("8.10") else 6
+    rows = [
+        (
+            *(entry.id, entry.unix_seconds, entry.microseconds, entry.words),
+            *(entry.address, entry.client_name, entry.word_count),
+        )[:columns]
+        for entry in shown
+    ]
+    return replies.plain(rows, client.resp)
 
 
 @handles(specs.SLOWLOG_LEN)

@@ -37,14 +37,8 @@ def slots_reply(place: Membership, resp: int) -> bytes:
 def _slots_node(place: Membership, node: Node, resp: int) -> bytes:
     name = host(place.server, node)
     names = [(kind, replies.bulk(value)) for kind, value in other_names(place.server, node)]
-    return replies.array(
-        [
-            replies.null(resp) if name is None else replies.bulk(name.encode()),
-            replies.integer(node.port),
-            replies.bulk(node.id.encode()),
-            replies.map_of(names, resp),
-        ]
-    )
+    place_and_id = (None if name is None else name.encode(), node.port, node.id.encode())
+    return replies.array([*(replies.plain(each, resp) for each in place_and_id), replies.map_of(names, resp)])
 
 
 def shards_reply(place: Membership, resp: int) -> bytes:

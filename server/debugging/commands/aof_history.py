@@ -78,19 +78,8 @@ def aof_history(client: Client, args: list[bytes]) -> bytes:
     except (AofError, OSError) as error:
         raise ReplyError(b"ERR %b" % str(error).encode()) from error
     cursor = b"%d:%d:%d:%d" % (position.seq, position.offset, position.database, position.time)
-    return replies.array(
-        [
-            replies.bulk(cursor),
-            replies.integer(left),
-            replies.integer(base),
-            replies.array([_shown(record, client.resp) for record in found]),
-        ]
-    )
-
-
-def _shown(record: Record, resp: int) -> bytes:
-    time = replies.integer(record.time) if record.time else replies.null(resp)
-    return replies.array([time, replies.bulk_array(record.words[:_MOST_WORDS])])
+    commands = [(record.time or None, record.words[:_MOST_WORDS]) for record in found]
+    return replies.plain((cursor, left, base, commands), client.resp)
 
 
 def _concerns(words: list[bytes], key: bytes, entry_id: int, *, same: bool) -> bool:

@@ -22,6 +22,7 @@ from ..fault_spec import parse_fault
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
+    from ....protocol.replies import Plain
     from ..fault import Fault
 
 USAGE: Final = b"ERR Use DEBUG FAULT ADD option [value] ..., LIST [id], CLEAR [id] or HELP"
@@ -57,29 +58,12 @@ def fault(client: Client, args: list[bytes]) -> bytes:
     if action == b"CLEAR":
         for number in ids:
             faults.remove(number)
-    return replies.array([_shown(each) for each in found])
+    return replies.plain([_shown(each) for each in found], client.resp)
 
 
-def _shown(found: Fault) -> bytes:
-    return replies.array(
-        [
-            replies.integer(found.id),
-            replies.bulk_array(list(found.spec.words)),
-            replies.integer(found.fitted),
-            replies.integer(found.hit),
-            replies.array(
-                [
-                    replies.array(
-                        [
-                            replies.integer(each.time),
-                            replies.integer(each.client_id),
-                            replies.bulk(each.client_name),
-                            replies.bulk(each.command),
-                            replies.bulk(each.key),
-                        ]
-                    )
-                    for each in list(found.hits)  # a thread that syncs may add to them
-                ]
-            ),
-        ]
-    )
+def _shown(found: Fault) -> list[Plain]:
+    hits = [
+        (each.time, each.client_id, each.client_name, each.command, each.key)
+        for each in list(found.hits)  # a thread that syncs may add to them
+    ]
+    return [found.id, found.spec.words, found.fitted, found.hit, hits]

@@ -22,7 +22,6 @@ from . import specs
 from .aof_history import aof_history
 from .faults import fault
 from .recording import control, record
-from .reset import reset
 from .snapshot import snapshot
 from .structures import htstats, htstats_key, listpack, quicklist, sdslen
 
@@ -169,6 +168,14 @@ def _log(client: Client, args: list[bytes]) -> bytes:
 
 def _replicate(client: Client, args: list[bytes]) -> bytes:
     client.propagate(args[2:])
+    return replies.OK
+
+
+def _reset(client: Client, _args: list[bytes]) -> bytes:
+    """Reset the server; this connection keeps its protocol, its name and its login."""
+    if client.in_exec:
+        raise ReplyError(b"ERR DEBUG RESET is not possible inside a transaction")
+    server_of(client).resetting.run(client)
     return replies.OK
 
 
@@ -349,7 +356,7 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"RELOAD": (0, _ANY, _reload, " [MERGE] [NOFLUSH] [NOSAVE]",
         "Write the dump file, forget the data and load it from there."),
     b"REPLICATE": (1, _ANY, _replicate, " <command> [<arg> ...]", "Put a command into the AOF without running it."),
-    b"RESET": (0, 0, reset, "", "Return to the state of the start, without data and other connections. Rillet only."),
+    b"RESET": (0, 0, _reset, "", "Return to the state of the start, without data and other connections. Rillet only."),
     b"REPLY-COPY-AVOIDANCE": (1, 1, _accept, " <0|1>", "Accepted; it changes nothing here."),
     b"REPLYBUFFER": (2, 2, _replybuffer, " PEAK-RESET-TIME <NEVER|RESET|milliseconds>|RESIZING <0|1>",
         "Accepted; reply buffers have no peak."),

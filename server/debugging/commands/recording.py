@@ -23,6 +23,7 @@ from ...access import server_of
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
+    from ....protocol.replies import Plain
     from ..recorder import Recorded, Recorder, Recording
 
 USAGE: Final = b"ERR Use DEBUG RECORD START [LAST count], READ id [number ...] or STOP id [number]"
@@ -73,42 +74,16 @@ def _read(
 ) -> bytes:
     entries = list(recording.entries)
     wanted = [entry for entry in entries if entry.number >= since or entry.number in others]
-    return replies.array(
-        [
-            replies.integer(recording.dropped),
-            replies.integer(entries[0].number if entries else 0),
-            replies.array([_shown(client, recorder, entry) for entry in wanted]),
-        ]
-    )
+    shown = [_shown(recorder, entry) for entry in wanted]
+    return replies.plain((recording.dropped, entries[0].number if entries else 0, shown), client.resp)
 
 
-def _shown(client: Client, recorder: Recorder, entry: Recorded) -> bytes:
-    null = replies.null(client.resp)
-    return replies.array(
-        [
-            replies.integer(entry.number),
-            replies.integer(entry.time),
-            null if entry.answered is None else replies.integer(entry.answered),
-            replies.integer(entry.database),
-            replies.integer(entry.client_id),
-            replies.bulk(entry.client_name),
-            replies.bulk_array(recorder.keys(entry.words)),
-            replies.bulk_array(entry.words),
-            null if entry.reply is None else replies.bulk(entry.reply),
-            replies.integer(entry.fault),
-            replies.array(
-                [
-                    replies.array(
-                        [
-                            replies.integer(each.position),
-                            replies.integer(each.database),
-                            replies.bulk_array(recorder.keys(each.words)),
-                            replies.bulk_array(each.words),
-                            replies.bulk(each.reply),
-                        ]
-                    )
-                    for each in entry.scripted
-                ]
-            ),
-        ]
-    )
+def _shown(recorder: Recorder, entry: Recorded) -> list[Plain]:
+    scripted = [
+        (each.position, each.database, recorder.keys(each.words), each.words, each.reply)
+        for each in entry.scripted
+    ]
+    return [
+        *(entry.number, entry.time, entry.answered, entry.database, entry.client_id, entry.client_name),
+        *(recorder.keys(entry.words), entry.words, entry.reply, entry.fault, scripted),
+    ]

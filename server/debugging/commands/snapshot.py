@@ -33,10 +33,8 @@ def snapshot(client: Client, args: list[bytes]) -> bytes:
     snapshots = server_of(client).debugging.snapshots
     action, rest = args[2].upper(), args[3:]
     if action == b"LIST" and not rest:
-        counts = {name: sum(map(len, kept.databases)) for name, kept in snapshots.by_name.items()}
-        return replies.array(
-            [replies.array([replies.bulk(name), replies.integer(keys)]) for name, keys in counts.items()]
-        )
+        counts = [(name, sum(map(len, kept.databases))) for name, kept in snapshots.by_name.items()]
+        return replies.plain(counts, client.resp)
     if action == b"DUMP" and len(rest) == 1:
         return replies.bulk(snapshots.dump(rest[0]))
     if action == b"TAKE" and len(rest) == 1:

@@ -90,7 +90,7 @@ def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
     return True
 
 
-@handles(specs.REPLICAOF)
+@handles(specs.REPLICAOF, specs.SLAVEOF)
 def replicaof(client: Client, args: list[bytes]) -> bytes:
     """Reply OK at once; INFO and ROLE show the progress."""
     server = server_of(client)
@@ -124,12 +124,6 @@ def replicaof(client: Client, args: list[bytes]) -> bytes:
     replication.follow(host, port)
     server.log.notice(f"REPLICAOF {host}:{port} enabled (user request from '{client.address.decode()}')")
     return replies.OK
-
-
-@handles(specs.SLAVEOF)
-def slaveof(client: Client, args: list[bytes]) -> bytes | None:
-    """As REPLICAOF."""
-    return replicaof(client, args)
 
 
 @handles(specs.REPLCONF)
@@ -307,13 +301,13 @@ def role(client: Client, _args: list[bytes]) -> bytes:
     replication = server_of(client).replication
     replication.settle()
     link = replication.link
-    offset = replies.integer(replication.offset)
     if link is not None:
-        place = [replies.bulk(b"slave"), replies.bulk(link.host.encode()), replies.integer(link.port)]
         shown = replication.offset if link.state == "connected" else -1
-        return replies.array([*place, replies.bulk(link.state.encode()), replies.integer(shown)])
+        return replies.plain(
+            (b"slave", link.host.encode(), link.port, link.state.encode(), shown), client.resp
+        )
     replicas = [
-        replies.bulk_array((each.address, b"%d" % each.port, b"%d" % max(each.acknowledged, 0)))
+        (each.address, b"%d" % each.port, b"%d" % max(each.acknowledged, 0))
         for each in replication.replicas.online
     ]
-    return replies.array([replies.bulk(b"master"), offset, replies.array(replicas)])
+    return replies.plain((b"master", replication.offset, replicas), client.resp)
