@@ -28,7 +28,6 @@ from .memory_use import (
     not_counted_bytes,
     overhead_bytes,
     resident_bytes,
-    system_bytes,
 )
 from .slowlog import Slowlog
 
@@ -117,7 +116,7 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     data, overhead, resident = dataset_bytes(server), overhead_bytes(server), resident_bytes()
     used = overhead + data
     peak = server.stats.note_memory(used, server.clock.now // 1000)
-    limit, total = server.config.maxmemory, system_bytes()
+    limit, total = server.config.maxmemory, system.HERE.memory()
     yield "used_memory", used
     yield "used_memory_human", human_bytes(used)
     yield "used_memory_rss", resident
@@ -426,10 +425,6 @@ def _cpu(_server: Server) -> Iterator[tuple[str, object]]:
         yield "used_cpu_user_main_thread", f"{own[1]:.6f}"
 
 
-def _modules(_server: Server) -> Iterator[tuple[str, object]]:
-    yield from ()
-
-
 def _commandstats(server: Server) -> Iterator[tuple[str, object]]:
     slowlog = server.part(Slowlog)
     for name, entry in server.dispatcher.entries.items():
@@ -489,7 +484,7 @@ SECTIONS: Final[dict[str, Section]] = {
     "stats": ("Stats", _stats),
     "replication": ("Replication", _replication),
     "cpu": ("CPU", _cpu),
-    "modules": ("Modules", _modules),
+    "modules": ("Modules", lambda _server: iter(())),
     "commandstats": ("Commandstats", _commandstats),
     "errorstats": ("Errorstats", _errorstats),
     "latencystats": ("Latencystats", _latencystats),

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 SERVER_BYTES: Final = 430_000
 
 
-def _resident() -> int:
+def resident_bytes() -> int:
+    """Return the physical memory of the process, including whatever else runs in it."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except (OSError, IndexError, ValueError):
@@ -26,12 +27,7 @@ def _resident() -> int:
 
 
 # The interpreter with this program loaded, before any data.
-PROGRAM_BYTES: Final = _resident()
-
-
-def resident_bytes() -> int:
-    """Return the physical memory of the process, including whatever else runs in it."""
-    return _resident()
+PROGRAM_BYTES: Final = resident_bytes()
 
 
 def give_back() -> None:
@@ -44,17 +40,12 @@ def give_back() -> None:
         trim(0)
 
 
-def used_bytes(server: Server) -> int:
-    """Return INFO used_memory, in bytes: the server's tables, the data, and all buffers and caches.
+def overhead_bytes(server: Server) -> int:
+    """Return the part of INFO used_memory that is not data: the server's tables, and all buffers and caches.
 
     The interpreter and the program are not in it: several servers of one process share them, and no eviction could
     make them smaller. ``used_memory_rss`` has them.
     """
-    return overhead_bytes(server) + dataset_bytes(server)
-
-
-def overhead_bytes(server: Server) -> int:
-    """Return the part of ``used_bytes`` that is not data."""
     return SERVER_BYTES + buffer_bytes(server) + server.keyspace.lazyfree.weight + not_counted_bytes(server)
 
 
@@ -91,20 +82,10 @@ def client_bytes(server: Server, *, replicas: bool) -> int:
     return sum([client.memory for client in server.clients.values() if client.is_replica is replicas])
 
 
-def counted_bytes(server: Server) -> int:
-    """Return the bytes that ``maxmemory`` limits: all but ``not_counted_bytes`` and data being freed."""
-    return SERVER_BYTES + buffer_bytes(server) + dataset_bytes(server)
-
-
 def aof_buffer_bytes(server: Server) -> int:
     """Return the bytes that wait to be written to the AOF."""
     aof = server.persistence.aof
     return 0 if aof is None else aof.pending
-
-
-def system_bytes() -> int:
-    """Return the machine's memory in bytes, 0 where it is unknown."""
-    return system.HERE.memory()
 
 
 def dataset_bytes(server: Server) -> int:

@@ -22,14 +22,8 @@ def module_list(_client: Client, _args: list[bytes]) -> bytes:
     return replies.EMPTY_ARRAY
 
 
-@handles(specs.MODULE_LOAD)
+@handles(specs.MODULE_LOAD, specs.MODULE_LOADEX)
 def module_load(_client: Client, _args: list[bytes]) -> bytes:
-    """Reply with an error, always."""
-    raise ReplyError(_NO_MODULES)
-
-
-@handles(specs.MODULE_LOADEX)
-def module_loadex(_client: Client, _args: list[bytes]) -> bytes:
     """Reply with an error, always."""
     raise ReplyError(_NO_MODULES)
 

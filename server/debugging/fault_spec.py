@@ -26,33 +26,32 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.arguments import parse_integer
-from ...protocol.errors import ReplyError
+from ...commands.scripting.lua.engine import BUSY_SCRIPT
+from ...protocol.errors import OOM, ReplyError
+from ..cluster.redirects import DOWN, TRYAGAIN
+from ..execution.checks import LOADING, NOAUTH, READONLY
+from ..persistence.rdb import MISCONF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 ERRORS: Final = {
-    b"LOADING": b"LOADING Redis is loading the dataset in memory",
-    b"READONLY": b"READONLY You can't write against a read only replica.",
-    b"MISCONF": b"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. "
-    b"Commands that may modify the data set are disabled, because this instance is configured to report errors during "
-    b"writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details "
-    b"about the RDB error.",
-    b"OOM": b"OOM command not allowed when used memory > 'maxmemory'.",
-    b"BUSY": b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-    b"NOAUTH": b"NOAUTH Authentication required.",
-    b"CLUSTERDOWN": b"CLUSTERDOWN The cluster is down",
+    b"LOADING": LOADING,
+    b"READONLY": READONLY,
+    b"MISCONF": MISCONF,
+    b"OOM": OOM,
+    b"BUSY": BUSY_SCRIPT,
+    b"NOAUTH": NOAUTH,
+    b"CLUSTERDOWN": DOWN,
     b"MOVED": b"MOVED",
     b"ASK": b"ASK",
-    b"TRYAGAIN": b"TRYAGAIN Multiple keys request during rehashing of slot",
+    b"TRYAGAIN": TRYAGAIN,
 }
 """By their names, the errors that clients meet in production; MOVED and ASK get the slot of the key and the server's own address."""
 
 _WHICH: Final = ("COMMAND", "KEY", "CLIENT")
 _COUNTERS: Final = ("NTH", "EVERY", "FIRST", "PROBABILITY")
 _LONGEST: Final = 1 << 40  # milliseconds
-_WHEN: Final = (b"before", b"after", b"midway")
-_DISK: Final = (b"append", b"fsync", b"rewrite")
 
 
 @dataclass(slots=True)
@@ -83,7 +82,7 @@ class FaultSpec:
     slow: tuple[int, int] | None = None
     delay: int = 0
     clock_delay: int = 0
-    connections: bool = False
+    connections: bytes | None = None
     disk: bytes | None = None
     given: set[str] = field(default_factory=set)
 
@@ -174,25 +173,8 @@ def _error(spec: FaultSpec, text: bytes) -> None:
     spec.error = found
 
 
-def _close(spec: FaultSpec, word: bytes) -> None:
-    spec.close = _one_of("CLOSE", word, _WHEN)
-
-
 def _slow(spec: FaultSpec, size: bytes, milliseconds: bytes) -> None:
     spec.slow = _number("SLOW", size, 1), _number("SLOW", milliseconds, 1)
-
-
-def _connections(spec: FaultSpec, word: bytes) -> None:
-    _one_of("CONNECTIONS", word, (b"refuse",))
-    spec.connections = True
-
-
-def _disk(spec: FaultSpec, word: bytes) -> None:
-    spec.disk = _one_of("DISK", word, _DISK)
-
-
-def _silence(spec: FaultSpec) -> None:
-    spec.silence = True
 
 
 def _probability(spec: FaultSpec, word: bytes) -> None:
@@ -202,12 +184,6 @@ def _probability(spec: FaultSpec, word: bytes) -> None:
         spec.probability = -1.0
     if not 0 <= spec.probability <= 1:
         raise ReplyError(b"ERR PROBABILITY needs a number from 0 to 1")
-
-
-def _one_of(name: str, word: bytes, choices: tuple[bytes, ...]) -> bytes:
-    if word.lower() not in choices:
-        raise ReplyError(b"ERR %b needs %b" % (name.encode(), b" or ".join(choices)))
-    return word.lower()
 
 
 def _number(name: str, word: bytes, least: int) -> int:
@@ -220,6 +196,15 @@ def _number(name: str, word: bytes, least: int) -> int:
 
 def _numbered(name: str, attribute: str, least: int) -> Callable[[FaultSpec, bytes], None]:
     return lambda spec, word: setattr(spec, attribute, _number(name, word, least))
+
+
+def _one_of(name: str, *choices: bytes) -> Callable[[FaultSpec, bytes], None]:
+    def read(spec: FaultSpec, word: bytes) -> None:
+        if word.lower() not in choices:
+            raise ReplyError(b"ERR %b needs %b" % (name.encode(), b" or ".join(choices)))
+        setattr(spec, name.lower(), word.lower())
+
+    return read
 
 
 def _text(attribute: str) -> Callable[[FaultSpec, bytes], None]:
@@ -237,12 +222,12 @@ _OPTIONS: Final[dict[str, tuple[int, Callable[..., None]]]] = {
     "PROBABILITY": (1, _probability),
     "SEED": (1, _numbered("SEED", "seed", 0)),
     "ERROR": (1, _error),
-    "CLOSE": (1, _close),
+    "CLOSE": (1, _one_of("CLOSE", b"before", b"after", b"midway")),
     "REPLY-BYTES": (1, _numbered("REPLY-BYTES", "reply_bytes", 0)),
-    "SILENCE": (0, _silence),
+    "SILENCE": (0, lambda spec: setattr(spec, "silence", True)),
     "SLOW": (2, _slow),
     "DELAY": (1, _numbered("DELAY", "delay", 1)),
     "CLOCK-DELAY": (1, _numbered("CLOCK-DELAY", "clock_delay", 1)),
-    "CONNECTIONS": (1, _connections),
-    "DISK": (1, _disk),
+    "CONNECTIONS": (1, _one_of("CONNECTIONS", b"refuse")),
+    "DISK": (1, _one_of("DISK", b"append", b"fsync", b"rewrite")),
 }

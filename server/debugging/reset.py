@@ -12,6 +12,7 @@ from ...commands.connection.session import leave_modes
 from ...protocol.errors import ReplyError
 from ...storage.aof.manifest import AofError
 from ...storage.folder_lock import FolderInUseError
+from ..execution.checks import LOADING
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
@@ -41,7 +42,7 @@ class Reset:
         """
         server = self._server
         if server.persistence.loading:
-            raise ReplyError(b"LOADING Redis is loading the dataset in memory")
+            raise ReplyError(LOADING)
         server.replication.reset()
         self._disconnect_all_but(client)
         self._stop_work()

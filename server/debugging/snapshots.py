@@ -17,6 +17,7 @@ from ...storage.aof.manifest import AofError
 from ...storage.keyspace.keyspace import Keyspace
 from ...storage.rdb import ByteSource, RdbError, is_rdb, load_rdb, rdb_chunks
 from ...storage.value_types import TYPES
+from ..execution.checks import LOADING
 from ..persistence.background_writer import copy_of
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class DataSnapshots:
         server, keyspace = self._server, self._server.keyspace
         snapshot = self.find(name)
         if server.loading:
-            raise ReplyError(b"LOADING Redis is loading the dataset in memory")
+            raise ReplyError(LOADING)
         if server.replication.link is not None:
             raise ReplyError(b"READONLY The data of a replica is that of its master")
         fresh = _copy(snapshot)

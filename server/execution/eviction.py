@@ -1,6 +1,6 @@
 """``maxmemory``: evict keys, or refuse commands that may need memory, above the limit.
 
-The limit applies to ``server.admin.memory.counted_bytes``: what INFO shows as ``used_memory`` without
+The limit applies to what INFO shows as ``used_memory`` without
 ``mem_not_counted_for_evict``. ``refusal`` compares it with the limit before each command. Without a limit none of
 this runs: the databases have no meter, and no command calls ``refusal``.
 """

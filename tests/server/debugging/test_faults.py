@@ -14,14 +14,9 @@ from support.ports import free_port
 from support.tls import TlsWire, make_certificates
 from support.wire import ConnectionClosedError, encode_command, parse
 
-from rillet.commands.scripting.lua.engine import BUSY_SCRIPT
-from rillet.commands.scripting.lua.redis_call import OOM
 from rillet.protocol.key_slots import key_slot
 from rillet.protocol.replies import command
-from rillet.server.cluster.redirects import DOWN, TRYAGAIN
 from rillet.server.debugging.fault_spec import ERRORS, parse_fault
-from rillet.server.execution.checks import LOADING, NOAUTH, READONLY
-from rillet.server.persistence.rdb import MISCONF
 
 # Before, after, midway
 
@@ -96,17 +91,6 @@ def test_the_usual_errors_have_names(server, wire):
             assert reply.kind == "-"
             assert reply.value.startswith(text)
     assert wire.call("GET", "a").is_null
-
-
-def test_the_texts_are_those_of_the_server_itself():
-    assert ERRORS[b"LOADING"] == LOADING
-    assert ERRORS[b"READONLY"] == READONLY
-    assert ERRORS[b"NOAUTH"] == NOAUTH
-    assert ERRORS[b"MISCONF"] == MISCONF
-    assert ERRORS[b"OOM"] == OOM
-    assert ERRORS[b"BUSY"] == BUSY_SCRIPT
-    assert ERRORS[b"CLUSTERDOWN"] == DOWN
-    assert ERRORS[b"TRYAGAIN"] == TRYAGAIN
 
 
 def test_moved_and_ask_lead_to_the_slot_of_the_key_here(server, wire):
