@@ -70,6 +70,7 @@ LONG = (
     "RESET",
 )
 OF_THE_PLAYER = (b"cmdstat_client|id", b"cmdstat_client|list", b"cmdstat_hello")
+OF_CLOSED = (b"tracking_total_keys", b"tracking_total_items")
 # 7.0 has its own mind about clients that waited: failed calls, and changes for those that are served.
 OF_7_0 = (b"rdb_changes_since", *(b"cmdstat_%b:" % name.encode() for name in BLOCKING))
 SETTINGS = [
@@ -94,7 +95,7 @@ class Stage:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.is_7_0 = kind in {"redis7", "rillet-7.0"}
-        self.left_out = OF_THE_PLAYER + (OF_7_0 if self.is_7_0 else ())
+        self.left_out: tuple[bytes, ...] = ()
         self.server = start_server(kind, *flags_for(kind), *FLAGS)
         self.tail = AofTail(self.server)
         self.control = self.server.wire()
@@ -143,6 +144,7 @@ class Stage:
         self.queued: list[list[Words]] = [[] for _ in range(LISTENING + 1)]
         self.waits_always = self.redirects = self.silences = self.limited = self.evicts = False
         self.database = ""
+        self.left_out = OF_THE_PLAYER + (OF_7_0 if self.is_7_0 else ())
         self.poll = select.poll()
         self.poll.register(self.control._socket)
         for number in range(LISTENING + 1):
@@ -206,7 +208,7 @@ class Stage:
             seen.append("order: others read before")
         behind = self.is_7_0 and self.redirects  # the reply: redirected-to-the-writer
         seen = _by_patterns(sorted(seen, key=lambda line: (line[0], behind and INVALIDATE in line)))
-        seen = _in_one_turn(number, seen, alone=len(batch) == 1 and not self.silences)
+        seen = _in_one_turn(number, seen, alone=len(batch) == 1 and not self.silences and not self.evicts)
         if SOON in words:
             self.waits_always |= not mine or "QUEUED" in mine[-1]
         if SOON in words or self.waits_always:
@@ -252,6 +254,7 @@ class Stage:
                 over = True
             if over:
                 out.append(f"{number}< closed")
+                self.left_out = OF_CLOSED + self.left_out  # keys-of-clients-that-left
                 self.poll.unregister(wire._socket)
                 wire.close()
                 self.awaited[number].clear()

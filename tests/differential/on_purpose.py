@@ -157,6 +157,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "does not",
         "memory, file and replicas agree",
     ),
+    "keys-of-clients-that-left": Purpose(
+        "`tracking_total_keys` and `tracking_total_items` in INFO once the last client that tracked keys has disconnected",
+        "its keys stay in the table until they change",
+        "0",
+        "nobody is told of them, and each write would look into the table",
+    ),
     "looks-of-a-timer": Purpose(
         "`keyspace_hits` and `keyspace_misses` in INFO while a client waits in XREADGROUP BLOCK with CLAIM",
         "the command looks again and again at what has become idle, some twenty times a second, and counts each look",
