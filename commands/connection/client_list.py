@@ -87,7 +87,7 @@ class _Filter:
             and (self.kind is None or client_type(other) == self.kind)
             and (self.address is None or other.address == self.address)
             and (self.local_address is None or other.local_address == self.local_address)
-            and (self.user is None or (other.authenticated and other.user is self.user))
+            and (self.user is None or (other.authenticated and other.user is self.user and not other.replays))
             and (self.max_age is None or (me.server.clock.now - other.created) // 1000 >= self.max_age)
             and not (self.skip_me and other is me)
         )

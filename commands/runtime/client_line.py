@@ -90,7 +90,7 @@ def client_line(client: Client) -> bytes:
         unread,
         client.memory,
         client.last_command.encode(),
-        client.user.name,
+        b"(superuser)" if client.replays else client.user.name,
         client.tracking.redirect if client.tracking is not None else -1,
         client.resp,
         client.lib_name,

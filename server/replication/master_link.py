@@ -44,6 +44,7 @@ _ID: Final = 40  # characters of a replication ID
 _OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
 _READS_FILES_OF: Final = b"9.0.0"  # only Valkey asks: it writes the times of fields for its 9.0 or later
 _SHOWN: Final = 80  # bytes of a reply that the log shows
+_OF_THE_LINK: Final = frozenset((b"REPLCONF", b"MULTI", b"EXEC", b"PING"))
 
 
 class LinkError(Exception):
@@ -392,14 +393,10 @@ class MasterLink:
     def _run_unit(self, client: MasterClient, unit: list[list[bytes]]) -> None:
         server = self.server
         for argv in unit:
-            name = argv[0].upper()
-            if name == b"REPLCONF":
-                if len(argv) > 1 and argv[1].upper() == b"GETACK":
-                    self.acknowledge()
-                continue
-            if name in {b"MULTI", b"EXEC", b"PING"}:
-                continue
             client.total_commands += 1
+            if argv[0].upper() in _OF_THE_LINK:
+                self._mind(client, argv)
+                continue
             try:
                 entry = server.dispatcher.find(argv)
                 if not entry.minimum <= len(argv) <= entry.maximum:
@@ -414,6 +411,15 @@ class MasterLink:
         server.keyspace.expiring = True  # for the clients that the unit wakes
         server.calls.end_unit(client)
         server.keyspace.expiring = False
+
+    def _mind(self, client: MasterClient, argv: list[bytes]) -> None:
+        """Count a command that changes nothing, as a unit is here as a whole; acknowledge what was asked for."""
+        with contextlib.suppress(ReplyError):  # rename-command has another name for it
+            entry = self.server.dispatcher.find(argv)
+            entry.calls += 1
+            client.last_command = entry.name
+        if argv[0].upper() == b"REPLCONF" and argv[1:2] and argv[1].upper() == b"GETACK":
+            self.acknowledge()
 
     def _complain(self, argv: list[bytes], reply: bytes) -> None:
         self.server.log.warning(

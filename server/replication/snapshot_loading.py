@@ -75,7 +75,6 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
         server.loading = False
         server.update_checks()
     server.keyspace.take_over(fresh)
-    server.keyspace.dirty += info.keys
     server.finish_unit()
     log.notice(f"MASTER <-> REPLICA sync: {info.keys} keys loaded")
     selected = info.aux.get(b"repl-stream-db", b"0")
