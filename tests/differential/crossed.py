@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from differential import player
 from differential.about_servers import changed_settings, filled, reset
 from differential.anything import BEGINNING, BLOCKING, SUBSCRIBING
-from differential.crossing import LISTENING, LOOKING, SHORT, SHORT_SECONDS
+from differential.crossing import BESIDE, LISTENING, LOOKING, MASTER, SHORT, SHORT_SECONDS
 from differential.hiding import STANDING, TIME, hide, hide_of_message
 from differential.player import FLAGS, IS_BLOCKED, MESSAGES, SOON, Comparison, Difference, batches
 from support.aof import AofTail, flags_for
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from differential.anything import Run, Words
     from support.wire import Node, Wire
 
-MILLISECONDS = 1
+MILLISECONDS = 4  # of a time that passes: what comes in one turn on a busy machine still meets it
+FOLLOW_SECONDS = 20
+REWRITTEN = {b"aof_rewrite_in_progress:0", b"aof_rewrite_scheduled:0", b"aof_enabled:1"}
 TIMEOUT_MILLISECONDS = 5
 PASSWORD = "pw"  # the only one that a story sets
 # What INFO says of what has happened, but for what depends on time or on a server's own structures.
@@ -49,7 +51,7 @@ FLUSHES, FLUSH_SECONDS = {"FLUSHALL", "FLUSHDB"}, 10
 # What may wait, close its connection or take long goes alone.
 ALONE = player.ALONE | BLOCKING | {
     *("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"),
-    *("flushall", "flushdb", "swapdb", "replicaof", "slaveof", "config", "wait"),
+    *("flushall", "flushdb", "swapdb", "replicaof", "slaveof", "config", "wait", "pfcount", "pfmerge"),
 }  # fmt: skip
 TURNS, TURNS_OF_RILLET, NOTHING = 1, 2, ("CLIENT", "ID")
 LOOKS_AT_MOST = 5
@@ -68,8 +70,10 @@ LONG = (
     "PFMERGE",
     "SWAPDB",
     "RESET",
+    "HELLO",
 )
 OF_THE_PLAYER = (b"cmdstat_client|id", b"cmdstat_client|list", b"cmdstat_hello")
+OF_FOLLOWING = (b"cmdstat_info", b"cmdstat_role")  # the player asks how far it is
 OF_CLOSED = (b"tracking_total_keys", b"tracking_total_items")
 # 7.0 has its own mind about clients that waited: failed calls, and changes for those that are served.
 OF_7_0 = (b"rdb_changes_since", *(b"cmdstat_%b:" % name.encode() for name in BLOCKING))
@@ -89,6 +93,41 @@ SETTINGS = [
 ]
 
 
+class Beside:
+    """A master of a real server's kind, which a server of a story may follow."""
+
+    def __init__(self, kind: str) -> None:
+        flags = (
+            "--repl-diskless-sync-delay",
+            "0",
+            "--repl-ping-replica-period",
+            "3600",
+            "--enable-debug-command",
+            "yes",
+        )
+        self.server = start_server(kind, *flags)
+        self.control = self.server.wire()
+        self.control.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+
+    def close(self) -> None:
+        self.control.close()
+        self.server.discard()
+
+    def begin(self) -> None:
+        for words in (["FLUSHALL"], ["FUNCTION", "FLUSH"], ["SCRIPT", "FLUSH"]):
+            self.control.call(*words)
+
+    def offset(self) -> bytes:
+        """How much it has sent."""
+        return re.search(rb"master_repl_offset:(\d+)", self.control.call("INFO", "replication").value)[1]
+
+    def wait_for(self, wire: Wire, replies: int) -> None:
+        """Wait until so many replies can be read."""
+        nodes = [wire.read() for _ in range(replies)]
+        for node in reversed(nodes):
+            wire.put_back(node)
+
+
 class Stage:
     """A server of one kind, and the connections that play stories on it."""
 
@@ -105,8 +144,11 @@ class Stage:
         self.settings = changed_settings(self.control)
         self.wires: list[Wire] = []
         self.payloads: dict[str, bytes] = {}
+        self.beside: Beside | None = None
 
     def close(self) -> None:
+        if self.beside is not None:
+            self.beside.close()
         for wire in (self.control, *self.wires):
             wire.close()
         self.server.discard()
@@ -114,6 +156,10 @@ class Stage:
     def play(self, run: Run) -> list[list[str]]:
         """What is seen after each batch of a run."""
         self._begin()
+        self.follows = any(number == BESIDE or MASTER in words for number, words in run)
+        if self.follows:
+            self.left_out = OF_FOLLOWING + self.left_out
+            self._begin_beside()
         return [self.step(number, [run[at][1] for at in steps]) for number, steps in batches(run, ALONE)]
 
     def _begin(self) -> None:
@@ -140,15 +186,39 @@ class Stage:
             SHORT_SECONDS.strip("{}"): b"%f" % (TIMEOUT_MILLISECONDS / 1000),
         }
         self.wires = []
-        self.awaited: list[list[Words]] = [[] for _ in range(LISTENING + 1)]
-        self.queued: list[list[Words]] = [[] for _ in range(LISTENING + 1)]
+        self.awaited: list[list[Words]] = [[] for _ in range(BESIDE + 1)]
+        self.queued: list[list[Words]] = [[] for _ in range(BESIDE + 1)]
         self.waits_always = self.redirects = self.silences = self.limited = self.evicts = False
-        self.database = ""
+        self.database = "0"
         self.left_out = OF_THE_PLAYER + (OF_7_0 if self.is_7_0 else ())
         self.poll = select.poll()
         self.poll.register(self.control._socket)
         for number in range(LISTENING + 1):
             self.wires.append(self._connect(number))
+
+    def _begin_beside(self) -> None:
+        if self.beside is None:
+            self.beside = Beside("redis7" if self.is_7_0 else "redis810")
+        self.beside.begin()
+        self.known[MASTER.strip("{}")] = b"%d" % self.beside.server.port
+        self.wires.append(self.beside.server.wire())
+        self.poll.register(self.wires[BESIDE]._socket, select.POLLIN)
+
+    def _follow(self, acting: int) -> None:
+        """If the server follows the master beside it, wait until it has all of its stream, and has rewritten its file."""
+        assert self.beside is not None
+        if acting == BESIDE:  # until it has replied to all
+            self.beside.wait_for(self.wires[BESIDE], len(self.awaited[BESIDE]))
+        port, until = b"%d" % self.beside.server.port, time.monotonic() + FOLLOW_SECONDS
+        while time.monotonic() < until:
+            role = self.control.call("ROLE").children or ()
+            if role[0].value != b"slave" or role[2].value != port:
+                return
+            if role[3].value == b"connected" and role[4].value == self.beside.offset():
+                break
+            time.sleep(0.001)
+        while REWRITTEN - set(self.control.call("INFO", "persistence").value.split(b"\r\n")):
+            time.sleep(0.001)
 
     def _connect(self, number: int) -> Wire:
         """A new connection: every second one speaks RESP3."""
@@ -168,7 +238,11 @@ class Stage:
             awaited.clear()  # CLIENT REPLY OFF
         if awaited and (len(awaited) + len(batch) > 2 or any(map(_takes_long, [*awaited, *batch]))):
             return ["not sent"]  # it would be chance what of others comes before
-        if any(map(self._is_left_out_in_multi, batch)) and (b" multi=-1 " not in self._line_of(number)):
+        if (
+            number != BESIDE
+            and any(map(self._is_left_out_in_multi, batch))
+            and (b" multi=-1 " not in self._line_of(number))
+        ):
             return ["not sent"]
         awaited += batch
         self.redirects |= any("REDIRECT" in map(str.upper, words) for words in batch)
@@ -185,6 +259,8 @@ class Stage:
         first = {descriptor for descriptor, _ in self.poll.poll(60_000)}
         early = not first & {self.control._socket.fileno(), self.wires[number]._socket.fileno()}
         self.control.read()
+        if self.follows:
+            self._follow(number)
         self._let_run()
         words = batch[0]
         if words[0].upper() in FLUSHES and "ASYNC" not in words and len(awaited) == 1:
@@ -225,8 +301,9 @@ class Stage:
 
     def _is_left_out_in_multi(self, words: Words) -> bool:
         upper = list(map(str.upper, words))
-        publishes = self.is_7_0 and any("PUBLISH" in word for word in upper)  # events-within-replies
-        return publishes or not NOT_IN_MULTI.isdisjoint(upper)
+        # events-within-replies
+        within = self.is_7_0 and any("PUBLISH" in word or word == "HELLO" for word in upper)
+        return within or not NOT_IN_MULTI.isdisjoint(upper)
 
     def _let_run(self) -> None:
         for _ in range(TURNS_OF_RILLET if self.kind.startswith("rillet") else TURNS):
@@ -237,13 +314,13 @@ class Stage:
         return self.control.call("CLIENT", "LIST", "ID", self.known[f"id{number}"]).value
 
     def _is_blocked(self, number: int) -> bool:
-        return bool(IS_BLOCKED.search(self._line_of(number)))
+        return number != BESIDE and bool(IS_BLOCKED.search(self._line_of(number)))
 
     def _read_all(self) -> list[str]:
         ready = {descriptor for descriptor, _ in self.poll.poll(0)}
         out = []
         for number, wire in enumerate(self.wires):
-            if wire._socket.fileno() not in ready:
+            if wire._socket.fileno() not in ready and not (number == BESIDE and wire._unread):
                 continue
             try:
                 while wire.pending():
@@ -346,11 +423,9 @@ def _hide(node: Node, words: Words, left_out: tuple[bytes, ...]) -> Node:
         return node.with_value(b"old" if int(node.value) > OLD else b"fresh")
     if upper[0] == "ROLE" and node.children and len(node.children) == 3:  # counters-of-offsets
         return replace(node, children=(node.children[0], node.children[2]))
-    if upper[0] == "ROLE" and node.children and len(node.children) == 5:  # an attempt that fails at once
-        return replace(
-            node,
-            children=tuple(part for part in node.children if part.value not in {b"connect", b"connecting"}),
-        )
+    if upper[0] == "ROLE" and node.children and len(node.children) == 5:
+        role, _, _, state, _ = node.children  # without port, offset, and how far an attempt is
+        return replace(node, children=(role, state) if state.value == b"connected" else (role,))
     return hide(node, words)
 
 
@@ -395,7 +470,7 @@ class Crossed(Comparison):
             if again is not None and again.what.split(":")[0] == found.what.split(":")[0]:
                 run, found = shorter[: self.at + 1], again
         run, found = super().shrink(run, found, tries)
-        for number in sorted({number for number, _ in run} - {LOOKING}):
+        for number in sorted({number for number, _ in run} - {LOOKING, BESIDE}):
             for other in range(number):
                 moved = [(other if each == number else each, words) for each, words in run]
                 again = self.first_difference(moved)

@@ -13,8 +13,9 @@ from differential.about_servers import LIBRARIES, RULES, SCRIPTS
 from differential.anything import BEGINNING, LATER_MS, LOOKS, Maker, Run, Words, _may_be_queued
 
 CONNECTIONS = 4
-# Connections of their own look at the end, and hear of all events.
-LOOKING, LISTENING = CONNECTIONS, CONNECTIONS + 1
+# Connections of their own look at the end, and hear of all events; one is to a master beside the server.
+LOOKING, LISTENING, BESIDE = CONNECTIONS, CONNECTIONS + 1, CONNECTIONS + 2
+MASTER = "{master}"  # its port
 SOON = "{soon}"  # as the player knows it
 SHORT = "{short}"  # a timeout in milliseconds, whose end the player waits for; in seconds below
 SHORT_SECONDS = "{short_seconds}"
@@ -200,6 +201,13 @@ THEMES: dict[str, tuple[str, str]] = {
         XRANGE <stream> - +; XREAD STREAMS <stream> 0; BLPOP l9 0; XREAD BLOCK 0 STREAMS s9 $; RPUSH l9 a; XADD s9 * f v; EVAL <script> 1 <str> <v>;
         DEBUG PROTOCOL (double|null|map|set|attrib|verbatim|true|bignum); SUNSUBSCRIBE <ch>; SMEMBERS <set>; CONFIG GET maxmemory
     """),
+    "master": ("", """
+        REPLICAOF 127.0.0.1 {master}; REPLICAOF 127.0.0.1 {master}; REPLICAOF 127.0.0.1 {master}; REPLICAOF NO ONE; ROLE; DBSIZE;
+        CONFIG SET replica-read-only (yes|no); CONFIG SET replica-read-only yes; GET <str>; SET <str> <v>; EXISTS <key> <key>; TTL <key>;
+        BLPOP l9 0; XREAD BLOCK 0 STREAMS s9 $; XREADGROUP GROUP g alice BLOCK 0 STREAMS s9 >; SUBSCRIBE ch1; PUBLISH ch1 m;
+        CLIENT TRACKING ON [BCAST]; HGETALL <hash>; LRANGE <list> 0 -1; WATCH <key>; MULTI; EXEC; SELECT (0|1); EVAL <script> 1 <str> <v>;
+        WAIT 0 0; XINFO STREAM <stream>; EVAL_RO <script> 1 <str> <v>; FCALL_RO f2 1 k; PUBSUB NUMSUB ch1; XPENDING s g; GETEX <str>
+    """),
     "eviction": ("CONFIG SET lfu-log-factor 0 lfu-decay-time 0 maxmemory-eviction-tenacity 100 maxmemory-policy <evicting>", """
         CONFIG SET maxmemory 1; CONFIG SET maxmemory 0; CONFIG SET maxmemory 0; SET <str> <v>;
         SET <str> <v> EX 100000; EXPIRE <key> 100000; PERSIST <key>; RPUSH <list> a; MULTI; EXEC; EXEC; WATCH <key>; EVAL <script> 1 <str> <v>;
@@ -207,6 +215,14 @@ THEMES: dict[str, tuple[str, str]] = {
         DBSIZE; SELECT (0|1); SWAPDB 0 1; COPY <key> <key> REPLACE; PUBLISH ch1 m; SUBSCRIBE ch1; EXISTS <key>; XADD s9 * f v; ZADD z9 1 a
     """),
 }  # fmt: skip
+
+# What a master is sent beside the server that follows it.
+OF_MASTER = """
+PUBLISH ch1 m; SELECT (0|1); SELECT 0; MULTI; EXEC; EXEC; EVAL <script> 1 <str> <v>; FUNCTION LOAD REPLACE <library>; FCALL f1 1 k v;
+SET <str> <v> PX <soon>; PEXPIRE <key> <soon>; GET <str>; EXISTS <key>; HPEXPIRE <hash> <soon> FIELDS 1 f; HGETALL <hash>; MOVE <key> 1;
+SWAPDB 0 1; XGROUP CREATE <stream> <g> 0 MKSTREAM; XREADGROUP GROUP <g> <c> COUNT 1 STREAMS <stream> >; XACK <stream> <g> 1-0;
+XADD s9 * f v; RPUSH l9 a; XTRIM <stream> MAXLEN 1; SPUBLISH ch1 m; SCRIPT FLUSH; XAUTOCLAIM <stream> <g> <c> 0 0; SET <str> v KEEPTTL
+"""
 
 FREEING = [
     "CLIENT UNPAUSE",
@@ -255,6 +271,17 @@ def _waits_for_several(words: Words) -> bool:
 NOT_BESIDE = {
     "clocks": {"memory", "eviction"},
     "eviction": {"memory"},
+    "master": {
+        "pauses",
+        "pauses of all",
+        "roles",
+        "timeouts",
+        "eviction",
+        "memory",
+        "clocks",
+        "users",
+        "passwords",
+    },
     "pauses": {"pauses of all", "timeouts"},
     "roles": {"pauses of all", "timeouts", "eviction"},
     "pauses of all": {"timeouts"},
@@ -310,6 +337,8 @@ class Story:
             if self.draw.random() < 0.6:
                 number = self.draw.randrange(CONNECTIONS)
             words = self.command()
+            if "master" in self.themes and self.draw.random() < 0.3:
+                out.append((BESIDE, written(self.draw.choice(self.writes + lines_of(OF_MASTER)), self.draw)))
             if self.draw.random() < 0.1:  # else all wait soon
                 freeing = [line for line in FREEING if self._may_unblock or "UNBLOCK" not in line]
                 out.append((LOOKING, written(self.draw.choice(freeing), self.draw)))

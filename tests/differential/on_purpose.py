@@ -163,6 +163,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "0",
         "nobody is told of them, and each write would look into the table",
     ),
+    "watches-of-a-full-sync": Purpose(
+        "WATCH of a key that is missing until a full sync from a master brings it",
+        "EXEC runs",
+        "EXEC fails: the key has changed",
+        "a transaction must not run on data that it has not seen",
+    ),
     "looks-of-a-timer": Purpose(
         "`keyspace_hits` and `keyspace_misses` in INFO while a client waits in XREADGROUP BLOCK with CLAIM",
         "the command looks again and again at what has become idle, some twenty times a second, and counts each look",

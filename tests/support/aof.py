@@ -72,10 +72,13 @@ class AofTail:
         self._last = self.manifest
 
     def _file(self) -> Path:
-        """The file that grows; the manifest is parsed only where it has changed, as it is read after each command."""
+        """The file that grows, from its beginning after a rewrite; the manifest is parsed only where it has changed."""
         named = self.manifest.read_bytes()
         if named != self._named:
-            self._named, self._last = named, aof_files(self.folder)[-1]
+            last = aof_files(self.folder)[-1]
+            if self._named and last != self._last:
+                self.offset = 0
+            self._named, self._last = named, last
         return self._last
 
     def take(self) -> list[Words]:
