@@ -204,6 +204,8 @@ class Connection(Client, asyncio.Protocol):
     def _parse_some(self) -> list[list[bytes]]:
         """Return complete commands of what has arrived; none if the next is not complete yet."""
         parser = self.parser
+        if not self.authenticated:
+            parser.authenticated = self.server.users.default.is_open
         if parser.more or not self.unparsed:
             return parser.feed(b"")
         data = self.unparsed.popleft()

@@ -331,3 +331,16 @@ def test_an_old_master_that_went_on_alone_gets_a_snapshot(started, kind):
     assert info(new, "sync_full") == "1"
     assert info(new, "sync_partial_ok") == "0"
     assert picture(old) == picture(new)
+
+
+def test_the_master_is_no_client_of_any_user(started):
+    master, replica = started("rillet"), started("rillet")
+    follow(replica, master.port)
+    with replica.wire() as wire, replica.wire() as other:
+        wire.call("ACL", "SETUSER", "admin", "on", "nopass", "~*", "&*", "+@all")
+        wire.call("AUTH", "admin", "any")
+        other.call("PING")
+        listed = wire.call("CLIENT", "LIST", "TYPE", "master").value
+        assert b" user=(superuser) " in listed
+        assert wire.call("CLIENT", "KILL", "USER", "default").plain() >= 1
+        assert wire.call("CLIENT", "LIST", "TYPE", "master").value.split()[0] == listed.split()[0]
