@@ -422,6 +422,7 @@ class MasterLink:
             self.acknowledge()
 
     def _complain(self, argv: list[bytes], reply: bytes) -> None:
+        self.server.stats.unexpected_errors += 1
         self.server.log.warning(
             f"== CRITICAL == This replica could not apply a command of its master: {_text(reply.strip())} "
             f"after processing the command '{_text(argv[0])}'"
