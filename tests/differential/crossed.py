@@ -71,6 +71,7 @@ LONG = (
     "SWAPDB",
     "RESET",
     "HELLO",
+    "QUIT",
 )
 OF_THE_PLAYER = (b"cmdstat_client|id", b"cmdstat_client|list", b"cmdstat_hello")
 OF_FOLLOWING = (b"cmdstat_info", b"cmdstat_role")  # the player asks how far it is
@@ -289,7 +290,7 @@ class Stage:
             self.waits_always |= not mine or "QUEUED" in mine[-1]
         if SOON in words or self.waits_always:
             time.sleep((MILLISECONDS + 1) / 1000)
-        for effect in self.tail.take():
+        for effect in self._effects():
             shown = [b"<time>" if TIME.fullmatch(word) and word not in STANDING else word for word in effect]
             if effect[0] == b"SELECT":
                 self.database = effect[1].decode()
@@ -298,6 +299,19 @@ class Stage:
             where = f" in {self.database}" if self.limited and self.evicts else ""
             seen.append(f"aof{where} {b' '.join(shown)!r}")
         return sorted(seen) if swaps or (self.limited and self.evicts) else seen
+
+    def _effects(self) -> list[list[bytes]]:
+        """What the file got; once there was a link, without MULTI and EXEC around a single effect: messages-in-units."""
+        taken = self.tail.take()
+        if self.beside is not None:
+            alone = [
+                at
+                for at, words in enumerate(taken[:-2])
+                if words == [b"MULTI"] and taken[at + 2] == [b"EXEC"]
+            ]
+            left_out = {*alone, *(at + 2 for at in alone)}
+            taken = [words for at, words in enumerate(taken) if at not in left_out]
+        return taken
 
     def _is_left_out_in_multi(self, words: Words) -> bool:
         upper = list(map(str.upper, words))

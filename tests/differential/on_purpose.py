@@ -169,6 +169,13 @@ ON_PURPOSE: dict[str, Purpose] = {
         "EXEC fails: the key has changed",
         "a transaction must not run on data that it has not seen",
     ),
+    "messages-in-units": Purpose(
+        "PUBLISH in a script or a transaction beside one other effect, in the append-only file of a server with replicas, or with the "
+        "backlog of a link that it had",
+        "MULTI and EXEC around that effect: the message, which goes to replicas alone, counts",
+        "the effect alone",
+        "both are loaded alike",
+    ),
     "looks-of-a-timer": Purpose(
         "`keyspace_hits` and `keyspace_misses` in INFO while a client waits in XREADGROUP BLOCK with CLAIM",
         "the command looks again and again at what has become idle, some twenty times a second, and counts each look",
