@@ -301,17 +301,21 @@ class Stage:
         return sorted(seen) if swaps or (self.limited and self.evicts) else seen
 
     def _effects(self) -> list[list[bytes]]:
-        """What the file got; once there was a link, without MULTI and EXEC around a single effect: messages-in-units."""
-        taken = self.tail.take()
-        if self.beside is not None:
-            alone = [
-                at
-                for at, words in enumerate(taken[:-2])
-                if words == [b"MULTI"] and taken[at + 2] == [b"EXEC"]
-            ]
-            left_out = {*alone, *(at + 2 for at in alone)}
-            taken = [words for at, words in enumerate(taken) if at not in left_out]
-        return taken
+        """What the file got, without a MULTI and EXEC that say nothing: messages-in-units, evictions-in-units."""
+        taken, out = self.tail.take(), []
+        while taken:
+            words = taken.pop(0)
+            unit = taken[: taken.index([b"EXEC"])] if words == [b"MULTI"] else []
+            names = [each[0] for each in unit if each[0] != b"SELECT"]
+            if unit and (
+                (self.beside is not None and len(names) == 1)
+                or (self.limited and self.evicts and set(names) == {b"DEL"})
+            ):
+                out += unit
+                del taken[: len(unit) + 1]
+            else:
+                out.append(words)
+        return out
 
     def _is_left_out_in_multi(self, words: Words) -> bool:
         upper = list(map(str.upper, words))

@@ -176,6 +176,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the effect alone",
         "both are loaded alike",
     ),
+    "evictions-in-units": Purpose(
+        "the keys that are evicted before the command of a client that waited runs again, as they are propagated",
+        "one transaction",
+        "each by itself",
+        "nothing depends on their being one",
+    ),
     "looks-of-a-timer": Purpose(
         "`keyspace_hits` and `keyspace_misses` in INFO while a client waits in XREADGROUP BLOCK with CLAIM",
         "the command looks again and again at what has become idle, some twenty times a second, and counts each look",
