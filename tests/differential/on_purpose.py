@@ -182,6 +182,24 @@ ON_PURPOSE: dict[str, Purpose] = {
         "each by itself",
         "nothing depends on their being one",
     ),
+    "watches-through-swaps": Purpose(
+        "WATCH of a key past its time that two or more SWAPDBs then move, or that is met between them",
+        "EXEC runs",
+        "EXEC fails, as after one SWAPDB",
+        "the client tries again; the databases did change",
+    ),
+    "watches-of-7-0": Purpose(
+        "as 7.0: WATCH of a key past its time that RESTORE with REPLACE then writes, whatever follows",
+        "EXEC runs (7.0.15)",
+        "EXEC fails, as since 7.2",
+        "a transaction must not run on data that it has not seen",
+    ),
+    "hashes-without-times": Purpose(
+        "`subexpiry` in INFO keyspace once the last time of a hash has gone with its field, or by HSET, HPERSIST and the like",
+        "counts the hash until the active cycle has looked at it",
+        "counts the hashes that have times",
+        "the figure says what is there",
+    ),
     "looks-of-a-timer": Purpose(
         "`keyspace_hits` and `keyspace_misses` in INFO while a client waits in XREADGROUP BLOCK with CLAIM",
         "the command looks again and again at what has become idle, some twenty times a second, and counts each look",
