@@ -37,10 +37,6 @@ _LARGEST_BROKEN_IN_FULL: Final = 10_000
 _DECIMALS_IN_FULL: Final = 6
 _EXPONENTS_IN_FULL: Final = 4
 
-# Replies are mostly small counts; a table spares the formatting.
-_SMALL_INTEGERS: Final = tuple(b":%d\r\n" % n for n in range(1024))
-_SMALL_ARRAYS: Final = tuple(b"*%d\r\n" % n for n in range(1025))
-
 
 def null(resp: int) -> bytes:
     """The null of single values: ``$-1`` or ``_``."""
@@ -54,7 +50,7 @@ def null_array(resp: int) -> bytes:
 
 def integer(n: int) -> bytes:
     """``:n``."""
-    return _SMALL_INTEGERS[n] if 0 <= n < 1024 else b":%d\r\n" % n
+    return b":%d\r\n" % n
 
 
 def simple(text: bytes) -> bytes:
@@ -69,7 +65,7 @@ def bulk(data: bytes) -> bytes:
 
 def array_header(n: int) -> bytes:
     """``*n``: the caller sends n encoded items after it."""
-    return _SMALL_ARRAYS[n] if n <= 1024 else b"*%d\r\n" % n
+    return b"*%d\r\n" % n
 
 
 def array(items: Sequence[bytes]) -> bytes:

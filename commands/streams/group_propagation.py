@@ -7,7 +7,6 @@ applied to any state. Where versions of Redis differ, ``compat`` says what to do
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import bulk, command
@@ -16,8 +15,6 @@ from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...storage.groups.claiming import Change
     from ...storage.groups.group import Group
     from ...storage.groups.pending import Consumer
@@ -29,7 +26,6 @@ _HEAD: Final = b"*14\r\n$6\r\nXCLAIM\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$
 _TIME: Final = b"$4\r\nTIME\r\n$%d\r\n%b\r\n$10\r\nRETRYCOUNT\r\n"
 _COUNT: Final = b"$%d\r\n%b\r\n$5\r\nFORCE\r\n$6\r\nJUSTID\r\n$6\r\nLASTID\r\n"
 _SETID: Final = b"*7\r\n$6\r\nXGROUP\r\n$5\r\nSETID\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n"
-_SHORT: Final = 256  # bytes of the names in a remembered head; longer ones would keep their memory
 
 
 def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
@@ -41,41 +37,21 @@ def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consu
     return consumer
 
 
-def _remembered(make: Callable[..., bytes]) -> Callable[..., bytes]:
-    """Remember the encoded names, unless they are long."""
-    repeated = lru_cache(256)(make)
-
-    def made(*names: bytes) -> bytes:
-        return (repeated if sum(map(len, names)) <= _SHORT else make)(*names)
-
-    return made
-
-
-@_remembered
 def _head(key: bytes, group: bytes, consumer: bytes) -> bytes:
     """What precedes the ID in the XCLAIM of an entry."""
     return _HEAD % (len(key), key, len(group), group, len(consumer), consumer)
 
 
-@_remembered
-def _position(key: bytes, group: bytes) -> bytes:
-    """What precedes the ID in the XGROUP SETID of a group."""
-    return _SETID % (len(key), key, len(group), group)
-
-
-@lru_cache(16)  # the place of a group after one read is its place before the next
 def _id(number: int) -> bytes:
     return bulk(stream_id.encode(number))
 
 
-@lru_cache(16)  # deliveries of one millisecond share it
 def _time(ms: int) -> bytes:
     """What follows the ID there, up to the delivery count."""
     text = b"%d" % ms
     return _TIME % (len(text), text)
 
 
-@lru_cache(128)
 def _count(count: int) -> bytes:
     """The delivery count there, and what follows it up to the LASTID."""
     text = b"%d" % count
@@ -138,7 +114,7 @@ def propagate_position(client: Client, key: bytes, name: bytes, group: Group) ->
     """The group's place has changed: XGROUP SETID with both counters."""
     read = b"-1" if group.entries_read is None else b"%d" % group.entries_read
     record = b"%b%b$11\r\nENTRIESREAD\r\n$%d\r\n%b\r\n" % (
-        _position(key, name),
+        _SETID % (len(key), key, len(name), name),
         _id(group.last_id),
         len(read),
         read,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
-from ...protocol.errors import WRONG_TYPE, ReplyError, shown
+from ...protocol.errors import ReplyError, shown
 from ...storage.groups.claiming import release
 from ...storage.streams.ids import MAX_COUNT, encode, parse
 from ...storage.streams.stream import Stream
@@ -33,11 +33,8 @@ _MODES: Final = frozenset((b"SILENT", b"FAIL", b"FATAL"))
 @handles(specs.XACK)
 def xack(client: Client, args: list[bytes]) -> bytes:
     """Acknowledge entries. All IDs are validated before any is acknowledged, but only if the group exists."""
-    db = client.db
-    stream = db.read(args[1])
-    if type(stream) is not Stream:  # as ``Client.read_value``
-        if stream is not None:
-            raise ReplyError(WRONG_TYPE)
+    stream = client.read_value(args[1], Stream)
+    if stream is None:
         return replies.ZERO
     group = stream.groups.get(args[2])
     if group is None:
@@ -53,7 +50,7 @@ def xack(client: Client, args: list[bytes]) -> bytes:
             break
     acknowledged = pel.acknowledge(ids)
     if acknowledged:
-        db.changed(args[1], acknowledged)
+        client.db.changed(args[1], acknowledged)
         if client.server.propagation.active:
             client.propagate(args)
     return replies.integer(acknowledged)

@@ -124,18 +124,12 @@ class Chunk:
         if raw is None:
             raw = bytes(self.data[base : self.offsets[stop]])
         head = heads[start]
-        if stop - start == 1:  # as below: 7 % of an XREADGROUP of one
+        if stop - start == 1:  # as below; without it an XREADGROUP of one takes 6.2 instead of 5.4 us
             return [raw[9 if head > 20 else 8 : head - 2]]
         # Before the ID stand "*2\r\n$15\r\n", one byte less if it is shorter than ten.
-        base9, base8, base2 = base - 9, base - 8, base + 2
-        # IDs as long as each other, the usual case.
-        if head > 20 and heads.count(head, start, stop) == stop - start:
-            base2 -= head
-            return [raw[offset - base9 : offset - base2] for offset in self.offsets[start:stop]]
+        base8, base2 = base - 8, base + 2
         return [
-            raw[offset - base9 : offset - base2 + head]
-            if head > 20
-            else raw[offset - base8 : offset - base2 + head]
+            raw[offset - base8 + (head > 20) : offset - base2 + head]
             for offset, head in zip(self.offsets[start:stop], heads[start:stop], strict=True)
         ]
 

@@ -35,8 +35,6 @@ NODE_MAX_ENTRIES: Final = 100
 _MANY: Final = 8 * MAX_ENTRIES
 _SAMPLES: Final = 64  # chunks
 _FEW: Final = 64  # entries that are freed at once
-# "7\r\n" for the sequences that are usual within a millisecond: formatting one costs as much as a fiftieth of an XADD.
-_SEQ_LINES: Final = tuple(b"%d\r\n" % seq for seq in range(256))
 
 
 class Stream(Freeable):
@@ -173,7 +171,7 @@ class Stream(Freeable):
         if not self._prefix_start <= seq < self._prefix_end:  # which no ID of another millisecond is
             seq = stream_id & MAX_U64
             self._remember_prefix(stream_id >> 64, seq)
-        head = self._prefix + (_SEQ_LINES[seq] if seq < 256 else b"%d\r\n" % seq)
+        head = self._prefix + b"%d\r\n" % seq
         chunk = self.tail
         if chunk is None or len(chunk.heads) >= self.tuning.chunk_entries or len(chunk.data) >= MAX_BYTES:
             chunk = self._grow(stream_id)
@@ -213,7 +211,7 @@ class Stream(Freeable):
             room = min(self.tuning.chunk_entries - len(chunk.heads), self._prefix_end - seq) + 1
             prefix = self._prefix
             following = range(seq, seq + min(len(fields), room) - 1)
-            heads = [prefix + (_SEQ_LINES[n] if n < 256 else b"%d\r\n" % n) for n in following]
+            heads = [prefix + b"%d\r\n" % n for n in following]
             number = len(heads)
             entries = list(map(add, heads, fields[1:room]))
             self.extend_tail(chunk, entries, map(len, heads), repeat(ms, number), range(seq, seq + number))
