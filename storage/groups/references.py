@@ -9,8 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from ..streams.chunk import ids_in
-from ..streams.ids import MAX_ID, encode
+from ..streams.ids import MAX_ID, encode, parse
 from ..streams.iteration import ids_from, pieces_between
 from ..streams.trimming import Removed, trim
 
@@ -124,15 +123,13 @@ def _unreferenced(stream: Stream, end: int, most: int, start: int = 0) -> list[i
     groups = stream.groups.values()
     pels = [group.pel.by_text for group in groups if len(group.pel)]
     found: list[int] = []
-    for piece in pieces_between(stream, start, min([end, *[group.last_id for group in groups]])):
+    for chunk, first, stop in pieces_between(stream, start, min([end, *[group.last_id for group in groups]])):
         if len(found) >= most:
             break
-        chunk, first, stop = piece
-        found += [
-            number
-            for number, text in zip(ids_in([piece]), chunk.texts(first, stop), strict=True)
-            if not any(text in pel for pel in pels)
-        ]
+        texts = chunk.texts(first, stop)
+        for pel in pels:
+            texts = [text for text in texts if text not in pel]
+        found += map(parse, texts)
     return found[:most]
 
 
