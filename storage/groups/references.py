@@ -144,6 +144,6 @@ def _remove(stream: Stream, ids: list[int], removed_ids: list[bytes] | None) -> 
                 break
             oldest += 1
         trim(stream, stream.length - oldest)
-    for stream_id in ids[oldest:]:
-        stream.remove(stream_id)
+    if oldest < len(ids):
+        stream.remove_all(ids[oldest:])
     return len(ids)

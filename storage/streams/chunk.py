@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
+from itertools import accumulate, compress, pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from .chunk_codec import NOT_WORTH_WHILE, Columns, pack
@@ -159,6 +159,18 @@ class Chunk:
         heads = self.heads[:start] + self.heads[stop:]
         # All of them or, where there is no memory for one, none.
         self.data, self.offsets, self.ms, self.seq, self.heads = data, offsets, ms, seq, heads
+        if self.packed:
+            self.packed = None
+
+    def keep(self, wanted: list[bool]) -> None:
+        """Keep some entries and take the others out at once, as ``cut`` takes out one after the other."""
+        offsets, ms, seq, heads = self.offsets, self.ms, self.seq, self.heads
+        items = [self.data[begin:end] for begin, end in compress(pairwise(offsets), wanted)]
+        data = self.data[:0].join(items)
+        ends = array("I", accumulate(map(len, items), initial=0))
+        ms, seq = array(ms.typecode, compress(ms, wanted)), array(seq.typecode, compress(seq, wanted))
+        heads = type(heads)(compress(heads, wanted))
+        self.data, self.offsets, self.ms, self.seq, self.heads = data, ends, ms, seq, heads
         if self.packed:
             self.packed = None
 

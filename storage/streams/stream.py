@@ -5,13 +5,13 @@ IDs are integers here, ``ms << 64 | seq``; entries go out as encoded RESP (see `
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import accumulate, pairwise, repeat
 from operator import add, attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ..freeing import Freeable
-from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, copy_of, estimate, opened
+from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, copy_of, estimate, ids_in, opened
 from .chunk_codec import pack
 from .ids import MAX_COUNT, MAX_U64
 from .macro_nodes import FAR, MacroNodes
@@ -483,6 +483,26 @@ class Stream(Freeable):
         if stream_id == self.first_id:
             self._find_first()
         return True
+
+    def remove_all(self, ids: list[int]) -> None:
+        """As ``remove`` for several entries that are there, ascending: each chunk is written once."""
+        firsts, nodes = self.firsts, self.macro_nodes
+        at = 0
+        while at < len(ids):
+            index = bisect_right(firsts, ids[at]) - 1
+            stop = bisect_left(ids, firsts[index + 1], at) if index + 1 < len(firsts) else len(ids)
+            some = set(ids[at:stop])
+            chunk = self.open(index)
+            for stream_id in ids[at:stop]:
+                nodes.settle(stream_id)
+                nodes.remove(stream_id)
+            chunk.keep([number not in some for number in ids_in([(chunk, 0, len(chunk))])])
+            if not len(chunk):
+                self._drop_chunks(index, index + 1)
+            self._cursor = (-1, 0, 0)
+            self.length -= stop - at
+            at = stop
+        self._find_first()
 
     def rank(self, stream_id: int) -> int:
         """How many entries have smaller IDs."""

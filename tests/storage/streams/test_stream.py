@@ -120,6 +120,14 @@ class StreamAgainstAList(RuleBasedStateMachine):
             if self.model.pop(stream_id, None) is not None:
                 self.max_deleted = max(self.max_deleted, stream_id)
 
+    @rule(every=st.integers(1, 5), start=st.integers(0, 300), number=st.integers(1, 400))
+    def remove_several(self, every, start, number):
+        ids = list(self.model)[start : start + number][::every]
+        if ids:
+            self.stream.remove_all(ids)
+            for stream_id in ids:
+                del self.model[stream_id]
+
     @rule()
     def set_the_last_id_back(self):
         """As versions before 7.2 let XSETID do, below IDs that were deleted."""
@@ -236,6 +244,21 @@ def test_a_queue_eaten_from_the_left_gives_its_memory_back():
     full = stream.payload_bytes
     trim(stream, 10)
     assert stream.payload_bytes < full / 2
+
+
+def test_entries_removed_at_once_leave_what_removing_them_one_by_one_leaves():
+    ids = [make_id(number // 3, number) for number in range(1000)]
+    for gone in (ids[::2], ids[5:600], ids[:300] + ids[301:700:7], ids[-2:], ids):
+        at_once, one_by_one = stream_of(*ids), stream_of(*ids)
+        at_once.remove_all(gone)
+        for stream_id in gone:
+            one_by_one.remove(stream_id)
+        at_once.check_invariants()
+        assert ids_of(at_once) == ids_of(one_by_one) == [each for each in ids if each not in gone]
+        assert at_once.first_id == one_by_one.first_id
+        assert [(node.first_id, node.live, node.deleted) for node in at_once.macro_nodes.all()] == [
+            (node.first_id, node.live, node.deleted) for node in one_by_one.macro_nodes.all()
+        ]
 
 
 def test_trimming_does_not_count_as_deleting():
