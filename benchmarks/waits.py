@@ -163,6 +163,13 @@ def _call(*words: object) -> Callable[[Server, int], object]:
     return lambda server, _: server.control.call(*words)
 
 
+def _scattered(*words: str) -> Callable[[Server, int], object]:
+    """A command with DELREF and the IDs of 10,000 entries from all over the stream."""
+    return lambda server, n: server.control.call(
+        *words, "DELREF", "IDS", 10_000, *map(entry_id, range(0, n, n // 10_000))
+    )
+
+
 def _load(mode: object, *words: str) -> Callable[[Server, int], object]:
     """N requests of redis-benchmark."""
     run = benchmark(*words)
@@ -299,6 +306,10 @@ OPERATIONS: Final = (
         )
         for policy in ("DELREF", "ACKED")
     ],
+    Operation("XDELEX DELREF of 10,000, with N pending", _group, _scattered("XDELEX", "s"), is_new=True),
+    Operation(
+        "XACKDEL DELREF of 10,000, with N pending", _group, _scattered("XACKDEL", "s", "g"), is_new=True
+    ),
     Operation("XAUTOCLAIM COUNT 1000 of N", _group, _call("XAUTOCLAIM", "s", "g", "d", 0, 0, "COUNT", 1000)),
     Operation(
         "XPENDING IDLE, none of N", _group, _call("XPENDING", "s", "g", "IDLE", 3_600_000, "-", "+", 10)
