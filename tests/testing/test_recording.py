@@ -74,6 +74,14 @@ def test_commands_are_found_by_name_client_and_key(server):
     assert seen.count("XREADGROUP", client="Bob") == 0
 
 
+def test_a_recorded_command_knows_its_names(server):
+    with server.client() as client, server.recording() as seen:
+        client.xgroup_create("s", "g", mkstream=True)
+        [created] = seen.of(command="XGROUP")
+    names = ("xgroup", "XGROUP CREATE", "xgroup|create", "XGROUP DESTROY", "CREATE")
+    assert [created.is_a(name) for name in names] == [True, True, True, False, False]
+
+
 def test_a_blocked_command_gets_its_reply_when_it_is_served(server):
     server.clock.freeze(1_000)
     with Wire(server.port) as reader, Wire(server.port) as writer, server.recording() as seen:
