@@ -26,6 +26,7 @@ from ...commands.runtime.state import BLOCKED
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.streams.stream import Stream
+from .checks import refusal_of_write
 
 if TYPE_CHECKING:
     import asyncio
@@ -263,8 +264,8 @@ class Blocking:
     def _is_refused(self, waiter: Waiter) -> bool:
         """Whether the command may not run any more; if so, end the wait with that error.
 
-        The user has lost the right to it, its keys are on their way to another node of the cluster, or there is no
-        memory for it.
+        The user has lost the right to it, its keys are on their way to another node of the cluster, there is no memory
+        for it, or no client may write.
         """
         client, entry, server = waiter.client, waiter.entry, self.server
         if client.trusted:
@@ -279,6 +280,8 @@ class Blocking:
             text = redirects.refusal_of_resumed(server.cluster, client, entry, waiter.argv)
         if text is None and server.config.maxmemory:
             text = server.eviction.refusal(client, entry, waiter.argv)
+        if text is None and server.needs_all_checks and entry.write:
+            text = refusal_of_write(server)
         if text is None:
             return False
         self._release(waiter)

@@ -72,17 +72,13 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
         refusal = server.eviction.refusal(client, entry, argv)
         if refusal is not None:
             return refusal
-    writes = "write" in flags
-    if (writes or entry.name == "ping") and not client.trusted:
-        refusal = server.snapshot_error or server.disk_error
+    replication = server.replication
+    if not client.trusted:
+        refusal = refusal_of_write(server) if "write" in flags else None
+        if entry.name == "ping":
+            refusal = server.snapshot_error or server.disk_error
         if refusal is not None:
             return refusal
-    replication = server.replication
-    if writes and not client.trusted:
-        if replication.lacks_replicas:
-            return NOREPLICAS
-        if replication.is_readonly:
-            return READONLY
     if client.resp == 2 and client.is_subscriber and entry.name not in _SUBSCRIBER:
         return (
             b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
@@ -98,6 +94,16 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
     if server.busy_error is not None and "allow_busy" not in flags:
         return server.busy_error
     return None
+
+
+def refusal_of_write(server: Server) -> bytes | None:
+    """Return why no client may write now, None if clients may."""
+    refusal = server.snapshot_error or server.disk_error
+    if refusal is None and server.replication.lacks_replicas:
+        refusal = NOREPLICAS
+    if refusal is None and server.replication.is_readonly:
+        refusal = READONLY
+    return refusal
 
 
 def all_are_needed(server: Server) -> bool:
