@@ -58,7 +58,9 @@ class Calls(Protocol):
     def call(self, client: Client, entry: Any, argv: list[bytes]) -> bytes | None:
         """Run a command that passed every check, and record its statistics."""
 
-    def call_queued(self, client: Client, commands: list[tuple[Any, list[bytes]]]) -> list[bytes]:
+    def call_queued(
+        self, client: Client, commands: list[tuple[Any, list[bytes]]], *, ends: bool = True
+    ) -> list[bytes]:
         """Run the commands of a transaction; returns their replies."""
 
     def note_failure(self) -> None:

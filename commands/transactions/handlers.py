@@ -81,7 +81,11 @@ def exec_(client: Client, _args: list[bytes]) -> bytes:
         if client.server.compat.sends_own_messages_after_reply:
             answers = call(client, transaction.commands)
         else:
-            answers = [_behind_pushes(client, *call(client, [one])) for one in transaction.commands]
+            last = len(transaction.commands) - 1
+            answers = [
+                _behind_pushes(client, *call(client, [one], ends=at == last))
+                for at, one in enumerate(transaction.commands)
+            ]
     finally:
         discard_transaction(client)
     return replies.array(answers)

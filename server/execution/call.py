@@ -125,8 +125,13 @@ class Calls:
             client.write_offset = server.replication.offset
         return answers
 
-    def call_queued(self, client: Client, commands: list[tuple[CommandEntry, list[bytes]]]) -> list[bytes]:
-        """Run the commands of a transaction; permissions may have changed since they were queued."""
+    def call_queued(
+        self, client: Client, commands: list[tuple[CommandEntry, list[bytes]]], *, ends: bool = True
+    ) -> list[bytes]:
+        """Run commands of a transaction; permissions may have changed since they were queued.
+
+        EXEC counts as failed if its last command (``ends``) is refused; one that runs behind a refusal takes that back.
+        """
         server = self._server
         batch = [argv for _, argv in commands]
         answers: list[bytes] = []
@@ -136,7 +141,11 @@ class Calls:
                 denial = client.user.check(entry.command, argv)
                 if denial is not None:
                     server.acl_log.note_denial(client, denial)
-                    answers.append(ReplyError(refusal_in_exec(denial)).encoded)
+                    error = ReplyError(refusal_in_exec(denial))
+                    server.stats.count_error(error.text)
+                    answers.append(error.encoded)
+                    if ends and len(answers) == len(commands):
+                        self.note_failure()
                     continue
             client.total_commands += 1
             if entry.batch_handler is not None:
