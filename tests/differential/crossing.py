@@ -205,7 +205,7 @@ THEMES: dict[str, tuple[str, str]] = {
         REPLICAOF 127.0.0.1 {master}; REPLICAOF 127.0.0.1 {master}; REPLICAOF 127.0.0.1 {master}; REPLICAOF NO ONE; ROLE; DBSIZE;
         CONFIG SET replica-read-only (yes|no); CONFIG SET replica-read-only yes; GET <str>; SET <str> <v>; EXISTS <key> <key>; TTL <key>;
         BLPOP l9 0; XREAD BLOCK 0 STREAMS s9 $; XREADGROUP GROUP g alice BLOCK 0 STREAMS s9 >; SUBSCRIBE ch1; PUBLISH ch1 m;
-        CLIENT TRACKING ON [BCAST]; HGETALL <hash>; LRANGE <list> 0 -1; WATCH <key>; MULTI; EXEC; SELECT (0|1); EVAL <script> 1 <str> <v>;
+        CLIENT TRACKING ON [BCAST]; HGETALL <hash>; LRANGE <list> 0 -1; MULTI; EXEC; SELECT (0|1); EVAL <script> 1 <str> <v>;
         WAIT 0 0; XINFO STREAM <stream>; EVAL_RO <script> 1 <str> <v>; FCALL_RO f2 1 k; PUBSUB NUMSUB ch1; XPENDING s g; GETEX <str>
     """),
     "eviction": ("CONFIG SET lfu-log-factor 0 lfu-decay-time 0 maxmemory-eviction-tenacity 100 maxmemory-policy <evicting>", """
@@ -367,6 +367,8 @@ class Story:
                 continue  # 7.0 pops from a list for a waiter as the client that pushed
             if name == "WATCH" and SOON in seen and not self.maker._shows_rules:
                 continue  # watches-of-7-0
+            if name == "WATCH" and "master" in self.themes:
+                continue  # watches-of-a-full-sync
             if name == "SWAPDB" and seen >= {"WATCH", SOON}:
                 continue  # watches-through-swaps
             if words[:2] == ["DEBUG", "RELOAD"] and blocked:  # reload-wakes

@@ -200,6 +200,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "counts the hashes that have times",
         "the figure says what is there",
     ),
+    "flags-of-queued-functions": Purpose(
+        "EXEC without memory, as a replica or the like, where a queued function is no longer there or has other flags",
+        "the flags that it had when it was queued decide whether EXEC may run",
+        "those that it has now",
+        "what runs decides",
+    ),
     "looks-of-a-timer": Purpose(
         "`keyspace_hits` and `keyspace_misses` in INFO while a client waits in XREADGROUP BLOCK with CLAIM",
         "the command looks again and again at what has become idle, some twenty times a second, and counts each look",
