@@ -35,9 +35,10 @@ from .security import COOKIE, OPEN_PLACES, Guard, TooManyError, address_of, too_
 from .style import STATIC
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from starlette.requests import Request
+    from starlette.types import ASGIApp
 
     from .actions import Outcome, Plan
     from .poller import Poller
@@ -115,16 +116,18 @@ class Console:
             lifespan=self._lifespan,
             exception_handlers={
                 404: self._no_such_page,
-                GoneError: self._is_gone,
-                NotFoundError: self._not_found,
-                UnreadableError: self._unreadable,
-                RedisError: self._refused,
-                AddressError: self._not_understood,
+                GoneError: self._page_of(
+                    503, "The server is gone", "{}. This page comes back when the server does."
+                ),
+                NotFoundError: self._page_of(404, "Not there"),
+                UnreadableError: self._page_of(500, "Not readable", "{}. The log of the console says more."),
+                RedisError: self._page_of(502, "The server replied with an error"),
+                AddressError: self._page_of(400, "This address says too little"),
                 FormError: self._foreign_form,
                 ReadOnlyError: self._foreign_form,
             },
         )
-        app.add_middleware(_Guarded, guard=self.guard)
+        app.add_middleware(_guarded, guard=self.guard)
         return app
 
     @contextlib.asynccontextmanager
@@ -184,7 +187,7 @@ class Console:
     async def _page(self, request: Request) -> Response:
         page = _made(request.url.path, typed(request))
         await self.poller.freshen()
-        context = await page.context(self.poller, whole=True)
+        context = await page.whole_context(self.poller)
         live = f"{request.url.query}&page={request.url.path}"  # last, so that no other counts
         return self._render(page.template, **{**context, "live": live, "page_path": request.url.path})
 
@@ -203,7 +206,7 @@ class Console:
     async def _events(self, page: Page) -> AsyncIterator[str]:
         """Send the parts of a page that changed, at each tick; a browser that is slow misses ticks."""
         sent: dict[str, str] = {}
-        async with self._viewing(page):
+        async with self.poller.viewing(page.subjects):
             while not self._ending:
                 for name, html in (await self._parts(page)).items():
                     if sent.get(name) != html:
@@ -211,16 +214,13 @@ class Console:
                         yield _event(name, html)
                 await self.poller.ticked()
 
-    def _viewing(self, page: Page) -> contextlib.AbstractAsyncContextManager[None]:
-        return self.poller.viewing(page.subjects())
-
     async def _parts(self, page: Page) -> dict[str, str]:
         common = self._common()
         parts = {"status": self._part("status", common)}
         if self.poller.overview.gone or self.poller.overview.facts is None:
             return parts
         try:
-            context = {**common, **await page.context(self.poller, whole=False)}
+            context = {**common, **await page.context(self.poller)}
         except GoneError:
             return parts
         except (NotFoundError, RedisError, UnreadableError) as error:
@@ -251,7 +251,7 @@ class Console:
         if not any(one.suggest == "consumers" for one in made.action.fields):
             return []
         page = _made("/group", made.typed)
-        detail = await self.poller.look(page.subjects()[0])
+        detail = await self.poller.look(page.subjects[0])
         return [lane.consumer.name for lane in detail.lanes]
 
     async def _run(self, request: Request) -> Response:
@@ -357,20 +357,13 @@ class Console:
             return PlainTextResponse("No such page\n", 404)
         return self._error(404, "No such page", "The console has no page at this address.")
 
-    async def _is_gone(self, _: Request, error: Exception) -> Response:
-        return self._error(503, "The server is gone", f"{error}. This page comes back when the server does.")
+    def _page_of(self, status: int, title: str, text: str = "{}") -> Callable[..., Awaitable[Response]]:
+        """Return what answers an error with a page; ``text`` has a place for the error's own."""
 
-    async def _not_found(self, _: Request, error: Exception) -> Response:
-        return self._error(404, "Not there", str(error))
+        async def answer(_: Request, error: Exception) -> Response:
+            return self._error(status, title, text.format(error))
 
-    async def _unreadable(self, _: Request, error: Exception) -> Response:
-        return self._error(500, "Not readable", f"{error}. The log of the console says more.")
-
-    async def _refused(self, _: Request, error: Exception) -> Response:
-        return self._error(502, "The server replied with an error", str(error))
-
-    async def _not_understood(self, _: Request, error: Exception) -> Response:
-        return self._error(400, "This address says too little", str(error))
+        return answer
 
     async def _foreign_form(self, request: Request, error: Exception) -> Response:
         if request.url.path.startswith(OPEN_PLACES):
@@ -378,15 +371,10 @@ class Console:
         return self._error(403, "Not done", str(error))
 
 
-class _Guarded:
-    """Puts the guard around the application, as Starlette adds its layers."""
-
-    def __init__(self, app: Any, guard: Guard) -> None:
-        guard.app = app
-        self._guard = guard
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self._guard(scope, receive, send)
+def _guarded(app: ASGIApp, guard: Guard) -> Guard:
+    """Put the guard around the application, as Starlette adds its layers."""
+    guard.app = app
+    return guard
 
 
 def _event(name: str, html: str) -> str:

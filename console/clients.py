@@ -15,13 +15,12 @@ from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from . import replies
-from .link import CLIENT_NAME, close, command
+from .link import CLIENT_NAME, Subject, close, command
 from .names import command_line, plain, unquote
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
-    from .history import Key
     from .link import Link
 
 SHOWN: Final = 100  # clients on the page
@@ -164,13 +163,8 @@ class ClientsDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientsSubject:
+class ClientsSubject(Subject[ClientsDetail]):
     """The clients of a server, and its slow log."""
-
-    @property
-    def series(self) -> tuple[Key, ...]:
-        """What is drawn."""
-        return ()
 
     async def read(self, link: Link) -> ClientsDetail:
         """Read both, the clients unless they are too many to list."""

@@ -61,7 +61,7 @@ def main(words: list[str]) -> int:
     try:
         from .serving import serve
 
-        return serve(with_password(options.url), options, read_only=options.read_only, say=_print)
+        return serve(with_password(options.url), options, read_only=options.read_only, say=say)
     except ValueError as error:
         made.error(str(error))
     except ImportError as error:
@@ -96,5 +96,6 @@ def token_of(options: argparse.Namespace) -> str:
     return str(options.token or os.environ.get("RILLET_CONSOLE_TOKEN", ""))
 
 
-def _print(line: str) -> None:
+def say(line: str) -> None:
+    """Print a line at once, also into a pipe."""
     print(line, flush=True)  # noqa: T201 - a command-line tool

@@ -10,11 +10,10 @@ from redis.exceptions import RedisError
 
 from . import timeline
 from .actions import Field, Outcome, Progress, Step, action, one_command
-from .link import command
+from .link import Subject, command
 from .names import command_line, plain, split_line
 
 if TYPE_CHECKING:
-    from .history import Key
     from .link import Link
     from .values import Values
 
@@ -56,13 +55,8 @@ class DebugDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class DebugSubject:
+class DebugSubject(Subject[DebugDetail]):
     """The clock and the faults of a Rillet."""
-
-    @property
-    def series(self) -> tuple[Key, ...]:
-        """What is drawn."""
-        return ()
 
     async def read(self, link: Link) -> DebugDetail:
         """Read the clock twice, a moment apart: it says its time, not whether it runs."""

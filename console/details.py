@@ -10,8 +10,9 @@ from redis.exceptions import RedisError
 
 from . import replies
 from .backlog import PAGE, after
-from .link import command
+from .link import Subject, command
 from .model import Consumer, Entry, Group, GroupDetail, Lane, PendingEntry, Stream, StreamDetail
+from .selection import pair
 from .style import POISON_DELIVERIES
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ MESSAGE_GROUPS: Final = 200  # groups that a message's page asks
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSubject:
+class GroupSubject(Subject[GroupDetail]):
     """A consumer group: its PEL, its lanes, and how far it is."""
 
     key: bytes
@@ -115,7 +116,7 @@ def _lane(consumer: Consumer, entries: list[PendingEntry]) -> Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamSubject:
+class StreamSubject(Subject[StreamDetail]):
     """A stream and its newest entries."""
 
     key: bytes
@@ -225,16 +226,11 @@ class MessageDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageSubject:
+class MessageSubject(Subject[MessageDetail]):
     """A message and what each group says of it."""
 
     key: bytes
     id: str
-
-    @property
-    def series(self) -> tuple[Key, ...]:
-        """What is drawn."""
-        return ()
 
     async def read(self, link: Link) -> MessageDetail:
         """Read the entry, and a line of each group's PEL."""
@@ -267,10 +263,4 @@ def _standing(group: Group, entry_id: str, reply: Any) -> Standing:
     pending = next(iter(replies.pending(reply)), None)
     if pending is not None:
         return Standing(group, "pending" if pending.consumer else "unowned", pending)
-    return Standing(group, "passed" if id_pair(entry_id) <= id_pair(group.last_delivered) else "waiting")
-
-
-def id_pair(entry_id: str) -> tuple[int, int]:
-    """Return an ID as numbers. Raises ValueError: it is none."""
-    milliseconds, _, sequence = entry_id.partition("-")
-    return int(milliseconds), int(sequence or 0)
+    return Standing(group, "passed" if pair(entry_id) <= pair(group.last_delivered) else "waiting")

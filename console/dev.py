@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .command import parser
+from .command import parser, say
 
 if TYPE_CHECKING:
     import argparse
@@ -57,8 +57,8 @@ def main(words: list[str]) -> int:
                 return 1
             # Its log is read on: a full pipe would hold the server up.
             threading.Thread(target=lambda: list(server.stdout or ()), daemon=True).start()
-            _say(f"Server: redis://127.0.0.1:{port}")
-            return serve(f"redis://127.0.0.1:{port}", options, read_only=False, say=_say, record=True)
+            say(f"Server: redis://127.0.0.1:{port}")
+            return serve(f"redis://127.0.0.1:{port}", options, read_only=False, say=say, record=True)
         except ValueError as error:
             made.error(str(error))
         finally:
@@ -94,7 +94,3 @@ def _port_when_ready(log: Iterator[str]) -> int | None:
             return port
     print("".join(said), end="", file=sys.stderr)  # noqa: T201 - a command-line tool
     return None
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - a command-line tool

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from redis.exceptions import RedisError
 
 from . import replies
-from .link import command
+from .link import Subject, command
 
 if TYPE_CHECKING:
-    from .history import Key
     from .link import Command, Link
 
 SCANNED: Final = 2_000  # keys for a page, about
@@ -56,17 +55,12 @@ class KeysDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class KeysSubject:
+class KeysSubject(Subject[KeysDetail]):
     """Keys from a cursor of SCAN on, that have something in their name, of a type or of any."""
 
     find: bytes = b""
     type: str = ""
     cursor: str = "0"
-
-    @property
-    def series(self) -> tuple[Key, ...]:
-        """What is drawn."""
-        return ()
 
     async def read(self, link: Link) -> KeysDetail:
         """Go through some of the keys, and read more of the shown ones."""
@@ -117,14 +111,17 @@ async def _rows(link: Link, keys: list[bytes], kinds: dict[bytes, str]) -> list[
         asked += [command("PTTL", key), command("MEMORY", "USAGE", key)]
     got = await link.send(asked)
     return [
-        KeyRow(
-            key,
-            kinds[key],
-            ttl if isinstance(ttl, int) and ttl >= 0 else None,
-            size if isinstance(size, int) else None,
-        )
-        for key, ttl, size in zip(keys, got[::2], got[1::2], strict=True)
+        _row(key, kinds[key], ttl, size) for key, ttl, size in zip(keys, got[::2], got[1::2], strict=True)
     ]
+
+
+def _row(key: bytes, kind: str, ttl: Any, size: Any) -> KeyRow:
+    return KeyRow(
+        key,
+        kind,
+        ttl if isinstance(ttl, int) and ttl >= 0 else None,
+        size if isinstance(size, int) else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +144,10 @@ class KeyDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class KeySubject:
+class KeySubject(Subject[KeyDetail]):
     """A key of any type but a stream, which has a page of its own."""
 
     key: bytes
-
-    @property
-    def series(self) -> tuple[Key, ...]:
-        """What is drawn."""
-        return ()
 
     async def read(self, link: Link) -> KeyDetail:
         """Read its type, then some of its value by a command that is bounded."""
@@ -166,12 +158,7 @@ class KeySubject:
         if isinstance(kind, RedisError):
             raise kind
         name = bytes(kind).decode()
-        about = KeyRow(
-            key,
-            name,
-            ttl if isinstance(ttl, int) and ttl >= 0 else None,
-            memory if isinstance(memory, int) else None,
-        )
+        about = _row(key, name, ttl, memory)
         if name not in _LENGTHS:
             return KeyDetail(key, name, about.ttl, about.memory)
         length = (await link.send([command(_LENGTHS[name], key)]))[0]

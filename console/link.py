@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import redis.asyncio
@@ -27,6 +28,7 @@ SCHEMES: Final = tuple(
 
 Command = tuple[bytes, ...]
 Reply = Any  # int, bytes, None, list, dict, or a RedisError that came instead
+Found_co = TypeVar("Found_co", covariant=True)
 
 # What is sent to a server that may not be changed; of containers each subcommand.
 READING: Final = frozenset(
@@ -206,6 +208,21 @@ class Link:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+class Subject(ABC, Generic[Found_co]):
+    """Something that a page looks at in detail. Equal subjects are read once, however many pages look."""
+
+    __slots__ = ()
+
+    @property
+    def series(self) -> tuple[tuple[bytes, ...], ...]:
+        """What its page draws: recorded from the first look on, however many groups there are."""
+        return ()
+
+    @abstractmethod
+    async def read(self, link: Link) -> Found_co:
+        """Read it, in few batches."""
 
 
 Place = tuple[str, int]  # host and port of a master

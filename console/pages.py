@@ -10,19 +10,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from . import clients, debugging, keys, timeline
-from .details import CELLS, GroupSubject, MessageSubject, StreamSubject, id_pair, page_of
+from .details import CELLS, GroupSubject, MessageSubject, StreamSubject, page_of
 from .history import rate
 from .render import HEAT_MS, chart
-from .selection import NAMES, PENDING_SORTS, Selection, ordered, selection, within
+from .selection import NAMES, PENDING_SORTS, Selection, ordered, pair, selection, within
 from .style import POISON_DELIVERIES
 from .values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from .history import Sample
+    from .link import Subject
     from .model import GroupDetail, PendingEntry, Stream
-    from .poller import Poller, Subject
+    from .poller import Poller
 
 ROWS: Final = 200  # streams on the overview
 PENDING_ROWS: Final = 50  # pending entries on a page of a group
@@ -39,6 +40,7 @@ class Page(ABC):
 
     Attributes:
         parts: templates of what is sent again when it changes, each into the element of its name.
+        subjects: kept fresh while the page is open.
 
     Raises:
         ValueError: the address lacks a name.
@@ -46,22 +48,23 @@ class Page(ABC):
 
     template: ClassVar[str]
     parts: ClassVar[tuple[str, ...]] = ()
+    subjects: Sequence[Subject[Any]] = ()
 
     def __init__(self, typed: Mapping[str, str]) -> None:
         self.typed = typed
         self.values = Values(typed)
 
-    def subjects(self) -> list[Subject[Any]]:
-        """Return the subjects of the page while it is open."""
-        return []
-
     @abstractmethod
-    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
-        """Return what the templates show; ``whole``: also what only a loaded page shows.
+    async def context(self, poller: Poller) -> dict[str, Any]:
+        """Return what the templates show.
 
         Raises:
             NotFoundError: what the page is about does not exist.
         """
+
+    async def whole_context(self, poller: Poller) -> dict[str, Any]:
+        """As ``context``, with what only a loaded page shows."""
+        return await self.context(poller)
 
 
 class OverviewPage(Page):
@@ -70,9 +73,8 @@ class OverviewPage(Page):
     template = "overview.html"
     parts = ("streams",)
 
-    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+    async def context(self, poller: Poller) -> dict[str, Any]:
         """Sort and filter what the last round found."""
-        del whole
         overview = poller.overview
         find = self.values.text("find")
         sort = self.values.text("sort", "trouble")
@@ -123,13 +125,10 @@ class StreamPage(Page):
     def __init__(self, typed: Mapping[str, str]) -> None:
         super().__init__(typed)
         self.key = self.values.word("key")
+        self.subjects = [StreamSubject(self.key)]
 
-    def subjects(self) -> list[Subject[Any]]:
-        """Return the one thing that it is about."""
-        return [StreamSubject(self.key)]
-
-    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
-        """Join the live detail with what the rounds know, and read the page of older entries that was asked for."""
+    async def context(self, poller: Poller) -> dict[str, Any]:
+        """Join the live detail with what the rounds know."""
         detail = await poller.look(StreamSubject(self.key))
         if detail.missing:
             raise NotFoundError("There is no stream with this key.")
@@ -160,8 +159,11 @@ class StreamPage(Page):
             "detail": detail,
             "now": detail.now,
             "chart": chart(samples, {"length": (1, False), "added/s": (2, True), "delivered/s": (3, True)}),
-            **(await self._older(poller) if whole else {}),
         }
+
+    async def whole_context(self, poller: Poller) -> dict[str, Any]:
+        """Add the page of older entries that was asked for."""
+        return {**await self.context(poller), **await self._older(poller)}
 
     async def _older(self, poller: Poller) -> dict[str, Any]:
         start, field, contains = (self.values.text(name) for name in ("from", "field", "contains"))
@@ -187,7 +189,7 @@ def _start(text: str) -> str:
             if moment.tzinfo is None:
                 moment = moment.replace(tzinfo=dt.UTC)
             return str(int(moment.timestamp() * 1000))
-        id_pair(text)
+        pair(text)
     except ValueError:
         raise ValueError(f"{text} is no ID and no time: write 1526919030474-0 or 2026-05-21T14:30") from None
     return text
@@ -212,6 +214,7 @@ class GroupPage(Page):
     def __init__(self, typed: Mapping[str, str]) -> None:
         super().__init__(typed)
         self.key, self.group = self.values.word("key"), self.values.word("group")
+        self.subjects = [GroupSubject(self.key, self.group)]
         self._shown: tuple[GroupDetail, dict[str, Any]] | None = None
         self._filter = kept_of(self.values)
         self._sort = self._filter.get("sort", PENDING_SORTS[0])
@@ -224,13 +227,8 @@ class GroupPage(Page):
         except ValueError as error:
             self._problem = str(error)
 
-    def subjects(self) -> list[Subject[Any]]:
-        """Return the one thing that it is about."""
-        return [GroupSubject(self.key, self.group)]
-
-    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+    async def context(self, poller: Poller) -> dict[str, Any]:
         """Show the group's detail, a page of the pending entries that fit the filter, and how its lag went."""
-        del whole
         detail = await poller.look(GroupSubject(self.key, self.group))
         if detail.missing:
             raise NotFoundError("There is no such group.")
@@ -304,18 +302,15 @@ class MessagePage(Page):
         super().__init__(typed)
         self.key = self.values.word("key")
         self.id = self.values.ids()[0].decode()
-
-    def subjects(self) -> list[Subject[Any]]:
-        """Return what it is about, and what may know its life: the recording and the append-only file."""
-        return [
+        # What may know its life: the recording and the append-only file.
+        self.subjects = [
             MessageSubject(self.key, self.id),
             timeline.TapeSubject(),
             timeline.FileSubject(self.key, self.id),
         ]
 
-    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+    async def context(self, poller: Poller) -> dict[str, Any]:
         """Show the entry and a line for each group."""
-        del whole
         detail = await poller.look(MessageSubject(self.key, self.id))
         link = poller.link
         events: tuple[timeline.Event, ...] = ()
@@ -367,14 +362,10 @@ class KeysPage(Page):
         if not re.fullmatch(r"(\d{1,4}:)?\d{1,20}", self.cursor, re.ASCII):
             raise ValueError("a cursor is what SCAN replied, 0 for the beginning")
         self._subject = keys.KeysSubject(self.find.encode(), self.type, self.cursor)
+        self.subjects = [self._subject]
 
-    def subjects(self) -> list[Subject[Any]]:
-        """Return the one thing that it is about."""
-        return [self._subject]
-
-    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+    async def context(self, poller: Poller) -> dict[str, Any]:
         """Show the keys from a cursor on."""
-        del whole
         return {
             "detail": await poller.look(self._subject),
             "find": self.find,
@@ -393,14 +384,10 @@ class KeyPage(Page):
     def __init__(self, typed: Mapping[str, str]) -> None:
         super().__init__(typed)
         self.key = self.values.word("key")
+        self.subjects = [keys.KeySubject(self.key)]
 
-    def subjects(self) -> list[Subject[Any]]:
-        """Return the one thing that it is about."""
-        return [keys.KeySubject(self.key)]
-
-    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+    async def context(self, poller: Poller) -> dict[str, Any]:
         """Show what kind of value it is and how it begins."""
-        del whole
         detail = await poller.look(keys.KeySubject(self.key))
         if detail.type == "none":
             raise NotFoundError("There is no such key.")
@@ -412,18 +399,15 @@ class ClientsPage(Page):
 
     template = "clients.html"
     parts = ("clients", "clients_watch", "clients_slow")
+    # The recording, where there is one, knows what clients wait for.
+    subjects = (clients.ClientsSubject(), timeline.TapeSubject())
 
     def __init__(self, typed: Mapping[str, str]) -> None:
         super().__init__(typed)
         self.find = self.values.text("find")
 
-    def subjects(self) -> list[Subject[Any]]:
-        """Return what it is about; the recording, where there is one, knows what clients wait for."""
-        return [clients.ClientsSubject(), timeline.TapeSubject()]
-
-    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+    async def context(self, poller: Poller) -> dict[str, Any]:
         """Show the clients that fit."""
-        del whole
         detail = await poller.look(clients.ClientsSubject())
         await poller.look(timeline.TapeSubject())
         wanted = self.find.lower()
@@ -453,9 +437,8 @@ class PromptPage(Page):
 
     template = "prompt.html"
 
-    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+    async def context(self, poller: Poller) -> dict[str, Any]:
         """Show an empty one, with a connection of its own."""
-        del whole
         return {"session": secrets.token_urlsafe(12), "place": f"db{poller.link.database}"}
 
 
@@ -464,14 +447,10 @@ class TimePage(Page):
 
     template = "time.html"
     parts = ("time_clock", "time_faults")
+    subjects = (debugging.DebugSubject(),)
 
-    def subjects(self) -> list[Subject[Any]]:
-        """Return the one thing that it is about."""
-        return [debugging.DebugSubject()]
-
-    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+    async def context(self, poller: Poller) -> dict[str, Any]:
         """Show the time, and what goes wrong."""
-        del whole
         facts = poller.overview.facts
         if facts is None or not facts.debug:
             raise NotFoundError(
@@ -493,9 +472,8 @@ class JobPage(Page):
     template = "job.html"
     parts = ("job",)
 
-    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+    async def context(self, poller: Poller) -> dict[str, Any]:
         """Show how far it is."""
-        del whole
         job = poller.jobs.get(self.values.text("id"))
         if job is None:
             raise NotFoundError("What came of this action is not kept any more.")

@@ -8,14 +8,14 @@ import logging
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from redis.exceptions import RedisError
 
 from . import replies, timeline
 from .backlog import Backlogs
 from .history import SERIES, History, Sample, rate
-from .link import GoneError, command
+from .link import Found_co, GoneError, Subject, command
 from .model import ServerFacts, Stream
 from .names import plain
 
@@ -40,27 +40,11 @@ ASKED: Final = ("XNACK", "XACKDEL", "XDELEX")  # commands that not every version
 
 LOG: Final = logging.getLogger(__name__)
 
-Found_co = TypeVar("Found_co", covariant=True)
 Item = TypeVar("Item")
 
 
 class UnreadableError(Exception):
     """Something that the console could not read for a reason of its own, which its log has in full."""
-
-
-class Subject(Protocol[Found_co]):
-    """Something that a page looks at in detail. Equal subjects are read once, however many pages look."""
-
-    @property
-    def series(self) -> tuple[Key, ...]:
-        """What its page draws: recorded from the first look on, however many groups there are."""
-        ...
-
-    async def read(self, link: Link) -> Found_co:
-        """Read it, in few batches."""
-        ...
-
-    def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

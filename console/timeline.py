@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 import hiredis
 from redis.exceptions import RedisError
 
-from .link import Written, command
+from .link import Subject, Written, command
 from .names import ids_behind, number_behind, plain, whole_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from .history import Key
     from .link import Command, Link
 
 LOG: Final = logging.getLogger(__name__)
@@ -64,13 +63,8 @@ async def end(link: Link) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TapeSubject:
+class TapeSubject(Subject[bool]):
     """The recording: reading it fetches what came since, and keeps what concerns streams."""
-
-    @property
-    def series(self) -> tuple[Key, ...]:
-        """What is drawn."""
-        return ()
 
     async def read(self, link: Link) -> bool:
         """Return whether there is a recording."""
@@ -100,16 +94,11 @@ def waits(link: Link) -> dict[int, tuple[bytes, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSubject:
+class FileSubject(Subject[Written | None]):
     """What the append-only file says of a message: each read goes on where the last one ended."""
 
     key: bytes
     id: str
-
-    @property
-    def series(self) -> tuple[Key, ...]:
-        """What is drawn."""
-        return ()
 
     async def read(self, link: Link) -> Written | None:
         """Return what is known; None if the server has no such file, or the recording has the whole life."""

@@ -138,7 +138,7 @@ async def test_clients_that_wait_come_first_with_their_command(client, link):
 
 async def table_of_clients(link, find=""):
     """The text of the table that the page shows."""
-    context = await ClientsPage({"find": find}).context(Poller(link), whole=True)
+    context = await ClientsPage({"find": find}).whole_context(Poller(link))
     template = environment().get_template("parts/clients.html")
     return template.render(context, watch=Watch())
 

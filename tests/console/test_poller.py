@@ -174,7 +174,7 @@ async def test_a_page_of_a_group_filters_sorts_and_pages_through_the_whole_backl
 
     async def table(**typed):
         page = GroupPage({"key": "orders", "group": "billing", **typed})
-        return await page.context(poller, whole=True)
+        return await page.whole_context(poller)
 
     shown = await table()
     assert (shown["rows"][0].id, shown["most_id"], shown["most"], shown["fitting"]) == (
