@@ -10,20 +10,18 @@ from __future__ import annotations
 from heapq import heapify
 from typing import TYPE_CHECKING
 
-from ...commands.runtime.context import rdb_version
 from ...commands.spec.versions import FIRST_WITH_RDB
 from ...protocol.errors import ReplyError
 from ...storage.aof.manifest import AofError
-from ...storage.keyspace.keyspace import Keyspace
 from ...storage.rdb import ByteSource, RdbError, is_rdb, load_rdb, rdb_chunks
 from ...storage.value_types import TYPES
 from ..execution.checks import LOADING
 from ..persistence.background_writer import copy_of
+from ..persistence.rdb import rdb_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ...storage.keyspace.database import Database
+    from ...storage.keyspace.keyspace import Keyspace
     from ..server import Server
 
 
@@ -65,7 +63,7 @@ class DataSnapshots:
             _schedule(db)
         if server.persistence.aof is not None:
             try:
-                server.persistence.begin_again_with(self._file(snapshot))
+                server.persistence.begin_again_with(rdb_pieces(server, snapshot, aof_base=True))
             except (OSError, AofError) as error:
                 server.log.warning(
                     f"Can't restore a snapshot: the append-only file can't be written: {error}"
@@ -98,12 +96,8 @@ class DataSnapshots:
         Raises:
             ReplyError: it is no RDB file, or one that this server cannot read.
         """
-        keyspace = self._server.keyspace
-        snapshot = Keyspace(len(keyspace.databases))
-        snapshot.now = keyspace.now
+        snapshot = self._server.keyspace.empty_twin()
         snapshot.expiring = False
-        snapshot.track_usage_as(keyspace)
-        snapshot.idempotency_defaults = keyspace.idempotency_defaults
         source = ByteSource.of(data)
         try:
             if not is_rdb(source):
@@ -126,16 +120,6 @@ class DataSnapshots:
         if found is None:
             raise ReplyError(b"ERR There is no snapshot with this name")
         return found
-
-    def _file(self, snapshot: Keyspace) -> Iterator[bytes]:
-        return rdb_chunks(
-            snapshot,
-            version=rdb_version(self._server),
-            aux={b"redis-ver": self._server.version.encode()},
-            aof_base=True,
-            checksum=self._server.config.rdbchecksum,
-            compress=self._server.config.rdbcompression,
-        )
 
 
 def _copy(keyspace: Keyspace) -> Keyspace:

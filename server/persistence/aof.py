@@ -20,12 +20,12 @@ from ...storage.aof.manifest import AofError
 from ...storage.aof.writer import AppendOnlyFile
 from ...storage.files import FileOperations
 from ...storage.keyspace.keyspace import Keyspace
-from ...storage.rdb import RdbInfo, load_rdb
+from ...storage.rdb import RdbInfo
 from .aof_replay import LoaderClient, replay
 from .aof_rewrite import AofRewrite
 from .background_writer import ForegroundWriter
 from .load_delay import delay_for
-from .rdb import rdb_pieces
+from .rdb import LOAD_SLICE, rdb_pieces, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ...storage.aof.manifest import FileInfo
     from ...storage.rdb import ByteSource
     from ..server import Server
-
-_LOAD_SLICE = 0.02  # seconds of loading before clients get a turn
 
 
 class Persistence:
@@ -177,7 +175,7 @@ class Persistence:
         client = LoaderClient(self.server)
         loop = self.server.loop
         self.begin_loading(loader.total_bytes)
-        until = loop.time() + _LOAD_SLICE
+        until = loop.time() + LOAD_SLICE
         delayed = 0
         for batch in loader.batches():
             # A slow script in it serves only clients that have a transport.
@@ -193,7 +191,7 @@ class Persistence:
                 await asyncio.sleep(0)
                 if self.server.stopping:
                     return
-                until = loop.time() + _LOAD_SLICE
+                until = loop.time() + LOAD_SLICE
                 self.server.keyspace.now = self.server.clock.tick()
         await delay_for(self.server, self.base.keys - delayed)
         self.end_loading()
@@ -241,16 +239,8 @@ class Persistence:
 
     def _load_base(self, source: ByteSource) -> Iterator[None]:
         """Load an RDB base into the keyspace."""
-        server = self.server
         self.base = RdbInfo()
-        return load_rdb(
-            source,
-            server.keyspace,
-            skip_unknown=server.config.rdb_skip_unknown_types,
-            sanitize=server.config.sanitize_dump_payload == "yes",
-            log=server.log.warning,
-            info=self.base,
-        )
+        return read_file(self.server, source, self.server.keyspace, self.base)
 
     def begin_loading(self, total_bytes: int) -> None:
         """Answer clients with LOADING and let nothing expire from here on."""

@@ -306,10 +306,7 @@ def writer_of(server: Server) -> type[ForkedWriter | ThreadedWriter]:
 
 def copy_of(keyspace: Keyspace) -> Keyspace:
     """Return a copy for a writer: keys, values and expiries, without the state of clients."""
-    twin = Keyspace(len(keyspace.databases))
-    twin.now = keyspace.now
-    twin.track_usage_as(keyspace)
-    twin.idempotency_defaults = keyspace.idempotency_defaults
+    twin = keyspace.empty_twin()
     twin.libraries.take_over(keyspace.libraries)
     for mine, theirs in zip(twin.databases, keyspace.databases, strict=True):
         mine.entries = entries = theirs.entries.copy()

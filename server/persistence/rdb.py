@@ -37,7 +37,7 @@ MISCONF: Final = (
     b"error."
 )
 _RETRY_AFTER: Final = 5  # seconds after a failure
-_LOAD_SLICE: Final = 0.02  # seconds of loading before clients get a turn
+LOAD_SLICE: Final = 0.02  # seconds of loading before clients get a turn
 
 
 class Snapshots:
@@ -123,21 +123,11 @@ class Snapshots:
         try:
             source = ByteSource(lambda count: files.read(fd, count))
             persistence.begin_loading(path.stat().st_size)
-            until = loop.time() + _LOAD_SLICE
-            delayed = 0
-            for _ in self._read(source):
-                persistence.loaded_bytes = source.position
-                if server.config.key_load_delay:
-                    await delay_for(server, self.info.keys - delayed)
-                    delayed = self.info.keys
-                if loop.time() > until:
-                    await asyncio.sleep(0)
-                    if server.stopping:
-                        return
-                    until = loop.time() + _LOAD_SLICE
-            await delay_for(server, self.info.keys - delayed)
+            is_whole = await load_in_turns(server, self._read(source), source, self.info)
         finally:
             files.close(fd)
+        if not is_whole:
+            return
         persistence.end_loading()
         empty = f", empty keys skipped: {self.info.empty}" if self.info.empty else ""
         server.log.notice(
@@ -183,15 +173,9 @@ class Snapshots:
         self.info = RdbInfo()
         if not is_rdb(source):
             raise RdbError("Wrong signature trying to load DB from file")
-        return load_rdb(
-            source,
-            server.keyspace,
-            skip_unknown=server.config.rdb_skip_unknown_types,
-            sanitize=server.config.sanitize_dump_payload == "yes",
-            drop_expired=server.role == "master",
-            allow_duplicates=allow_duplicates,
-            log=server.log.warning,
-            info=self.info,
+        master = server.role == "master"
+        return read_file(
+            server, source, server.keyspace, self.info, drop_expired=master, allow_duplicates=allow_duplicates
         )
 
     # Save
@@ -417,6 +401,39 @@ class Snapshots:
         refuses = not self.last_ok and server.config.save and server.config.stop_writes_on_bgsave_error
         server.snapshot_error = MISCONF if refuses else None
         server.update_checks()
+
+
+def read_file(
+    server: Server, source: ByteSource, keyspace: Keyspace, info: RdbInfo, **more: bool
+) -> Iterator[None]:
+    """Load an RDB file as the configuration asks for; ``more`` as in ``load_rdb``."""
+    return load_rdb(
+        source,
+        keyspace,
+        skip_unknown=server.config.rdb_skip_unknown_types,
+        sanitize=server.config.sanitize_dump_payload == "yes",
+        log=server.log.warning,
+        info=info,
+        **more,
+    )
+
+
+async def load_in_turns(server: Server, load: Iterator[None], source: ByteSource, info: RdbInfo) -> bool:
+    """Load a file while clients have their turns; return False if the server stops before its end."""
+    persistence, loop = server.persistence, server.loop
+    until, delayed = loop.time() + LOAD_SLICE, 0
+    for _ in load:
+        persistence.loaded_bytes = source.position
+        if server.config.key_load_delay:
+            await delay_for(server, info.keys - delayed)
+            delayed = info.keys
+        if loop.time() > until:
+            await asyncio.sleep(0)
+            if server.stopping:
+                return False
+            until = loop.time() + LOAD_SLICE
+    await delay_for(server, info.keys - delayed)
+    return True
 
 
 def rdb_pieces(

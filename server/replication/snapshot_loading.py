@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ...storage.keyspace.keyspace import Keyspace
-from ...storage.rdb import ByteSource, RdbError, RdbInfo, load_rdb
-from ..persistence.load_delay import delay_for
+from ...storage.rdb import ByteSource, RdbError, RdbInfo
+from ..persistence.rdb import load_in_turns, read_file
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
     from ..server import Server
-
-_SLICE: Final = 0.02  # seconds of loading before clients get a turn
 
 
 async def load_snapshot(server: Server, file: BinaryIO) -> int:
@@ -31,13 +27,10 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
     """
     config = server.config
     log = server.log
-    fresh = Keyspace(len(server.keyspace.databases))
-    fresh.track_usage_as(server.keyspace)
+    fresh = server.keyspace.empty_twin()
     fresh.lazyfree = server.keyspace.lazyfree
     fresh.cold = server.keyspace.cold
-    fresh.now = server.keyspace.now
     fresh.expiring = False
-    fresh.idempotency_defaults = server.keyspace.idempotency_defaults
     info = RdbInfo()
     reports_loading = config.repl_diskless_load != "swapdb"
     log.notice("MASTER <-> REPLICA sync: Loading DB in memory")
@@ -47,28 +40,10 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
     persistence.loaded_bytes, persistence.total_bytes = 0, size
     server.loading = reports_loading
     server.update_checks()
-    loop = server.loop
     try:
         source = ByteSource(file.read)
-        until = loop.time() + _SLICE
-        delayed = 0
-        for _ in load_rdb(
-            source,
-            fresh,
-            skip_unknown=config.rdb_skip_unknown_types,
-            sanitize=config.sanitize_dump_payload == "yes",
-            log=log.warning,
-            info=info,
-        ):
-            if config.key_load_delay:
-                persistence.loaded_bytes = source.position
-                await delay_for(server, info.keys - delayed)
-                delayed = info.keys
-            if loop.time() > until:
-                persistence.loaded_bytes = source.position
-                await asyncio.sleep(0)
-                until = loop.time() + _SLICE
-        await delay_for(server, info.keys - delayed)
+        if not await load_in_turns(server, read_file(server, source, fresh, info), source, info):
+            raise OSError("the server ends")
     except RdbError as error:
         raise OSError(f"Failed trying to load the MASTER synchronization DB: {error}") from error
     finally:

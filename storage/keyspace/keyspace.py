@@ -219,10 +219,13 @@ class Keyspace:
                 if meter is not None:
                     meter.clear()
 
-    def track_usage_as(self, other: Keyspace) -> None:
-        """Know of the use of keys what another keyspace knows of it, whose data come from or go to here."""
-        self.keeps_idle = other.keeps_idle
-        self.usage = other.usage
+    def empty_twin(self) -> Keyspace:
+        """Return one without data that has this one's time, and knows as much of the use of keys."""
+        twin = Keyspace(len(self.databases))
+        twin.now = self.now
+        twin.keeps_idle, twin.usage = self.keeps_idle, self.usage
+        twin.idempotency_defaults = self.idempotency_defaults
+        return twin
 
     def clear(self) -> None:
         """Forget all keys and all function libraries."""
