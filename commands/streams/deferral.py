@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...storage.streams.trimming import trims_far
 from ..runtime.deferral import Deferred
 
 if TYPE_CHECKING:
@@ -22,25 +21,9 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 
-def require_all_nodes(client: Client, stream: Stream) -> None:
-    """Continue only if all macro nodes of a stream can be known soon."""
-    _require(stream.macro_nodes.is_behind, client, stream)
-
-
-def require_nodes_up_to(client: Client, stream: Stream, stream_ids: list[int]) -> None:
-    """Continue only if the nodes that hold some entries can be known soon."""
-    _require(stream.macro_nodes.is_far(max(stream_ids)), client, stream)
-
-
-def require_nodes_for_trim(
-    client: Client, stream: Stream, by_length: bool, threshold: int, limit: int
-) -> None:
-    """Continue only if the border up to which a stream is to be trimmed can be known soon."""
-    _require(trims_far(stream, by_length, threshold, limit), client, stream)
-
-
-def _require(far: bool, client: Client, stream: Stream) -> None:
-    if far and client.may_block:
+def require_nodes(client: Client, stream: Stream, *, are_far: bool) -> None:
+    """Continue only if the macro nodes that a command needs can be known soon, or the client may not wait."""
+    if are_far and client.may_block:
         raise Deferred(stream.macro_nodes.settle_some)
 
 

@@ -10,19 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import SYNTAX, ReplyError
-from ...storage.groups.references import (
-    forget,
-    forget_later,
-    holders,
-    trim_acked,
-)
+from ...storage.groups.references import forget, forget_later, holders, trim_acked
 from ...storage.streams import ids as stream_id
 from ...storage.streams.macro_nodes import FAR
-from ...storage.streams.trimming import Removed, trim
+from ...storage.streams.trimming import Removed, trim, trims_far
 from ..runtime.arguments import parse_integer
 from ..runtime.client import needs_downgrade, where_known
 from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
-from .deferral import removes_in_steps, require_all_nodes, require_groups, require_nodes_for_trim
+from .deferral import removes_in_steps, require_groups, require_nodes
 from .lookup import parse_new_id
 
 if TYPE_CHECKING:
@@ -83,19 +78,18 @@ class TrimOptions:
     producer: bytes = b""
     iid: bytes = b""
     needs_downgrade: bool = False
-
-    def __init__(self) -> None:
-        self.removed: list[bytes] = []
-        self.held: list[tuple[bytes, list[bytes]]] = []
+    removed: list[bytes]
+    held: list[tuple[bytes, list[bytes]]]
 
     def settle(self, client: Client, stream: Stream) -> None:
         """To be called before anything is changed, if there is to be a trim: it may have to wait."""
         if self.policy is not None and self.policy != b"KEEPREF":
             require_groups(client, stream)
         if self.policy == b"ACKED" and self.approximate:
-            require_all_nodes(client, stream)
+            require_nodes(client, stream, are_far=stream.macro_nodes.is_behind)
         elif len(stream.chunks) > FAR:  # in fewer no border is far
-            require_nodes_for_trim(client, stream, self.by_length, self.threshold, self.limit)
+            is_far = trims_far(stream, self.by_length, self.threshold, self.limit)
+            require_nodes(client, stream, are_far=is_far)
 
     def removes_nothing(self, stream: Stream) -> bool:
         """Whether a trim after one more entry removes nothing, as far as a glance shows: then it may be left out."""
@@ -295,6 +289,7 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
         options.limit = default_limit(client.server.config.stream_node_max_entries)
     if options.policy is not None or options.producer:
         options.needs_downgrade = needs_downgrade(client, IDMP_SINCE if options.producer else POLICIES_SINCE)
+        options.removed, options.held = [], []
     return options
 
 

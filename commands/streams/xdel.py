@@ -15,7 +15,7 @@ from ..runtime.client import needs_downgrade
 from ..spec.command import handles
 from ..spec.versions import POLICIES_SINCE
 from . import specs
-from .deferral import require_group, require_groups, require_nodes_up_to
+from .deferral import require_group, require_groups, require_nodes
 from .trim_options import POLICIES, downgraded_deletion
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def xdelex(client: Client, args: list[bytes]) -> bytes:
     if stream is None:
         return _integers([_NOT_FOUND] * len(words))
     numbers = list(map(stream_id.parse, words))
-    require_nodes_up_to(client, stream, numbers)
+    require_nodes(client, stream, are_far=stream.macro_nodes.is_far(max(numbers)))
     if policy != b"KEEPREF":
         require_groups(client, stream)
     held = None
@@ -129,7 +129,7 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
     if stream is None or group is None:
         return _integers([_NOT_FOUND] * len(words))
     numbers = list(map(stream_id.parse, words))
-    require_nodes_up_to(client, stream, numbers)
+    require_nodes(client, stream, are_far=stream.macro_nodes.is_far(max(numbers)))
     require_group(client, group)
     if policy != b"KEEPREF":
         require_groups(client, stream)
@@ -168,7 +168,7 @@ def xdel(client: Client, args: list[bytes]) -> bytes:
     if stream is None:
         return replies.ZERO
     ids = list(map(stream_id.parse, args[2:]))
-    require_nodes_up_to(client, stream, ids)
+    require_nodes(client, stream, are_far=stream.macro_nodes.is_far(max(ids)))
     deleted = sum(map(stream.delete, ids))
     if deleted:
         entries_removed(client, name, b"xdel", deleted)

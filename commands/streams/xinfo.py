@@ -16,7 +16,7 @@ from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from ..spec.usage import help_reply
 from . import specs
-from .deferral import require_all_nodes, require_group, require_groups
+from .deferral import require_group, require_groups, require_nodes
 from .v7_0 import estimate_7_0, has_tombstone_7_0
 from .xgroup import no_consumer_group
 
@@ -60,7 +60,7 @@ def _known(number: int | None, resp: int) -> bytes:
 def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
     """Counters and the outermost entries; with FULL the entries, groups, consumers and pending entries."""
     stream = _existing(client, args)
-    require_all_nodes(client, stream)
+    require_nodes(client, stream, are_far=stream.macro_nodes.is_behind)
     resp = client.resp
     if len(args) == 3:
         _, first = stream.range(0, MAX_ID, 1)

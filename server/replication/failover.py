@@ -63,8 +63,8 @@ class Failover:
         if self.state != WAITING:
             return
         for replica in self._replication.replicas.online:
-            if replica.acknowledged == self._replication.offset and self._is_target(replica):
-                place = replica.address, replica.port
+            place = replica.address, replica.port
+            if replica.acknowledged == self._replication.offset and self._target in {None, place}:
                 self._server.log.notice(f"Failover target {_name(place)} is synced, failing over.")
                 self._hand_over(place)
                 return
@@ -73,9 +73,6 @@ class Failover:
         """Return the replica with this address."""
         connected = self._replication.replicas.connected.values()
         return next((each for each in connected if (each.address, each.port) == target), None)
-
-    def _is_target(self, replica: Replica) -> bool:
-        return self._target is None or (replica.address, replica.port) == self._target
 
     def _time_out(self) -> None:
         self._timer = None

@@ -276,14 +276,6 @@ class Replicas:
         self.replication.waits.look_again()
         self.replication.failover.look()
 
-    def count_acknowledged(self, offset: int) -> int:
-        """Count the replicas that have the stream up to an offset."""
-        return sum(each.acknowledged >= offset for each in self.online)
-
-    def count_on_disk(self, offset: int) -> int:
-        """Count the replicas that have it in their append-only file."""
-        return sum(each.on_disk >= offset for each in self.online)
-
     def lag(self, replica: Replica) -> int:
         """Seconds since a replica last acknowledged."""
         return int(self.server.loop.time() - replica.last_seen)

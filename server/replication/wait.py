@@ -42,9 +42,9 @@ class Waits:
         self._replication.replicas.ask_for_acks()
 
     def count(self, offset: int, *, on_disk: bool) -> int:
-        """Count the replicas that have the stream up to an offset."""
-        replicas = self._replication.replicas
-        return replicas.count_on_disk(offset) if on_disk else replicas.count_acknowledged(offset)
+        """Count the replicas that have the stream up to an offset; ``on_disk``: in their append-only files."""
+        online = self._replication.replicas.online
+        return sum((each.on_disk if on_disk else each.acknowledged) >= offset for each in online)
 
     def clear(self) -> None:
         """Forget all, because the clients are gone."""

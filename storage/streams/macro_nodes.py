@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from itertools import pairwise, repeat
-from operator import add
+from operator import add, attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import hiredis
@@ -214,10 +214,9 @@ class MacroNodes(Freeable):
 
     def forget_first(self, number: int) -> None:
         """So many nodes were removed, and all entries in them."""
-        if number:
-            del self.known[:number]
-            del self.shared[:number]
-            self._tree = None
+        del self.known[:number]
+        del self.shared[:number]
+        self._tree = None
 
     def go_back(self, last_id: int) -> None:
         """The next entries may have IDs that were deleted, all greater than this one: they will be accounted for again."""
@@ -289,7 +288,7 @@ class MacroNodes(Freeable):
 
     def remove(self, stream_id: int) -> None:
         """One live entry, settled before, was deleted; a node without live entries goes."""
-        index = bisect_right(self.known, stream_id, key=_first_id) - 1
+        index = bisect_right(self.known, stream_id, key=attrgetter("first_id")) - 1
         node = self.known[index]
         node.live -= 1
         node.deleted += 1
@@ -498,7 +497,3 @@ def _signed(difference: int) -> int:
     """A difference of two unsigned 64-bit numbers as C keeps it: modulo 2^64, signed."""
     difference &= MAX_U64
     return difference - (1 << 64) if difference >> 63 else difference
-
-
-def _first_id(node: Node) -> int:
-    return node.first_id

@@ -93,8 +93,9 @@ def trim(
     removed = whole = 0
     while not by_length or removed < excess:
         if len(known) - whole < 2:
-            nodes.forget_first(whole)
-            whole = 0
+            if whole:
+                nodes.forget_first(whole)
+                whole = 0
             nodes.settle_first()
         if whole == len(known):
             break
@@ -111,7 +112,8 @@ def trim(
             removed = excess
         break
     if removed:
-        nodes.forget_first(whole)
+        if whole:
+            nodes.forget_first(whole)
         _cut(stream, removed, gone)
     return removed
 
