@@ -115,7 +115,7 @@ class Interceptor(Protocol):
         Args:
             caller: the client that sent the script.
             script: the words by which it did.
-            client: the one that the command ran for.
+            client: the sender of the command.
         """
 
 
@@ -126,4 +126,4 @@ class Pause(Protocol):
         """Postpone commands until a time in milliseconds."""
 
     def end(self) -> None:
-        """Run what was postponed."""
+        """Run the postponed commands."""

@@ -24,8 +24,8 @@ Kind = TypeVar("Kind", bound="Value")
 
 # Bytes of an idle connection: the object, its parser and the transport.
 _BASE_MEMORY: Final = 2048
-_QUEUED_BYTES: Final = 128  # what a queued command takes beside its words
-_WATCH_BYTES: Final = 200  # what a watched key takes beside its name
+_QUEUED_BYTES: Final = 128  # of a queued command beside its words
+_WATCH_BYTES: Final = 200  # of a watched key beside its name
 # Items of a command in a script: Lua passes fewer than 8,000 words to a function.
 _UNPACKED: Final = 4000
 _WHERE_KNOWN: Final = b"redis.pcall(unpack(ARGV)) return 1"
@@ -95,7 +95,7 @@ class Client:
         replays: its commands are of the AOF or a master, so rules for replayed commands apply (XADD LIMIT without ~).
         in_exec: True while EXEC runs its commands: nothing may block.
         mode: the state of a client that waits for nothing: PLAIN, QUEUEING or CAREFUL.
-        state: what happens to its next command.
+        state: the fate of its next command.
         waiting_for: what ends the wait: the ``Waiter`` of a blocked client, the pause or the job of a postponed one.
         replica: what it sent by REPLCONF, and its state once it is our replica; None for other clients.
         write_offset: the offset of the replication stream after its last write, for WAIT.
@@ -406,9 +406,9 @@ def where_known_of_many(
     """As ``where_known``, for a command that states a number of items before them: some items in each.
 
     Args:
-        before: what precedes the number.
-        items: what is done to one of them does not depend on the others.
-        after: what follows them.
+        before: the words before the number.
+        items: the effect on one of them does not depend on the others.
+        after: the words after them.
     """
     pieces = (items[at : at + _UNPACKED] for at in range(0, len(items), _UNPACKED))
     return [where_known([*before, b"%d" % len(piece), *piece, *after]) for piece in pieces]

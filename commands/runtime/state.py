@@ -1,4 +1,4 @@
-"""What happens to the next command of a client: the one state that the server keeps for each."""
+"""The fate of the next command of a client: the one state that the server keeps for each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """What happens to the next command of a client.
+    """The fate of the next command of a client.
 
     ``Client.update_state``, ``wait``, ``end_wait`` and ``begin_to_close`` are all that changes it, along ``LEGAL``.
     A client that does not read its replies while it waits for something else becomes CONGESTED after that.

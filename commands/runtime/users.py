@@ -228,7 +228,7 @@ class Selector:
     # The check
 
     def check(self, command: Command, argv: list[bytes]) -> Denial | None:
-        """Return what is denied of a command; None if it is allowed."""
+        """Return the denial of a command; None if it is allowed."""
         if command.name not in self.commands and "no_auth" not in command.flags:
             position = 2 if command.container else 1
             words = self.first_words.get(command.name, [])
@@ -482,7 +482,7 @@ class User:
     # The check
 
     def check(self, command: Command, argv: list[bytes]) -> Denial | None:
-        """Return what is denied of a command; of several selectors, the denial that came nearest to allowing it."""
+        """Return the denial of a command; of several selectors, the denial that came nearest to allowing it."""
         nearest: Denial | None = None
         for selector in self.selectors:
             denial = selector.check(command, argv)

@@ -1,4 +1,4 @@
-r"""What group commands propagate to the AOF and the replicas.
+r"""The records of group commands in the AOF and for the replicas.
 
 A client's XREADGROUP, XCLAIM or XAUTOCLAIM is never replayed itself: each entry that changed hands is, as
 ``XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id``, an absolute statement that can be
@@ -38,7 +38,7 @@ def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consu
 
 
 def _head(key: bytes, group: bytes, consumer: bytes) -> bytes:
-    """What precedes the ID in the XCLAIM of an entry."""
+    """The words before the ID in the XCLAIM of an entry."""
     return _HEAD % (len(key), key, len(group), group, len(consumer), consumer)
 
 
@@ -47,13 +47,13 @@ def _id(number: int) -> bytes:
 
 
 def _time(ms: int) -> bytes:
-    """What follows the ID there, up to the delivery count."""
+    """The words after the ID there, up to the delivery count."""
     text = b"%d" % ms
     return _TIME % (len(text), text)
 
 
 def _count(count: int) -> bytes:
-    """The delivery count there, and what follows it up to the LASTID."""
+    """The delivery count there, and the words after it up to the LASTID."""
     text = b"%d" % count
     return _COUNT % (len(text), text)
 

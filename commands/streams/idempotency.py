@@ -27,7 +27,7 @@ EMPTY_IID: Final = b"ERR idempotent ID must be non-empty"
 NO_MESSAGE: Final = b"ERR No such message in stream"
 OTHER_ENTRY: Final = b"ERR IID already exists for this producer with a different stream ID"
 
-# Each parameter's greatest value, and what it counts.
+# Each parameter's greatest value, and its unit.
 _PARAMETERS: Final = {b"IDMP-DURATION": (86400, b"seconds"), b"IDMP-MAXSIZE": (10000, b"entries")}
 
 

@@ -35,7 +35,7 @@ _NEVER_DELIVERED: Final = b":0\r\n:0\r\n"  # neither idle nor delivered before
 # By the version of the protocol, how a reply begins, with the number of its streams: an array of pairs or a map.
 REPLY_HEADS: Final = {2: b"*%d\r\n", 3: b"%%%d\r\n"}
 
-# What precedes the entries of each stream: the length of the key, the key, and the number of entries.
+# Before the entries of each stream: the length of the key, the key, and the number of entries.
 STREAM_HEADS: Final = {2: b"*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"$%d\r\n%b\r\n*%d\r\n"}
 
 # Both, in a reply with one stream.
@@ -44,7 +44,7 @@ HEADS_OF_ONE: Final = {2: b"*1\r\n*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"%%1\r\n$%d\r
 
 @dataclass(slots=True, eq=False)
 class ReadBudget:
-    """The limits of one call and what it has taken so far, over all its streams.
+    """The limits of one call and its entries so far, over all its streams.
 
     An entry goes out if fewer than MAXCOUNT went out before and fewer than MAXSIZE bytes; the first one always does.
     The bytes are those of the reply, without the lengths that Redis fills in at the end.
@@ -131,7 +131,7 @@ class ReadOptions:
     Attributes:
         count: at most so many entries from each stream, None for all.
         block: milliseconds to wait, 0 without limit, None for not at all.
-        group, consumer: who reads; None without GROUP.
+        group, consumer: the reader; None without GROUP.
         no_ack: delivered entries do not become pending.
         budget: CLAIM, MAXCOUNT and MAXSIZE, None without any of them.
         first_key: index of the first key; the IDs follow the keys.
@@ -225,7 +225,7 @@ def _only_count(count: bytes) -> ReadOptions:
 _repeated_options: Final = lru_cache(maxsize=256)(_simple_options)
 _repeated_count: Final = lru_cache(maxsize=256)(_only_count)
 
-# What came later than 8.0, always with one number behind it.
+# Options later than 8.0, always with one number behind them.
 _NEWER: Final = {b"CLAIM": "8.4", b"MAXCOUNT": "8.10", b"MAXSIZE": "8.10"}
 
 

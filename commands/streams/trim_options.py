@@ -51,7 +51,7 @@ class TrimOptions:
         strategy: ``b"MAXLEN"``, ``b"MINID"`` or None.
         threshold: a length or an ID; its word is at ``threshold_at``, an operator right before it.
         limit: entries to remove at most, 0 for no limit.
-        policy: what becomes of the groups' references: one of POLICIES, None if it is not said (KEEPREF).
+        policy: the fate of the groups' references: one of POLICIES, None if it is not said (KEEPREF).
         reached: after trimming with ACKED, the ID up to which entries were looked at.
         new_id: XADD: the ID given, None for ``*``; its word is at ``id_at`` (behind the last word if there is none).
         seq_given: XADD: False for ``ms-*``.

@@ -57,7 +57,7 @@ def xack(client: Client, args: list[bytes]) -> bytes:
 
 
 class NackOptions:
-    """What stands after the group.
+    """The words after the group.
 
     Attributes:
         mode: SILENT takes the delivery back from the counter, FAIL leaves it, FATAL sets it to its maximum.

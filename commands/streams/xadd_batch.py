@@ -90,7 +90,7 @@ def _is_run(batch: list[list[bytes]], at: int) -> bool:
 
 
 class _Added(NamedTuple):
-    """What was added.
+    """The entries of a run.
 
     Attributes:
         ids: encoded.

@@ -25,7 +25,7 @@ BAD_NUMBER: Final = b"ERR Number of IDs must be a positive integer"
 TOO_FEW: Final = b"ERR The `numids` parameter must match the number of arguments"
 IDS_NEEDED: Final = b"ERR IDS option is required"
 
-# What is answered for each ID.
+# The answers for each ID.
 _NOT_FOUND: Final = -1
 _DELETED: Final = 1
 _STILL_NEEDED: Final = 2
@@ -67,7 +67,7 @@ def _finish(
     *,
     forgot: bool = False,
 ) -> None:
-    """Notify, count and propagate what was removed.
+    """Notify, count and propagate a removal.
 
     Args:
         deleted: ids of the entries that went.

@@ -1,4 +1,4 @@
-"""What is delivered and not yet acknowledged: XPENDING."""
+"""The pending entries of a group: XPENDING."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
 
 
 def _facts(entries: list[Pending], now: int) -> bytes:
-    """``[[id, consumer, milliseconds since its delivery, deliveries], …]``; what has no owner is idle for -1."""
+    """``[[id, consumer, milliseconds since its delivery, deliveries], …]``; one without owner is idle for -1."""
     rows = [b"*%d\r\n" % len(entries)]
     consumer, ms, count, facts = None, 0, 0, b""
     for entry in entries:
-        # What was delivered together has the same facts: 10 % of an XPENDING of ten.
+        # Entries delivered together have the same facts: 10 % of an XPENDING of ten.
         if entry.ms != ms or entry.consumer is not consumer or entry.count != count:
             consumer, ms, count = entry.consumer, entry.ms, entry.count
             idle = max(now - ms, 0) if ms != UNOWNED_MS else -1
