@@ -26,5 +26,5 @@ class Freeable(ABC):
         return False
 
     def prepare_to_free(self) -> bool:
-        """Do a step of what must come before it is taken apart; return False when nothing is left."""
+        """Do a step of the work before it is taken apart; return False when nothing is left."""
         return False

@@ -132,7 +132,7 @@ class Windows(Posix):
         os.lseek(fd, self._FAR, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError as error:  # what it raises does not say whether the file is locked
+        except OSError as error:  # its error does not say whether the file is locked
             raise BlockingIOError(*error.args) from None
 
     def unlock(self, fd: int) -> None:
@@ -147,7 +147,7 @@ class Windows(Posix):
         return False
 
     def allow_open_files(self, wanted: int) -> tuple[int, int, str]:
-        """Return what is wanted: there is no such limit."""
+        """Return the wanted number: there is no such limit."""
         return wanted, wanted, ""
 
     def peak_memory(self) -> int:
@@ -181,5 +181,5 @@ HERE: Posix = WINDOWS if sys.platform == "win32" else POSIX
 
 _BREAK: Final = getattr(signal, "SIGBREAK", None)  # Ctrl-Break, on Windows
 
-# Those that request an orderly end.
+# Signals that request an orderly end.
 END_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, *(() if _BREAK is None else (_BREAK,)))

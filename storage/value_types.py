@@ -1,4 +1,4 @@
-"""The data types: one record each, from which everything that handles values of any type takes what it needs.
+"""The data types: one record each, the one source of facts for code that handles values of any type.
 
 A new type has a class (``collections/base.py`` or one of its own), a codec in ``codecs/``, a record here and a family in
 ``commands/``: see docs/adding-a-data-type.md.
@@ -58,7 +58,7 @@ class Home(Protocol):
 
     @property
     def keyspace(self) -> _Upkeep:
-        """What is done for streams in the background."""
+        """The background work for streams."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

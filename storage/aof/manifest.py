@@ -252,7 +252,7 @@ def split_words(line: bytes) -> list[bytes] | None:
 
 
 def leading_number(text: bytes) -> int:
-    """Read a number as C's atoi does: it ignores what follows the digits; no digits are 0."""
+    """Read a number as C's atoi does: it ignores all after the digits; no digits are 0."""
     match = _LEADING_NUMBER.match(text)
     return int(match[1]) if match else 0
 

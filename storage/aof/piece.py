@@ -61,7 +61,7 @@ class Record:
 
 
 def incr_files(manifest: Manifest) -> list[FileInfo]:
-    """Return the incr files that rewrites have left (aof-history-retention), and those that are live, oldest first."""
+    """Return the incr files that rewrites have left (aof-history-retention), and the live ones, oldest first."""
     kept = [info for info in manifest.history if is_incr(info)]
     return sorted([*kept, *manifest.incr], key=lambda info: info.seq)
 

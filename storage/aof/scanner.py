@@ -94,7 +94,7 @@ def scan_quickly(data: bytes) -> Scan | None:
 
 
 def scan_by_hand(data: bytes, *, goes_on: bool = False) -> Scan:
-    """Cut every whole command off the data, and report what follows them.
+    """Cut every whole command off the data, and report the bytes after them.
 
     ``goes_on`` says that the file has more: a number that the data cut off is not judged.
     """
@@ -129,7 +129,7 @@ class Transactions:
         self._held: list[list[bytes]] = []
 
     def take(self, scan: Scan, start: int) -> list[list[bytes]]:
-        """Return the commands to apply: all so far, except those that no EXEC has closed.
+        """Return the commands to apply: all so far, except an unclosed MULTI and its commands.
 
         `start` is the position of the piece.
         """

@@ -89,7 +89,7 @@ class AppendOnlyFile:
         outdated: Outdated = everything,
         empty_rdb: bytes | None = None,
     ) -> AppendOnlyFile:
-        """Open below `root` (the server's `dir`), creating what is missing; AofError if that fails.
+        """Open below `root` (the server's `dir`), creating missing folders and files; AofError if that fails.
 
         `manifest` is the one the data was loaded from (AofLoader.manifest); by default it is read from the disk.
         `empty_rdb` is the base of a new file; by default that is a file without commands.

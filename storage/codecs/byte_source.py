@@ -36,7 +36,7 @@ class ByteSource:
 
     Attributes:
         templates: lists of field names that were read, by their numbers: hashes that follow name them.
-        proven: a checksum shows whether the content is what was written, so values may check parts of it later.
+        proven: a checksum shows whether the content is intact, so values may check parts of it later.
     """
 
     def __init__(self, read: Callable[[int], bytes], data: bytes = b"") -> None:
@@ -110,7 +110,7 @@ class ByteSource:
         self._summed = self._at
 
     def checksum(self) -> int:
-        """End the checksum; return the CRC64 of what was taken since ``begin_checksum``."""
+        """End the checksum; return the CRC64 of the bytes since ``begin_checksum``."""
         self._add_to_sum()
         self._summed = -1
         self._ahead = 0

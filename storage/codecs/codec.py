@@ -1,4 +1,4 @@
-"""What a data type says of its form in RDB files and DUMP payloads."""
+"""The form of a data type in RDB files and DUMP payloads, as a record."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def integer(value: int) -> bytes:
 def text(word: bytes) -> bytes:
     """Encode a string; what looks like an integer becomes one, as in Redis."""
     size = len(word)
-    # What may be an integer begins with a digit or "-" and comes before ":"; most text does not.
+    # Integers begin with a digit or "-" and come before ":"; most text does not.
     if word < b":" and size < 21:
         if size < 19 and word.isdigit():
             if word[0] != _ZERO or size == 1:

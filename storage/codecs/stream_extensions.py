@@ -1,4 +1,4 @@
-"""What the stream type of a file cannot express of a stream, in a field of our own after it.
+"""The parts of a stream without a place in the stream type of a file, in a field of our own after it.
 
 Redis and Valkey pass over fields that they do not know, so such a file is still theirs to read. The field holds the
 times at which consumers were last active (not in type 19), the entries given back by XNACK (type 27 only; here they

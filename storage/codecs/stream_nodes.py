@@ -1,4 +1,4 @@
-"""The entries of a stream as in RDB: listpacks of about a hundred, each with what its entries share at its head.
+"""The entries of a stream as in RDB: listpacks of about a hundred, each with the common part of its entries at its head.
 
 A file brings many nodes, and few of them are read soon. Where a checksum proves what the file says, a node of the usual
 form is therefore kept as it came (``KeptNode``), mostly compressed: its head and its last entry give all that a stream
@@ -90,7 +90,7 @@ def _key(master: int) -> bytes:
 
 
 def _pack_node(master: int, number: int, raw: bytes, encoder: listpack.Words) -> bytes:
-    """Return the listpack of a node: what its entries share, and what differs in each."""
+    """Return the listpack of a node: the common part of its entries, and the differences of each."""
     reader = hiredis.Reader()
     reader.feed(b"*%d\r\n" % number)
     reader.feed(raw)
@@ -221,7 +221,7 @@ def read_nodes(source: ByteSource, stream: Stream) -> Iterator[None]:
 
 
 def _add_unpacked(stream: Stream, nodes: list[Node], master: int, data: bytes) -> _Shape:
-    """Add the entries of a listpack to a stream, and the node to the list; return what it looks like."""
+    """Add the entries of a listpack to a stream, and the node to the list; return its shape."""
     deleted, names, ids, fields, last = _unpack_node(master, data)
     live = len(ids)
     first = ids[0][0] << 64 | ids[0][1] if ids else 0
@@ -383,7 +383,7 @@ class KeptNode:
         return self.columns().data
 
     def columns(self) -> Columns:
-        """The entries. Raises DamagedError: it is not what its head and its end said."""
+        """The entries. Raises DamagedError: it contradicts its head or its end."""
         try:
             _, _, ids, fields, last = _unpack_node(self.first_id, self._listpack())
         except RdbError as error:

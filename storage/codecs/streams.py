@@ -131,7 +131,7 @@ def read_stream(source: ByteSource, stream_type: int, _valkey: bool = False) -> 
     """Read a stream from a source: yields None between steps, and the stream last.
 
     Raises:
-        RdbError: the data is damaged, or holds what we have no place for.
+        RdbError: the data is damaged, or has parts without a place here.
     """
     stream = Stream()
     yield from read_nodes(source, stream)
@@ -178,7 +178,7 @@ def _read_group(source: ByteSource, stream: Stream, stream_type: int) -> Generat
                 raise RdbError("Duplicated consumer PEL entry loading a stream consumer group")
             yield None
     unowned = list(chain.from_iterable(_read_ids(source))) if stream_type >= 27 else []
-    counts: dict[bytes, int] = {}  # of what has no owner
+    counts: dict[bytes, int] = {}  # of entries without owner
     yield from group.pel.fill(_with_owners(pending, owners, counts))
     if number - len(counts) != len(owners):
         raise RdbError("Consumer entry not found in group global PEL")

@@ -1,6 +1,6 @@
 """Claims: pending entries get another owner (XCLAIM, XAUTOCLAIM, XREADGROUP) or none (XNACK).
 
-``claim`` has the rule for one entry, for entries that an XCLAIM names and for those that an XAUTOCLAIM meets.
+``claim`` has the rule for one entry, for the entries named by XCLAIM and those met by XAUTOCLAIM.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ClaimTerms:
 
 
 class Claimed:
-    """What a claim has done.
+    """The result of a claim.
 
     Attributes:
         count: how many entries the consumer got.
@@ -79,7 +79,7 @@ def claim(
 ) -> Claimed:
     """Claim entries one by one, in this order.
 
-    What is not pending (and not forced), not idle for long enough or not in the stream is left out; a pending entry
+    Entries not pending (and not forced), not idle for long enough or not in the stream are left out; a pending entry
     that is no longer in the stream leaves the PEL.
 
     Args:
@@ -87,7 +87,7 @@ def claim(
         stream: the stream.
         consumer: the new owner.
         entries: they may repeat; those with ``GONE`` as their consumer stand for IDs that are not pending.
-        terms: what is claimed, and the new facts.
+        terms: the conditions, and the new facts.
         most: ends when so many entries were claimed or deleted, or ``_SCAN_FACTOR`` times so many looked at.
         words: the IDs as the client spelled them, for ``Claimed.changes``, if they are not canonical.
     """
@@ -109,7 +109,7 @@ def claim(
         text = entry.text if spelled is None else next(spelled)
         owner = entry.consumer
         if owner is GONE:
-            # Not pending, or what this claim has done to the ID before.
+            # Not pending, or an ID that this claim has met before.
             entry = pel.by_text.get(entry.text, entry)
             owner = entry.consumer
             if owner is GONE and not force:
@@ -162,7 +162,7 @@ def named(group: Group, words: list[bytes], start: int) -> tuple[list[Pending], 
     """The entries whose IDs stand among words from a position on, up to the first word that is no ID.
 
     Returns:
-        The entries, those that are not pending with ``GONE`` as their consumer, and whether all IDs are canonical.
+        The entries (with ``GONE`` as the consumer of an entry that is not pending), and whether all IDs are canonical.
     """
     find = group.pel.by_text.get
     entries: list[Pending] = []

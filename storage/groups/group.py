@@ -1,4 +1,4 @@
-"""A consumer group: its place in the stream, its consumers, and what was delivered and not yet acknowledged."""
+"""A consumer group: its place in the stream, its consumers, and its pending entries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Group(Freeable):
         members, pending: as ``consumers`` and ``pel``, for a caller that knows that ``pending_cleanup`` is None; they cost
             no call.
         entries_read: how many entries were delivered in all, None if unknown.
-        pending_cleanup: what is left of the removal of very many pending entries, None if there is nothing. Callers
+        pending_cleanup: the rest of the removal of very many pending entries, None if there is nothing. Callers
             never see these entries: ``pel`` and ``consumers`` finish the removal first. A caller that prefers to wait
             calls ``clean_up_some`` now and then, or leaves that to the background.
         tuning: sizes and thresholds.
@@ -92,7 +92,7 @@ class Group(Freeable):
 
     @property
     def weight(self) -> tuple[int, int]:
-        """How many consumers and pending entries take memory, those that are still to be removed among them."""
+        """How many consumers and pending entries take memory, with the rest of a removal."""
         return len(self.members), len(self.pending)
 
     @property
@@ -171,13 +171,13 @@ class Group(Freeable):
         self.pending_cleanup = work
         return self.clean_up_some
 
-    # Entries come and go; what happens in between is in ``claiming``
+    # Entries come and go; changes in between are in ``claiming``
 
     def give_back(self, numbers: Iterable[int], counts: Iterable[int]) -> None:
-        """Take entries from their owners (XNACK): they go, in this order, to the end of those that wait for anybody.
+        """Take entries from their owners (XNACK): they go, in this order, to the end of the entries without owner.
 
         Args:
-            numbers: distinct IDs; those that are not pending become so.
+            numbers: distinct IDs; all become pending.
             counts: the delivery counter of each.
         """
         for number, count in zip(numbers, counts, strict=True):

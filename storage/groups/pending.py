@@ -2,7 +2,7 @@
 
 An entry is pending from its delivery (XREADGROUP, XCLAIM with FORCE) until it is acknowledged. All that time it is one
 ``Pending``, which claims change in place. ``Pel.by_text`` finds it by the text of its ID. Before and afterwards its
-consumer is ``GONE``: so the lists below show what has left the PEL, and an acknowledgement need not look for it there.
+consumer is ``GONE``: so the lists below show which entries have left the PEL, and an acknowledgement need not look for it there.
 
 Everything else is an order of these objects:
 
@@ -143,8 +143,8 @@ class _Order(Freeable, Generic[Item]):
     """Items of pending entries in some order.
 
     Attributes:
-        items: in order. Those that no longer hold linger.
-        late: those that came out of order; they get their places when somebody walks.
+        items: in order. Outdated ones linger.
+        late: items out of order; they get their places when somebody walks.
     """
 
     __slots__ = ("_swept", "items", "late")
@@ -160,14 +160,14 @@ class _Order(Freeable, Generic[Item]):
 
     @abstractmethod
     def living(self, items: list[Item]) -> list[Item]:
-        """Those of some items that hold still."""
+        """The valid ones of some items."""
 
     @abstractmethod
     def settled(self) -> list[Item]:
         """All of them in order, after the late ones got their places."""
 
     def sweep(self, living: int, gone: int) -> None:
-        """Drop some of what lingers, if more than half does; each step goes on where the last one stopped.
+        """Drop some outdated items, if more than half are; each step goes on where the last one stopped.
 
         All of a million at once took 90 ms. A step moves all that is behind it, so few of them go through the list.
 
@@ -209,14 +209,14 @@ class Order(_Order[Pending]):
             self.late += new
 
     def living(self, items: list[Pending]) -> list[Pending]:
-        """Those of some entries that belong here still."""
+        """The entries of some that still belong here."""
         owner = self.owner
         if owner is None:
             return [entry for entry in items if entry.consumer is not GONE]
         return [entry for entry in items if entry.consumer is owner]
 
     def settled(self) -> list[Pending]:
-        """All of them in order; what lingers is neither the first nor the last."""
+        """All of them in order; the first and the last are valid."""
         entries = self.items
         is_changed = bool(self.late)
         if self.late:
@@ -305,7 +305,7 @@ class IdleOrder(_Order["Line"]):
         (self.late if lines and line[:2] < lines[-1][:2] else lines).append(line)
 
     def living(self, items: list[Line]) -> list[Line]:
-        """Those of some lines that hold."""
+        """The valid ones of some lines."""
         return [line for line in items if line[2].turn == line[1] and line[2].consumer is not GONE]
 
     def oldest(self, latest: int) -> Iterator[Pending]:
@@ -380,7 +380,7 @@ class Pel(Freeable):
         ms: int,
         count: int = 1,
     ) -> None:
-        """Entries are delivered to a consumer; those that are pending already become its own.
+        """Entries are delivered to a consumer; pending ones among them become its own.
 
         Args:
             consumer: the owner from now on.
@@ -524,13 +524,13 @@ class Pel(Freeable):
         return gone
 
     def drop(self, entry: Pending) -> None:
-        """Take one entry off the PEL, while somebody walks perhaps; who does calls ``sweep`` behind the walk."""
+        """Take one entry off the PEL, also during a walk, whose caller then calls ``sweep``."""
         del self.by_text[entry.text]
         entry.consumer.pending -= 1
         entry.consumer = GONE
 
     def sweep(self, gone: int) -> None:
-        """Drop some of what lingers in the order by ID if it is more than half; ``gone``: how many have left lately."""
+        """Drop some outdated items of the order by ID if they are more than half; ``gone``: how many have left lately."""
         self.order.sweep(len(self.by_text), gone)
         if not self.by_text:
             self._owned = self._idle = None
@@ -543,7 +543,7 @@ class Pel(Freeable):
         entries = order.settled()
         left: list[list[Pending]] = []
         while consumer.pending:
-            # From the end, so that what is dropped is freed in steps, too.
+            # From the end, so that dropped entries are freed in steps, too.
             some = entries[-_PIECE:]
             del entries[-_PIECE:]
             for entry in some:
@@ -571,7 +571,7 @@ class Pel(Freeable):
         return entries[-1] if entries else None
 
     def order_of(self, consumer: Consumer | None) -> Order:
-        """What a consumer has (None: anybody) by ID."""
+        """The entries of a consumer (None: of anybody) by ID."""
         if consumer is None or consumer.pending == len(self.by_text):
             return self.order
         if self._owned is None:
@@ -633,7 +633,7 @@ class Pel(Freeable):
         idle.sweep(len(self.by_text), len(changed))
 
     def check_invariants(self, owners: set[Consumer]) -> None:
-        """Assert that all orders agree and consumers count what they own; for tests."""
+        """Assert that all orders agree and consumers count their entries; for tests."""
         alive = sorted(self.by_text.values(), key=_number)
         assert all(encode(entry.number) == text == entry.text for text, entry in self.by_text.items())
         assert list(self.order.walk()) == alive

@@ -1,4 +1,4 @@
-"""What groups hold of a stream's entries, and what becomes of that when entries go: KEEPREF, DELREF, ACKED.
+"""The references of groups to a stream's entries, and their fate when entries go: KEEPREF, DELREF, ACKED.
 
 An entry is *referenced* while some group has still to deliver it (its last delivered ID is smaller) or has it
 pending. An ID is judged alone: whether there is such an entry makes no difference.
@@ -56,7 +56,7 @@ def trim_acked(
     limit: int = 0,
     removed_ids: list[bytes] | None = None,
 ) -> tuple[int, int]:
-    """MAXLEN or MINID with ACKED: as ``trim``, but what is referenced stays; by length newer entries go instead.
+    """MAXLEN or MINID with ACKED: as ``trim``, but referenced entries stay; by length newer entries go instead.
 
     Returns:
         How many entries were removed, and the ID up to which entries were looked at.
@@ -71,7 +71,7 @@ def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None, 
     """The exact way of both: the entries up to an ID that no group needs, at most so many of them."""
     if most <= 0:
         return 0
-    # Mostly what is needed is what is new: all before that goes unseen.
+    # Mostly the new entries are the needed ones: all before them goes unseen.
     border = min([end + 1, *map(_first_needed, stream.groups.values())])
     gone = Removed()
     removed = trim(stream, stream.length - min(most, stream.rank(border)), gone=gone)

@@ -71,7 +71,7 @@ def make_whole(stream: Stream) -> bool:
     """Repair a stream after an interrupted change, from the columns of its chunks and the entries of its PELs."""
     chunks, firsts, nodes = stream.chunks, stream.firsts, stream.macro_nodes
     last = chunks[-1] if chunks else None
-    if type(last) is Chunk:  # what is packed does not grow
+    if type(last) is Chunk:  # packed chunks do not grow
         last.even_out()
     whole = list(_whole_chunks(stream))
     chunks[:] = whole
@@ -90,7 +90,7 @@ def make_whole(stream: Stream) -> bool:
 
 
 def _whole_chunks(stream: Stream) -> Iterator[Chunk]:
-    """Yield the chunks that have entries, unpacked, for the macro nodes are made of these. What is damaged is lost."""
+    """Yield the chunks that have entries, unpacked, for the macro nodes are made of these. Damaged ones are lost."""
     for each in stream.chunks:
         try:
             chunk = opened(each)

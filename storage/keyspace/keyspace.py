@@ -1,4 +1,4 @@
-"""The keyspace: all databases, what they have in common, and the hooks for its events.
+"""The keyspace: all databases, their common state, and the hooks for its events.
 
 Pure data: it knows no clients. The server sets ``Keyspace.now`` once per batch of commands and fills the hooks. Then
 every lookup expires lazily, every change is signalled, and ``ready`` has the keys that may wake blocked clients.
@@ -135,7 +135,7 @@ class Keyspace:
             self.on_event(database.index, event, key, fields)
 
     def reset_statistics(self) -> None:
-        """Count hits, misses, what expired and what was freed from zero on."""
+        """Count hits, misses, expired and freed values from zero on."""
         self.hits = self.misses = self.expired = self.expired_fields = self.lazyfree.freed = 0
         self.expired_in_cycle = self.expired_fields_in_cycle = 0
 

@@ -1,9 +1,9 @@
-"""What each key takes and how often it is used, kept only while a memory limit or a policy asks for it.
+"""The size of each key and how often it is used, kept only while a memory limit or a policy asks for it.
 
 A database has no meter until ``switch_on``; from then on it calls the meter wherever a key is looked up or changes. A
 key whose value may have changed is *touched*, and measured (``weights.key_bytes``) before the next command asks for the
-sum. Keys that were there before the meter are measured a few at a time; until then they count as the mean of those that are
-known.
+sum. Keys that were there before the meter are measured a few at a time; until then they count as the mean of the
+known ones.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Meter:
         return size
 
     def settle(self, entries: dict[bytes, Value]) -> None:
-        """Measure what was touched."""
+        """Measure the touched keys."""
         for key in self.touched:
             value = entries.get(key)
             if value is not None:

@@ -2,7 +2,7 @@
 
 A database keeps a version of each watched key, and a watch the version with which it began: EXEC compares them. A
 change of a key also lists its watches with their owners, each once until it is looked at: a client that asks before
-each queued command whether EXEC can still succeed looks only at what was touched since it asked last.
+each queued command whether EXEC can still succeed looks only at keys touched since the last look.
 """
 
 from __future__ import annotations

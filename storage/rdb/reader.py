@@ -79,7 +79,7 @@ def load_rdb(
     Yields now and then, so that a server can answer its clients meanwhile.
 
     Args:
-        source: what follows the file stays in it (an AOF whose head is RDB).
+        source: bytes after the file stay in it (an AOF whose head is RDB).
         keyspace: None reads everything and keeps nothing.
         skip_unknown: leave out values of types that Rillet does not have, with a warning each.
         drop_expired: leave out keys past their time, as a master does with its dump file.
@@ -87,7 +87,7 @@ def load_rdb(
         sanitize: check everything now. Otherwise parts of a file with a right checksum are checked when they are read
             (nodes of streams, see ``codecs/stream_nodes``).
         log: receives a line for whatever is left out.
-        info: filled in with what was learned.
+        info: filled in with the facts of the file.
         now: the time for that, in milliseconds; by default the keyspace's.
 
     Raises:
@@ -159,7 +159,7 @@ class _Loader:
     expiry: int | None = None
     idle: int = 0  # seconds
     frequency: int | None = None
-    last: tuple[Database, bytes, Value] | None = None  # what was loaded last, for an extension that follows
+    last: tuple[Database, bytes, Value] | None = None  # the last key, for an extension that follows
     valkey: bool = False
 
     def run(self) -> Iterator[None]:
@@ -189,7 +189,7 @@ class _Loader:
         source.proven = False
 
     def _check_values(self) -> Iterator[None]:
-        """Check what was taken as proven by a checksum that the file turned out not to have."""
+        """Check the values taken as proven by a checksum that the file turned out not to have."""
         assert self.keyspace is not None
         for database in self.keyspace.databases:
             for number, (key, value) in enumerate(list(database.entries.items())):

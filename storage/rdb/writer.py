@@ -74,7 +74,7 @@ def dump_value(
         value: it must not change meanwhile.
         version: of the RDB format. It is raised to the first one that has a place for all of the value.
         idempotency_defaults: duration and maxsize of a stream without its own.
-        lossy: keep the version, and leave out what it has no place for.
+        lossy: keep the version, and leave out parts without a place in it.
     """
     kind = TYPES[type(value)]
     if not lossy:

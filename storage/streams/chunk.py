@@ -29,7 +29,7 @@ MAX_BYTES: Final = 64 << 10
 # An entry with fields of so many bytes has a chunk for itself.
 LARGE: Final = 4 << 10
 _NUMBERS: Final = 8 + 8 + 4 + 1  # bytes an entry takes in the columns
-_OBJECTS: Final = 400  # what the objects of a chunk take themselves
+_OBJECTS: Final = 400  # of the objects of a chunk themselves
 # A chunk of a stream: with its columns, or packed.
 AnyChunk: TypeAlias = "Chunk | Packed"
 # Entries that stand next to each other: their chunk, the position of the first, and that after the last.
@@ -47,7 +47,7 @@ class Chunk:
     Attributes:
         data: the encoded entries, one after the other. A ``bytearray`` while the chunk grows; ``bytes``, of which
             slices are copied only once, as soon as another chunk follows.
-        ms, seq: the two halves of each ID. Entries are added in place; who loses some takes new columns, for
+        ms, seq: the two halves of each ID. Entries are added in place; a removal makes new columns, for
             pending entries know their place by the column (see ``groups.pending``). A number of ``seq`` may have fewer than eight bytes once the chunk
             has had its turn to be packed.
         offsets: where each entry begins in ``data``, and at the end the length of ``data`` (one item more). Before
@@ -140,7 +140,7 @@ class Chunk:
         self.heads = self.heads[:]
 
     def cut(self, start: int, stop: int) -> None:
-        """Take the entries from start to stop out; what was there before is left untouched for those who hold it."""
+        """Take the entries from start to stop out; the columns before are left untouched for their holders."""
         offsets = self.offsets
         data = self.data
         begin, end = offsets[start], offsets[stop]
@@ -233,7 +233,7 @@ def copy_of(chunk: AnyChunk) -> AnyChunk:
 
 
 def packed_form(chunk: AnyChunk) -> Packed | None:
-    """What a chunk is or was packed as, if that is still what it holds."""
+    """The packed form of a chunk, if that is still its content."""
     return chunk.packed if type(chunk) is Chunk else chunk
 
 

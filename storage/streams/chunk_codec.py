@@ -25,18 +25,18 @@ _NUMBERS: Final = struct.Struct("<cQ")  # type of the steps, the first number
 _EQUAL: Final = b"="
 _ABSOLUTE: Final = {b"1": "B", b"2": "H", b"4": "I", b"8": "Q"}
 _SIZES: Final = {b"B": 1, b"H": 2, b"I": 4}
-PACKED_OBJECTS: Final = 80  # what the objects of a packed chunk take themselves
+PACKED_OBJECTS: Final = 80  # of the objects of a packed chunk themselves
 _MOST_PER_ENTRY: Final = 8 + 8 + 4 + 1  # bytes of the columns beside the data
-_SOME: Final = 64  # of what stands before them
+_SOME: Final = 64  # of the bytes before them
 _ID_LINE: Final = b"%d-%d\r\n"
-# What stands before it, by its length.
+# The bytes before it, by its length.
 _BEGINNINGS: Final = tuple(b"*2\r\n$%d\r\n" % max(length - 2, 0) for length in range(2 * 20 + 4))
 # Of both, by the length of the ID.
 _HEAD_SIZES: Final = tuple(len(beginning) + length for length, beginning in enumerate(_BEGINNINGS))[2:]
 
 
 class Columns(NamedTuple):
-    """What a chunk consists of; see ``Chunk``. What was packed has its sequences in as few bytes as they need."""
+    """The parts of a chunk; see ``Chunk``. A packed one has its sequences in as few bytes as they need."""
 
     data: bytes
     ms: array[int]
@@ -97,7 +97,7 @@ def columns_of(ids: list[tuple[int, int]], fields: list[bytes]) -> Columns:
 
 
 def entry_heads(ids: list[tuple[int, int]]) -> list[bytes]:
-    """What stands before the fields of entries with these IDs."""
+    """The bytes before the fields of entries with these IDs."""
     return [_BEGINNINGS[len(line)] + line for line in map(_ID_LINE.__mod__, ids)]
 
 
@@ -108,7 +108,7 @@ def fields_form(names: Iterable[bytes]) -> bytes:
 
 
 def joined(heads: list[bytes], fields: list[bytes]) -> Encoded:
-    """Entries, given by what stands before their fields (``entry_heads``) and by these, encoded."""
+    """Encode entries, given by the bytes before their fields (``entry_heads``) and by these."""
     return Encoded(list(map(add, heads, fields)), bytes(map(len, heads)))
 
 

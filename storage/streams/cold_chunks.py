@@ -2,7 +2,7 @@
 
 A chunk is packed in the background, some seconds after its last entry came, unless it is among the newest of its
 stream. Reading a packed chunk unpacks it (``Stream.open``). It then stays unpacked for a while: when
-the unpacked chunks take more than a limit, those that were unpacked first go back to their packed form, which was
+the unpacked chunks take more than a limit, the ones unpacked first go back to their packed form, which was
 kept. One from which entries were deleted meanwhile is packed again, in the background.
 """
 
@@ -36,7 +36,7 @@ class ChunkCache:
     """The packing of one keyspace.
 
     Attributes:
-        depth: how many of the newest chunks of each stream are never packed; 0: nothing is, and what is packed stays
+        depth: how many of the newest chunks of each stream are never packed; 0: none is, and a packed one stays
             so until it is read.
         limit: bytes that chunks unpacked by readers may take.
         round: seconds; chunks are packed one to two rounds after their last entry came.
@@ -71,7 +71,7 @@ class ChunkCache:
         self._again: deque[Place] = deque()
 
     def adopt(self, stream: Stream) -> None:
-        """Pack old chunks of a stream from now on, and keep those that are read."""
+        """Pack old chunks of a stream from now on, and keep unpacked ones for a while."""
         if stream.cold is not self:
             stream.cold = self
             self.watch(stream)
@@ -118,7 +118,7 @@ class ChunkCache:
         return False
 
     def pack_next(self, stream: Stream, border: int) -> bool:
-        """Pack the next chunk of a stream, or do what has to be done before.
+        """Pack the next chunk of a stream, or take a step that has to come before.
 
         Returns:
             False if there is none up to the ID ``border``.

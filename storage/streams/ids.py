@@ -63,7 +63,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
         InvalidID: the word is no ID.
     """
     ms, dash, seq = word.partition(b"-")
-    # What clients nearly always send; up to 19 digits cannot exceed 64 bits.
+    # The spelling of nearly all clients; up to 19 digits cannot exceed 64 bits.
     if ms.isdigit() and len(ms) < 20:
         if not dash:
             return int(ms) << 64 | missing_seq

@@ -146,7 +146,7 @@ class MacroNodes(Freeable):
     __slots__ = ("_chunks", "_firsts", "_tree", "accounted", "known", "max_bytes", "max_entries", "shared")
 
     def __init__(self, chunks: list[AnyChunk], firsts: list[int], max_bytes: int, max_entries: int) -> None:
-        self._chunks = chunks  # those of the stream, which changes them
+        self._chunks = chunks  # the stream's own, which it changes
         self._firsts = firsts
         self.max_bytes = max_bytes
         self.max_entries = max_entries
@@ -157,7 +157,7 @@ class MacroNodes(Freeable):
         self._tree: tuple[int, int] | None = None
 
     def parts(self) -> Iterable[object]:
-        """Return the nodes, and what they share with the stream."""
+        """Return the nodes, and the lists shared with the stream."""
         return self.known, self._chunks, self._firsts
 
     # All of them
@@ -278,7 +278,7 @@ class MacroNodes(Freeable):
         index = bisect_right(self._firsts, self.accounted)
         if index:
             chunk = chunks[index - 1]
-            # What is packed was accounted for before.
+            # Packed chunks were accounted for before.
             if type(chunk) is Chunk and chunk.ms[-1] << 64 | chunk.seq[-1] > self.accounted:
                 index -= 1
         return len(chunks) - index
@@ -457,7 +457,7 @@ def _measure_columns(data: bytes, number: int, sizes: _Sizes) -> _Measured | Non
         if list(map(LENGTHS.get, lines[at + 1 :: step])) != lengths:
             return None
         payload = list(map(add, payload, lengths))
-        # What may be an integer begins with a digit or "-" and comes before ":"; most text does not.
+        # Integers begin with a digit or "-" and come before ":"; most text does not.
         total = list(
             map(
                 add,
