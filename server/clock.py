@@ -18,7 +18,7 @@ EPOCH: Final = 1_767_225_600_000
 
 
 class Clock:
-    """Wall time in milliseconds since the epoch, as of the last ``tick``, plus what was added.
+    """Wall time in milliseconds since the epoch, as of the last ``tick``, plus the added time.
 
     ``now`` is the cached time that commands see; ``offset`` (milliseconds) is what ``advance`` added to the
     system's time. A frozen clock stands still between calls of ``advance``. ``microseconds`` is the time of the script or
@@ -54,7 +54,7 @@ class Clock:
         return self._frozen_at is not None
 
     def _system(self) -> int:
-        """The time without what was added, in milliseconds."""
+        """The time without the added one, in milliseconds."""
         return time_ns() // 1_000_000
 
     def advance(self, milliseconds: int) -> int:

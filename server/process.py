@@ -20,7 +20,7 @@ def server_of_this_process(config: Config, supervisor: str = "no") -> Server:
     gc.disable()
     server = Server(config, handles_signals=True)
     server.supervisor = supervisor
-    # What has been made stays, so that no collection ever has to visit it. Garbage is not looked for before: there are
+    # All objects so far stay, so that no collection ever has to visit them. Garbage is not looked for before: there are
     # some kilobytes of it, and the search takes a tenth of a start.
     gc.freeze()
     _tune()

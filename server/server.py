@@ -98,7 +98,7 @@ class Server:
         snapshot_error: the same while the last background save has failed.
         busy_error: the text that refuses other clients' commands in the middle of a slow script.
         current_client: the client whose batch is running.
-        shares_loop: the event loop is somebody else's, who may simulate it: there is no thread and no child process, the
+        shares_loop: the event loop belongs to a test, which may simulate it: there is no thread and no child process, the
             loop needs no more than ``create_server(factory, host, port)``, and the cron sleeps until something is due.
     """
 
@@ -435,7 +435,7 @@ class Server:
         self.folder.release()
 
     def die(self) -> None:
-        """End immediately, without the waiting replies: what they confirm is not on the disk."""
+        """End immediately, without the waiting replies: they confirm writes that are not on the disk."""
         if self.handles_signals:
             os._exit(1)
         # In a process that is not the server's own only this server ends.

@@ -139,7 +139,7 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "maxmemory", limit
     yield "maxmemory_human", human_bytes(limit)
     yield "maxmemory_policy", server.config.maxmemory_policy
-    # What is allocated is used: all that is resident beyond it is overhead of the process.
+    # All allocated memory is used: resident memory beyond it is overhead of the process.
     yield "allocator_frag_ratio", "1.00"
     yield "allocator_frag_bytes", 0
     yield "allocator_rss_ratio", f"{resident / max(used, 1):.2f}"

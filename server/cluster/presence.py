@@ -1,7 +1,7 @@
 """What the topology means for one running server: its role, its blocked clients, its subscribers, its keys.
 
 Each node runs in a thread of its own. A change of the topology is seen at once by the commands of all nodes; ``react``
-then runs in the thread of each of them and does what is left to do.
+then runs in the thread of each of them and does the rest.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Presence:
         node, server = self.node, self._server
         node.listens = server.config.bind[0], server.config.port
         node.body = self
-        self._owners = [node.shard] * SLOTS  # what it has stored may be of any slot
+        self._owners = [node.shard] * SLOTS  # its keys may be of any slot
         self._announce()
         self._topology.listeners.append(self._wake)
         self._topology.set_running(node, running=True)

@@ -1,7 +1,7 @@
-"""Which commands a node serves, by the slots of their keys, and what it answers to all others.
+"""Which commands a node serves, by the slots of their keys, and its answers to all others.
 
 The order of the checks is that of Redis: the keys of a command must have one slot, a node must serve it, the cluster
-must be up; then come slots that move, replicas that may be read, and MOVED for what is left.
+must be up; then come slots that move, replicas that may be read, and MOVED for the rest.
 """
 
 from __future__ import annotations

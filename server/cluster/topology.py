@@ -262,7 +262,7 @@ class Topology:
             to.importing[slot] = source
 
     def turn_back(self, slot: int) -> None:
-        """Let a slot that is on its way go back: its keys at the other end move here, those that did not leave stay.
+        """Let a slot that is on its way go back: its keys at the other end move here, the others stay.
 
         The steps are such that commands, which look without the lock, find every key after each of them.
         """

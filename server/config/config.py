@@ -125,7 +125,7 @@ class Config:
     # Rillet's own
     compat_version: str = _directive(NEWEST, kinds.Enum(*VERSIONS))  # answer as this version of Redis
 
-    repl_rdb_version: int = _directive(0, RdbVersion())  # of full syncs; 0: what each replica can read
+    repl_rdb_version: int = _directive(0, RdbVersion())  # of full syncs; 0: by the replica
 
     # Data
     databases: int = _fixed(16, POSITIVE)
@@ -397,7 +397,7 @@ class Config:
         return found if found is not None and found.known(self.version) else None
 
     def set(self, pairs: Sequence[tuple[bytes, bytes]], *, local: bool = True) -> None:
-        """CONFIG SET: all the pairs or none, then the listeners of what changed.
+        """CONFIG SET: all the pairs or none, then the listeners of the changes.
 
         Args:
             pairs: names and values as the client sent them.
@@ -469,7 +469,7 @@ class Config:
         self._listeners.setdefault(DIRECTIVES[name.encode()].attribute, []).append(listener)
 
     def restore(self, values: Mapping[str, Any]) -> list[str]:
-        """Take earlier values of attributes and call the listeners of what changes; returns what those refused."""
+        """Take earlier values of attributes and call the listeners of the changes; returns their refusals."""
         own = vars(self)
         if own == values:
             return []

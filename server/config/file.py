@@ -45,7 +45,7 @@ def asks_for(argv: Sequence[str]) -> Literal["version", "help"] | None:
 
 
 def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Config:
-    """The configuration of ``[redis.conf] [-] [--name value …] … [-]``; what comes later wins.
+    """The configuration of ``[redis.conf] [-] [--name value …] … [-]``; the later word wins.
 
     Args:
         argv: the words after the program's name. ``-`` (first or last) reads further lines from ``stdin``.
@@ -118,9 +118,9 @@ def rewrite_config(config: Config) -> None:
 
 
 def rewrite(config: Config, path: str) -> None:
-    """CONFIG REWRITE: make the file say what is configured now, keeping its comments and order.
+    """CONFIG REWRITE: make the file state the present configuration, keeping its comments and order.
 
-    Lines of known directives are rewritten where they stand (the surplus is dropped); what is not a default
+    Lines of known directives are rewritten where they stand (the surplus is dropped); a value that is not a default
     and has no line yet is appended. The file is replaced atomically and keeps its permissions.
 
     Raises:

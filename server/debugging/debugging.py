@@ -66,7 +66,7 @@ class Debugging:
         )
 
     def forget(self, client: Client) -> None:
-        """Remove a client whose connection is gone; what was recorded of it stays."""
+        """Remove a client whose connection is gone; its recorded commands stay."""
         self.recorder.forget(client)
         if isinstance(client, Connection):
             self.faults.forget(client)

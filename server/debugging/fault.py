@@ -1,4 +1,4 @@
-"""One fault: what it looks for, which of that it hits, and what it has hit."""
+"""One fault: its conditions, its choice among the commands that fit, and its hits."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def _text(attribute: str) -> Callable[[FaultSpec, bytes], None]:
     return lambda spec, word: setattr(spec, attribute, word)
 
 
-# name: the number of its values, and what reads them
+# name: the number of its values, and their reader
 _OPTIONS: Final[dict[str, tuple[int, Callable[..., None]]]] = {
     "COMMAND": (1, _command),
     "KEY": (1, _text("key")),

@@ -1,9 +1,9 @@
-"""DEBUG FAULT at work: which commands a fault hits, and what it does to them.
+"""DEBUG FAULT at work: which commands a fault hits, and its effects on them.
 
 A fault looks at a command when a client has sent it, before every check. The first fault in the order of adding that
 hits a command has it to itself, and later ones do not count it. Inside MULTI an error refuses a command when it is to
 be queued, as Redis does; every other fault hits EXEC as a whole if one of its commands fits, for they run then. A
-script fits by its own name and keys: what it runs has no reply and no connection. A blocked command is hit when its
+script fits by its own name and keys: its commands have no reply and no connection. A blocked command is hit when its
 reply is due. Replicas, masters, the loading of files, DEBUG and control connections are never hit.
 """
 
@@ -39,14 +39,14 @@ class Faults:
     def __init__(self, server: Server) -> None:
         self._server = server
         self.active: dict[int, Fault] = {}
-        # Those that hit commands, by the name that they look for; None: any.
+        # The faults of commands, by the name that they look for; None: any.
         self._of_commands: dict[str | None, list[Fault]] = {}
         self._disk = Disk(server, self._find_of_disk)
         self._ids = count(first_id(server))
         self._delays = Delays(server)
-        # What was decided about the command that a postponed client will run again.
+        # The decision about the command that a postponed client will run again.
         self._decided: dict[Connection, Fault | None] = {}
-        # What becomes of the reply of a blocked command.
+        # The fault that awaits the reply of a blocked command.
         self._due: dict[Connection, Fault] = {}
 
     def add(self, spec: FaultSpec) -> int:

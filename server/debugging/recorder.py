@@ -1,4 +1,4 @@
-"""DEBUG RECORD: what clients sent, and what they were answered.
+"""DEBUG RECORD: the commands of clients, and the replies.
 
 Each recording keeps the last commands within two limits, their number and their bytes, and counts those that it
 dropped. A command is kept once, by all the recordings that were on when it ran.
@@ -174,7 +174,7 @@ class Recorder:
     ) -> None:
         """Add a write command of a script to the command of the client that runs it."""
         entry = self._running.get(caller)
-        # What is larger than a whole recording will be dropped by it: it need not be gathered first.
+        # Commands larger than a whole recording will be dropped by it: they need not be gathered first.
         if entry is None or not self.recordings or entry.scripted_bytes > MOST_BYTES:
             return
         position = 0

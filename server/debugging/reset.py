@@ -117,7 +117,7 @@ class Reset:
         return []
 
     def _propagate(self) -> None:
-        """Let the append-only file end without data; there are no replicas now, and what it takes counts for none to come."""
+        """Let the append-only file end without data; there are no replicas now, and its records count for none to come."""
         propagation = self._server.propagation
         propagation.forget()
         propagation.add(0, [b"FLUSHALL"])

@@ -37,7 +37,7 @@ class Cut(Faulty):
         self._passing = passing
 
     def write(self, data: bytes) -> None:
-        """Send what may pass."""
+        """Send the part that may pass."""
         if self._passing:
             self.real.write(data[: self._passing])
             self._passing = max(self._passing - len(data), 0)

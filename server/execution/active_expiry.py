@@ -29,7 +29,7 @@ class ActiveExpiry:
         server.keyspace.on_field_expired = self._propagate_field
 
     def run(self, seconds: float) -> None:
-        """Delete what is past its time, for at most ``seconds``."""
+        """Delete keys and fields past their time, for at most ``seconds``."""
         until = time.perf_counter() + seconds
         while self.step() and time.perf_counter() < until:
             pass

@@ -88,7 +88,7 @@ class Eviction:
             self._start(self._go_on)
 
     def warn(self) -> None:
-        """CONFIG SET maxmemory: log a warning if the limit is below what is used."""
+        """CONFIG SET maxmemory: log a warning if the limit is below the used memory."""
         limit = self.server.config.maxmemory
         if limit and (used := self._used()) > limit:
             self.server.log.warning(

@@ -4,7 +4,7 @@ An exception other than ``ReplyError`` (out of memory, a bug of ours) may leave 
 key and before it propagated that, or in the middle of a change. No state is saved in advance to undo the change,
 because that would slow every command. Instead every key that the command may write is repaired in its present state
 
-If that fails twice the server ends, as Redis does without memory: the append-only file holds what was confirmed, and
+If that fails twice the server ends, as Redis does without memory: the append-only file holds all confirmed writes, and
 the next start begins there.
 """
 
@@ -43,7 +43,7 @@ class Mending:
             client: the client that ran it.
             entry: the command.
             argv: its arguments.
-            error: what its handler raised. Its frames, and what they refer to, are released.
+            error: its handler raised it. Its frames, and what they refer to, are released.
         """
         server = self._server
         try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..server import Server
     from .entry import CommandEntry
 
-# What may add to the stream of the replicas.
+# Commands that may add to the stream of the replicas.
 _REPLICATED = frozenset(("write", "may_replicate"))
 
 
@@ -76,7 +76,7 @@ class Pause:
             self._resume()
 
     def _resume(self) -> None:
-        """Run what was postponed; what is still to wait is postponed again."""
+        """Run the postponed commands; the paused ones are postponed again."""
         self._server.update_checks()
         postponed, self.postponed = self.postponed, []
         for client in postponed:

@@ -1,6 +1,6 @@
 """The one ordered stream of effects, which goes to the AOF and the replicas.
 
-Handlers record what must be replayed while they run. At the end of the execution unit (one client command, one EXEC,
+Handlers record their effects while they run. At the end of the execution unit (one client command, one EXEC,
 one blocked command that ran again) ``flush`` passes its effects to the sinks: bare if there is one, inside MULTI/EXEC
 if there are more, with a SELECT before the first effect of another database. Each sink is a stream with its own
 selected database, because sinks start at different times; their records are the same.
@@ -116,7 +116,7 @@ class Propagation:
                 self._downgraded[place] = []
 
     def exempt(self, since: int) -> None:
-        """Keep ``limit`` from the effects from a place on: Redis limits commands, not what it makes of them or of expiry."""
+        """Keep ``limit`` from the effects from a place on: Redis limits commands, not their effects, nor expiry."""
         if self._exempt is not None:
             self._exempt.update(range(since, len(self.effects)))
 
@@ -152,7 +152,7 @@ class Propagation:
         self._exempt = None
 
     def drop_from(self, since: int) -> None:
-        """Drop the effects from a place in ``effects`` on, and what was recorded about these places."""
+        """Drop the effects from a place in ``effects`` on, and the records about these places."""
         del self.effects[since:]
         self._replicas_only = {place for place in self._replicas_only if place < since}
         self._downgraded = {place: words for place, words in self._downgraded.items() if place < since}

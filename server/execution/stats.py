@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from .entry import CommandEntry
 
-# What each client counts, by its attribute.
+# The counts of each client, by attribute.
 _COUNTS: Final = {
     name: attrgetter(name) for name in ("total_commands", "net_in", "net_out", "reads", "writes")
 }

@@ -209,7 +209,7 @@ class Busy:
         transport = wire.transport
         connection = wire.connection if isinstance(wire, SecureChannel) else wire
         if connection.state is AWAITING_TURN or self._server.replies.is_held(connection):
-            return  # its turn, or what was sent to it, comes first; until then its bytes wait in the socket
+            return  # its turn, or the bytes for it, come first; until then its bytes wait in the socket
         try:
             with _lent(fd) as sock:
                 data = sock.recv(_READ_AT_ONCE)

@@ -203,7 +203,7 @@ class Connection(Client, asyncio.Protocol):
             self._give_up_when_done()
 
     def _parse_some(self) -> list[list[bytes]]:
-        """Return complete commands of what has arrived; none if the next is not complete yet."""
+        """Return complete commands of the bytes so far; none if the next is not complete yet."""
         parser = self.parser
         if not self.authenticated:
             parser.authenticated = self.server.users.default.is_open
@@ -343,7 +343,7 @@ class Connection(Client, asyncio.Protocol):
             turns.add(self)
 
     def take_turn(self) -> None:
-        """Run a slice of what waits; ``Server.turns`` calls this."""
+        """Run a slice of the waiting commands; ``Server.turns`` calls this."""
         try:
             if self.state is AWAITING_TURN:
                 self.end_wait()
@@ -421,7 +421,7 @@ class Connection(Client, asyncio.Protocol):
         if replies.at_once and self.server.current_client is None:
             replies.at_once -= 1
             transport.write(data)
-        else:  # while a client's command runs, what it causes for others must not precede its own reply
+        else:  # while a client's command runs, its effects for others must not precede its own reply
             replies.hold(self, data)
 
     @property

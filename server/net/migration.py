@@ -93,7 +93,7 @@ class Migrations:
 
 
 class _Transfer:
-    """One connection to a target, and what it is asked to store."""
+    """One connection to a target, and the keys for it."""
 
     def __init__(self, server: Server, client: Client, migration: Migration) -> None:
         self._server = server
@@ -153,7 +153,7 @@ class _Transfer:
             raise refused[0]
 
     async def _round(self, keys: list[bytes], *, replace: bool) -> list[bytes]:
-        """Send keys, delete those that arrived; return those that changed during the transfer and still exist."""
+        """Send keys, delete the ones that arrived; return the ones that changed during the transfer and still exist."""
         self._sent.clear()
         for key in keys:
             record = self._record(key, replace=replace)

@@ -45,7 +45,7 @@ class Replies:
         self.held: list[tuple[Connection, bytes]] = []
         self.at_once = _FEW
         self.since = UNSCHEDULED
-        self._aside: deque[tuple[Connection, bytes]] = deque()  # what waits for a running fsync
+        self._aside: deque[tuple[Connection, bytes]] = deque()  # replies that wait for a running fsync
         self._closing: set[Connection] = set()
         self._sizes: dict[Connection, int] = {}  # bytes, of what ``hold`` keeps
         self._is_plain = True  # all held replies came by ``hold_last``, of open connections
@@ -61,7 +61,7 @@ class Replies:
         self._sizes[connection] = self._sizes.get(connection, 0) + len(data)
 
     def hold_last(self, connection: Connection, reply: bytes) -> None:
-        """Keep the reply that ends a batch, or send it if that is allowed: what was held for a millisecond leaves."""
+        """Keep the reply that ends a batch, or send it if that is allowed: replies held for a millisecond leave."""
         if self._few and not self.held and self._may_leave():
             self._few -= 1
             connection.transport.write(reply)  # type: ignore[union-attr] # it has just received
@@ -97,7 +97,7 @@ class Replies:
         self._closing.add(connection)
 
     def forget(self, connection: Connection) -> None:
-        """Note that a connection is lost: what waits for it is not sent."""
+        """Note that a connection is lost: its held replies are not sent."""
         self._is_plain = False
         self._sizes.pop(connection, None)
         self._closing.discard(connection)

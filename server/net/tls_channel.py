@@ -81,7 +81,7 @@ class SecureChannel(asyncio.Protocol):
         self._timer = server.loop.call_later(_SECONDS_TO_SHAKE_HANDS, self.abort)
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt what has arrived, and pass it on."""
+        """Decrypt the bytes that have arrived, and pass them on."""
         self._incoming.write(data)
         self._take()
 

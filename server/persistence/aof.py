@@ -359,7 +359,7 @@ class Persistence:
         """Replace all that the open file holds by an RDB file, which is written while every client waits.
 
         Raises:
-            OSError, AofError: the file holds what it held before.
+            OSError, AofError: the file is unchanged.
         """
         aof = self.aof
         assert aof is not None
@@ -459,7 +459,7 @@ class Persistence:
             self.server.log.warning(f"Error writing to the AOF file: {error}; its last records are lost.")
         self.server.propagation.disconnect(self._append)
         self.aof = None
-        # Those that wait for a running fsync, too: nothing asks for it any more, and later replies must not overtake them.
+        # Replies that wait for a running fsync, too: nothing asks for it any more, and later replies must not overtake them.
         self.server.replies.release_aside()
         self.server.replies.release()
         return aof.last_error is None

@@ -8,9 +8,9 @@ an XGROUP SETID, in MULTI and EXEC), and later its XACK. They are settled under 
 2. An entry that is claimed and then acknowledged is not pending afterwards, whatever it was before. So both records are
    left out. The group moves as far as by the claims. Their consumers are seen, even by claims that find nothing, as since
    7.2, and active as by them.
-3. The XADDs of each stream come first, together: no other record of a run asks what is not added yet. An ENTRIESREAD that
+3. The XADDs of each stream come first, together: no other record of a run needs a later entry. An ENTRIESREAD that
    only what is added behind it allows ends a run.
-4. What is left of the run does not concern the entries that are settled: acknowledgements of others come first, then the
+4. The rest of the run does not concern the entries that are settled: acknowledgements of others come first, then the
    claims that no XACK follows, and the last SETID, group by group. These and the XADDs run as any records.
 5. Data and replies do not show which way the records took: ``tests/server/persistence/test_settled_claims.py``.
 """
@@ -137,7 +137,7 @@ class _Run:
     """The records of a run.
 
     Attributes:
-        groups: what becomes of those that concern a group, by the names of the key and the group.
+        groups: the records that concern a group, by the names of the key and the group.
     """
 
     def __init__(self, client: Client) -> None:
@@ -306,7 +306,7 @@ class _Deliveries:
         group.last_id = max(group.last_id, self._last_id)
 
     def rest(self) -> list[list[bytes]]:
-        """What is still to be run, in an order that leaves what the run leaves."""
+        """The records still to be run, in an order with the same result as the run."""
         last_set = [] if self._last_set is None else [self._last_set]
         return [*self._acks, *[argv for _, argv in self.open.values()], *last_set]
 

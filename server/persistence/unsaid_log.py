@@ -1,4 +1,4 @@
-"""Log once what other servers do not find in a file, because its version has no place for it."""
+"""Log once which parts of the data a file has no standard place for, so that other servers miss them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class UnsaidLog:
-    """Remembers what was logged of each version, so that a file every minute does not repeat it."""
+    """Remembers the last line of each version, so that a file every minute does not repeat it."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

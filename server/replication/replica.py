@@ -120,7 +120,7 @@ class Replica:
             self.held_bytes += len(data)
 
     def release(self) -> None:
-        """Start its stream with what was held, because it has the snapshot."""
+        """Start its stream with the held part, because it has the snapshot."""
         self.online_on_ack = False
         held, self.held, self.held_bytes = self.held, [], 0
         if held:

@@ -1,7 +1,7 @@
 """One snapshot on its way to the replicas that waited for it.
 
 ``server/persistence/background_writer`` makes the snapshot (in a forked child, or a thread with a copy) while the
-server keeps running. *Diskless*: the writer writes into a pipe, and what comes out is sent to all replicas at once,
+server keeps running. *Diskless*: the writer writes into a pipe, and its output is sent to all replicas at once,
 no faster than the slowest reads; a random mark that cannot occur in it by chance ends it. *With a file*: the snapshot
 is written to a file, which is sent to each replica with its length in front, and then removed.
 """

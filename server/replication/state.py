@@ -1,6 +1,6 @@
 """The replication of one server: histories, the offset in them, the backlog, the role.
 
-The bytes of a history's stream are numbered. A master produces the stream from what it propagates. A replica takes it
+The bytes of a history's stream are numbered. A master produces the stream from its propagated commands. A replica takes it
 from its master and forwards it byte for byte, so its own replicas have the same history with the same offsets. A
 replica that becomes a master begins a new history where the old one ended, and remembers the old one as its second:
 replicas of the old master can continue with it. A master that becomes a replica requests to continue from its own
@@ -126,7 +126,7 @@ class Replication:
         try:
             self.backlog.append(data)
             self.replicas.feed(data)
-        except Exception:  # noqa: BLE001 - out of memory: what is missing cannot be sent later
+        except Exception:  # noqa: BLE001 - out of memory: a missing part cannot be sent later
             self.begin_again()
 
     def begin_again(self) -> None:
@@ -182,7 +182,7 @@ class Replication:
 
         Args:
             version: of the RDB format.
-            unsaid: counts what it has no place for.
+            unsaid: counts the parts without a place in it.
             empty: leave the data out.
         """
         selected = 0 if self.link is None else self.link.database

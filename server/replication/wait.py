@@ -35,7 +35,7 @@ class Waits:
         reply = self._reply(wait)
         server.blocking.block(client, (), timeout, argv, on_missing=False, on_timeout=reply)
         if len(self._waits) >= 2 * self._tidied + server.tuning.waits:
-            # Those that timed out or left; without replicas nothing else looks at them.
+            # Clients that timed out or left; without replicas nothing else looks at them.
             self._waits = {waiter: wait for waiter, wait in self._waits.items() if self._still_waits(waiter)}
             self._tidied = len(self._waits)
         self._waits[server.blocking.waiters[client]] = wait

@@ -73,7 +73,7 @@ class Failover:
         answers = await asyncio.gather(*[monitor.watch_of(replica).refresh() for replica in replicas])
         answered = [replica for replica, has_answered in zip(replicas, answers, strict=True) if has_answered]
         if master.is_down and monitor.watch_of(master).refused:
-            # Its connections are closed, but what it had sent may still be on the way.
+            # Its connections are closed, but its last bytes may still be on the way.
             await self._wait(_DRAINING, lambda: not any(each.link_up for each in monitor.candidates(master)))
         found = [replica for replica in monitor.candidates(master) if replica in answered]
         if not found:
@@ -92,7 +92,7 @@ class Failover:
             raise _AbortedError("-failover-abort-slave-timeout")
 
     async def _turn_others(self, chosen: Replica) -> None:
-        """Turn the other replicas, ``parallel-syncs`` of them at a time; those that are down do it later."""
+        """Turn the other replicas, ``parallel-syncs`` of them at a time; replicas that are down do it later."""
         monitor, master = self._monitor, self._master
         others = [replica for replica in master.replicas.values() if replica is not chosen]
         deadline = monitor.now + self._limit

@@ -1,4 +1,4 @@
-"""The sentinel of a server: what it watches, and what it makes of what it sees."""
+"""The sentinel of a server: its watches, and its conclusions from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Monitor:
     """Watches masters and their replicas, and starts failovers. It works alone: its own vote decides.
 
     Attributes:
-        sentinel: what it knows, as the commands see it.
+        sentinel: its knowledge, as the commands see it.
     """
 
     def __init__(self, server: Server, settings: SentinelSettings) -> None:
@@ -137,7 +137,7 @@ class Monitor:
                     self._watches[replica].hurry()
 
     def is_settled(self, master: Master, instance: Instance) -> bool:
-        """Whether a server is what it should be, so that nothing new is expected of it soon."""
+        """Whether a server has its right role, so that nothing new is expected of it soon."""
         if not isinstance(instance, Replica):
             return instance.role == "master"
         place = instance.master_host, instance.master_port

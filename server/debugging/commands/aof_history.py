@@ -39,7 +39,7 @@ def aof_history(client: Client, args: list[bytes]) -> bytes:
     """Show the commands of a piece of the file that concern an entry in the client's database, the oldest first.
 
     The reply is ``[cursor, left, base, commands]``. The cursor continues after this part; ``left`` is how many bytes
-    of file follow, and at 0 the cursor shows later what was added. ``base`` is 1 if the file begins with data (of a
+    of file follow, and at 0 the cursor shows later additions. ``base`` is 1 if the file begins with data (of a
     rewrite, or from before), whose history it does not have. Each command is ``[time, words]``, with the time of the
     last annotation before it in milliseconds (aof-timestamp-enabled), null without one; of a long command only the first
     64 words, and the first bytes of long words. Named are XADD, XCLAIM (which deliveries are, too), XACK, XNACK,
@@ -139,7 +139,7 @@ def _adds_or_trims(words: list[bytes], entry_id: int) -> bool:
 
 
 def _number(word: bytes) -> int | None:
-    """Return an ID as a number; None for what is no ID."""
+    """Return an ID as a number; None if it is none."""
     try:
         return parse(word)
     except InvalidID:

@@ -1,4 +1,4 @@
-"""SENTINEL's subcommands that change what is monitored, and how."""
+"""SENTINEL's subcommands that change the monitored masters and their settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SENTINEL's subcommands that show what it knows."""
+"""SENTINEL's subcommands that show its knowledge."""
 
 from __future__ import annotations
 
