@@ -1,4 +1,4 @@
-"""What the console changes: each action is a form, the very commands it would send, and what came of them."""
+"""What the console changes: each action is a form, the very commands it would send, and their outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 SLICE: Final = 100  # entries of one command of an action on many
-# Hands over what a consumer has, and nothing of others, in one step; what was deleted from the stream leaves the PEL, as
+# Hands over what a consumer has, and nothing of others, in one step; deleted entries leave the PEL, as
 # XCLAIM itself does from Redis 7 on.
 HAND_OVER: Final = (
     b"local held = redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', ARGV[4], ARGV[2]) "
@@ -88,7 +88,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run: a line for each command that was sent, and whether all went well."""
+    """The outcome of a run: a line for each command that was sent, and whether all went well."""
 
     lines: tuple[tuple[str, str], ...]
     good: bool
@@ -100,11 +100,11 @@ class Action:
 
     Attributes:
         scope: the names that its address carries: key, group, consumer, id.
-        steps: makes the commands of what was typed; raises ValueError where something is wrong.
+        steps: makes the commands of the typed words; raises ValueError where something is wrong.
         run: sends them; None: one after the other.
         many: whether it may be meant for all entries that fit a filter.
         needs: a command that the server must know.
-        back: the page that shows what came of it, where that is all there is to see.
+        back: the page that shows the outcome, where that is all there is to see.
         danger: what cannot be undone, in a sentence.
     """
 

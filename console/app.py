@@ -61,7 +61,7 @@ class Console:
 
     Args:
         poller: reads the server; it runs as long as the application.
-        guard: decides who may ask.
+        guard: admits or refuses requests.
         read_only: None: read-only unless the server is a Rillet with debug commands.
     """
 
@@ -262,7 +262,7 @@ class Console:
         actor = self._actor()
         made = plan(action, form)
         if made.problem or form.get("shown", "").replace("\r\n", "\n") != made.text:
-            # What runs is what was shown, to the letter.
+            # The commands run as they were shown, to the letter.
             return self._render(
                 "action.html", 409, plan=made, action=action, consumers=[], facts=self.poller.overview.facts
             )

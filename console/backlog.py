@@ -61,7 +61,7 @@ class _Lap:
 
 @dataclass(slots=True)
 class _Walk:
-    """What is known of a PEL: the last whole lap, and the one that is under way.
+    """The knowledge of a PEL: the last whole lap, and the present one.
 
     No entry becomes the oldest but by growing old, so between two laps the oldest is among those that were; only a claim
     with an IDLE of its own, and deliveries that go on, wait for the next lap.
@@ -83,7 +83,7 @@ class Backlogs:
         self._walks.clear()
 
     async def read(self, link: Link, streams: dict[bytes, Stream], now: int) -> dict[bytes, Stream]:
-        """Go on with each PEL as far as the budget of a round lets, and return the streams with what is known.
+        """Go on with each PEL as far as the budget of a round lets, and return the streams with the findings.
 
         A PEL of a page is read whole each time. Of a larger one each round asks again for the worst entries, and reads on.
         """

@@ -1,4 +1,4 @@
-"""Who is connected and what they send: CLIENT LIST, SLOWLOG, and MONITOR within bounds. Passwords are never shown."""
+"""The clients and their commands: CLIENT LIST, SLOWLOG, and MONITOR within bounds. Passwords are never shown."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Client:
 
     @property
     def kind(self) -> str:
-        """What it is, in a word; empty for a plain client."""
+        """Its kind, in a word; empty for a plain client."""
         words = {
             "S": "replica",
             "M": "master",
@@ -194,7 +194,7 @@ class ClientsSubject(Subject[ClientsDetail]):
 def clients(reply: bytes) -> tuple[Client, ...]:
     """Return the clients of CLIENT LIST: a line each, whose values hold no spaces.
 
-    Of more than ``LISTED`` those that wait, and the console itself, come before others.
+    Of more than ``LISTED`` waiting ones, and the console itself, come before others.
     """
     lines = reply.split(b"\n")  # a name of a user may hold what str.splitlines splits at
     if len(lines) > LISTED:
@@ -239,7 +239,7 @@ def _slow(item: Any) -> Slow:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A command that MONITOR showed: its time in milliseconds, who sent it, and its line, perhaps cut."""
+    """A command that MONITOR showed: its time in milliseconds, its sender, and its line, perhaps cut."""
 
     number: int
     time: int
@@ -281,7 +281,7 @@ class Watch:
 
     Attributes:
         count: commands since its beginning; ``commands`` holds the last ones, the newest first.
-        by: how many commands of each address; ``names`` of their clients, also of those that have left.
+        by: how many commands of each address; ``names`` of their clients, also after they have left.
         why: why it ended; empty before.
     """
 

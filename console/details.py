@@ -61,7 +61,7 @@ class GroupSubject(Subject[GroupDetail]):
         held: dict[bytes, list[PendingEntry]] = {}
         for entry in pel:
             held.setdefault(entry.consumer, []).append(entry)
-        # Beyond what was read some consumers may have entries, too.
+        # Consumers may have more entries than were read.
         unread = [] if whole else [one for one in all_of_them if one.pending and one.name not in held][:LANES]
         got = await link.send([command("XPENDING", key, name, "-", "+", CELLS, one.name) for one in unread])
         held.update((one.name, list(replies.pending(reply))) for one, reply in zip(unread, got, strict=True))
@@ -227,7 +227,7 @@ class MessageDetail:
 
 @dataclass(frozen=True, slots=True)
 class MessageSubject(Subject[MessageDetail]):
-    """A message and what each group says of it."""
+    """A message and its place in each group."""
 
     key: bytes
     id: str

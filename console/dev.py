@@ -84,7 +84,7 @@ def _server_words(options: argparse.Namespace) -> list[str]:
 
 
 def _port_when_ready(log: Iterator[str]) -> int | None:
-    """Read a server's log until it is ready and return its port; None if it ends before, and print what it said."""
+    """Read a server's log until it is ready and return its port; None if it ends before, and print its log."""
     said, port = [], None
     for line in log:
         said.append(line)

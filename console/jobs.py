@@ -22,7 +22,7 @@ PATIENCE: Final = 1.0  # seconds that a page waits before it shows the progress
 
 @dataclass(slots=True)
 class Job:
-    """An action under way, or what came of it (``outcome``)."""
+    """An action under way, or its ``outcome``."""
 
     plan: Plan
     progress: Progress = field(default_factory=Progress)

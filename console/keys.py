@@ -91,7 +91,7 @@ class KeysSubject(Subject[KeysDetail]):
 
     @staticmethod
     async def _types(link: Link, keys: list[bytes]) -> dict[bytes, str]:
-        """Return the types of those that are still there, and that this user may look at."""
+        """Return the types of the keys that are still there, and that this user may look at."""
         got = await link.send([command("TYPE", key) for key in keys])
         return {
             key: bytes(reply).decode()
@@ -179,7 +179,7 @@ _LENGTHS: Final = {"string": "STRLEN", "list": "LLEN", "set": "SCARD", "zset": "
 
 
 def _beginning(kind: str, key: bytes, count: int, cursor: bytes = b"0") -> Command:
-    """Return what reads about so many items; SSCAN and HSCAN reply with all of those that are few and small."""
+    """Return a command that reads about so many items; SSCAN and HSCAN reply with all of few and small ones."""
     if kind == "string":
         return command("GETRANGE", key, 0, TEXT_BYTES - 1)
     if kind == "list":

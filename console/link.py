@@ -30,7 +30,7 @@ Command = tuple[bytes, ...]
 Reply = Any  # int, bytes, None, list, dict, or a RedisError that came instead
 Found_co = TypeVar("Found_co", covariant=True)
 
-# What is sent to a server that may not be changed; of containers each subcommand.
+# The commands for a server that may not be changed; of containers each subcommand.
 READING: Final = frozenset(
     """CLIENT|LIST CLUSTER|SLOTS COMMAND COMMAND|DOCS COMMAND|INFO COMMAND|LIST DBSIZE DEBUG|AOF-HISTORY DEBUG|CLOCK DEBUG|FAULT
     DEBUG|RECORD GETRANGE HLEN HSCAN INFO LLEN LRANGE MEMORY|USAGE PTTL SCAN SCARD SLOWLOG|GET SLOWLOG|LEN SSCAN STRLEN TIME TYPE
@@ -179,7 +179,7 @@ class Link:
 
     @property
     def actor(self) -> Link:
-        """What may change something: recordings and faults of a Rillet see its commands as they see those of any client."""
+        """The link for changes: recordings and faults of a Rillet see its commands as those of any client."""
         made = self._other("actor", self._address)
         made.read_only = False
         return made

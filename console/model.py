@@ -106,7 +106,7 @@ class Stream:
 
     @property
     def trouble(self) -> tuple[int, int, int, int]:
-        """A key to sort by, worst last: poison, the oldest pending entry, lag, what is pending."""
+        """A key to sort by, worst last: poison, the oldest pending entry, lag, pending entries."""
         poison = sum(group.most_deliveries >= POISON_DELIVERIES for group in self.groups)
         return (poison, self.oldest_idle or 0, self.worst_lag or 0, self.pending)
 
@@ -159,7 +159,7 @@ class Lane:
 
     @property
     def trouble(self) -> tuple[bool, int, int]:
-        """A key to sort by, worst last: poison, the oldest entry, what it holds."""
+        """A key to sort by, worst last: poison, the oldest entry, its pending entries."""
         return (
             self.most >= POISON_DELIVERIES,
             -1 if self.oldest is None else self.oldest,

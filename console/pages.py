@@ -1,4 +1,4 @@
-"""The pages: what each looks at, and what its templates are given."""
+"""The pages: their subjects, and the data of their templates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Page(ABC):
     """A page at an address.
 
     Attributes:
-        parts: templates of what is sent again when it changes, each into the element of its name.
+        parts: templates of the live parts, which are sent again when they change, each into the element of its name.
         subjects: kept fresh while the page is open.
 
     Raises:
@@ -206,7 +206,7 @@ def kept_of(values: Values) -> dict[str, str]:
 
 
 class GroupPage(Page):
-    """A group: who holds what, since when, and how often it was tried."""
+    """A group: its pending entries with their consumers, times and delivery counts."""
 
     template = "group.html"
     parts = ("group_facts", "group_lanes", "group_pending", "chart_data")
@@ -395,7 +395,7 @@ class KeyPage(Page):
 
 
 class ClientsPage(Page):
-    """Who is connected, what they wait for, and what they send."""
+    """The clients, their waits, and their commands."""
 
     template = "clients.html"
     parts = ("clients", "clients_watch", "clients_slow")

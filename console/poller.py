@@ -1,4 +1,4 @@
-"""One poller for all pages: rounds over all streams, and details of what is being looked at, within a budget."""
+"""One poller for all pages: rounds over all streams, and details for the open pages, within a budget."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ class Poller:
         self._tick = tick
         self._watched: Counter[Subject[Any]] = Counter()
         self._details: dict[Subject[Any], tuple[float, Any]] = {}
-        self._due: dict[Subject[Any], float] = {}  # what is read again only then, because it took long
+        self._due: dict[Subject[Any], float] = {}  # the next read of subjects that took long
         self._reading: dict[Subject[Any], asyncio.Task[Any]] = {}
         self._logged: dict[Subject[Any] | None, str] = {}  # the last failure of each; of the rounds: None
         self._ticked = asyncio.Event()
         self._viewers = 0
         self._hurry = asyncio.Event()
-        # The sweep over the keys, and what it has found so far.
+        # The sweep over the keys, and its findings so far.
         self._cursor = b"0"
         self._found: set[bytes] = set()
         self._keys: dict[bytes, None] = {}
@@ -384,7 +384,7 @@ class Poller:
         return streams
 
     def _remember(self, streams: dict[bytes, Stream]) -> dict[bytes, Stream]:
-        """Add a sample of each series, or where there are too many of those that were looked at."""
+        """Add a sample of each series, or where there are too many of the ones on pages."""
         at = time.monotonic()
         all_of_them = len(streams) + sum(len(stream.groups) for stream in streams.values()) <= SERIES
         found: dict[bytes, Stream] = {}

@@ -1,4 +1,4 @@
-"""The prompt: a line as redis-cli takes it, what may be sent of it, and the reply with its RESP3 types."""
+"""The prompt: a line as redis-cli takes it, whether it may be sent, and the reply with its RESP3 types."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Rule:
 
     @property
     def is_dangerous(self) -> bool:
-        """Whether it is asked back: administration, what holds a server up or loses data, and what is not known."""
+        """Whether it is asked back: administration, commands that hold a server up or lose data, and unknown ones."""
         if self.flags is None or self.name in _LOSING or self.name in _SCRIPTS:
             return True
         if self.name in _HARMLESS or self.name.endswith("|HELP"):
@@ -126,7 +126,7 @@ def _flags(info: Any) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A line and what came of it.
+    """A line and its outcome.
 
     Attributes:
         line: without passwords.
@@ -215,7 +215,7 @@ class _Session:
         return not self.users and time.monotonic() - self.used >= seconds
 
     async def ask(self, words: Sequence[bytes], budget: resp.Budget) -> list[resp.Reply]:
-        """Send a command; return what came before its reply (pushes, attributes) and its reply.
+        """Send a command; return pushes and attributes before its reply, and its reply.
 
         Raises:
             _LostError: nothing was sent, because an earlier connection was closed; the next line is sent.
@@ -447,7 +447,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """What is known of a line that is being typed: the command, its arguments, its summary, and lines to go on with."""
+    """Help for a line that is being typed: the command, its arguments, its summary, and lines to go on with."""
 
     name: str
     arguments: str
@@ -456,7 +456,7 @@ class Help:
 
 
 def _completions(typed: Sequence[str], names: Iterable[str], *, is_open: bool) -> list[str]:
-    """Return the names that begin as what was typed, while only a name was typed."""
+    """Return the names that begin with the typed words, while only a name was typed."""
     if not typed or len(typed) > 2:
         return []
     begin = " ".join(typed) + ("" if is_open else " ")

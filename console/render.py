@@ -46,7 +46,7 @@ def environment() -> Environment:
 
 
 def name(raw: bytes) -> Markup:
-    """Return a name isolated from the direction of what stands around it."""
+    """Return a name isolated from the direction of the text around it."""
     return Markup("<bdi>{}</bdi>").format(names.name(raw))
 
 
@@ -170,7 +170,7 @@ def _with_gaps(samples: list[Sample]) -> list[Sample]:
     for sample in samples:
         if found and not 0 < sample[0] - found[-1][0] <= most:
             if sample[0] <= found[-1][0]:
-                found.clear()  # a clock that went back: what was before is not before any more
+                found.clear()  # a clock that went back: earlier samples are not earlier any more
             else:
                 found.append((found[-1][0] + most / 2, None, None, None))
         found.append(sample)

@@ -38,7 +38,7 @@ def listed(reply: Reply) -> list[Any]:
 
 
 def groups(reply: Reply, before: Iterable[Group] = ()) -> tuple[Group, ...]:
-    """Return the groups of XINFO GROUPS, with what was known of their first pending entries: not every round reads all of them.
+    """Return the groups of XINFO GROUPS, with the known facts of their first pending entries: not every round reads all of them.
 
     A round reads thousands of groups, so each is made once, and the names of its fields stay bytes.
     """

@@ -57,7 +57,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Budget:
-    """What is kept of a reply, pushes before it included, and what is read of it.
+    """The bounds of a reply, pushes before it included: kept and read bytes.
 
     Attributes:
         text: bytes of strings that may still be kept.
@@ -104,7 +104,7 @@ async def read(stream: asyncio.StreamReader, budget: Budget | None = None) -> Re
     """Read one reply; bytes beyond the bounds are read and dropped.
 
     Raises:
-        ProtocolError: what came is no reply, or has more than ``READ_BYTES``.
+        ProtocolError: the bytes are no reply, or are more than ``READ_BYTES``.
         EOFError: the connection ended.
     """
     return await _read(stream, budget or Budget(), 0)

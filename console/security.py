@@ -126,7 +126,7 @@ class Guard:
         self.csrf: Final = secrets.token_urlsafe(24)
         self._hosts = LOOPBACK | {Authority.of_option(host).host for host in hosts}
         self._token = token
-        # The cookie is not made of the token alone: who tries cookies would try tokens, and as fast as he likes.
+        # The cookie is not made of the token alone: a guess of a cookie would be one of the token, at any speed.
         self._key: Final = secrets.token_bytes(32)
         # Of all that have never shown the token, together, and of each address that has: strangers cannot lock it out.
         self._strangers = _Guesses()

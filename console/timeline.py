@@ -64,7 +64,7 @@ async def end(link: Link) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TapeSubject(Subject[bool]):
-    """The recording: reading it fetches what came since, and keeps what concerns streams."""
+    """The recording: reading it fetches the new commands, and keeps those about streams."""
 
     async def read(self, link: Link) -> bool:
         """Return whether there is a recording."""
@@ -101,7 +101,7 @@ class FileSubject(Subject[Written | None]):
     id: str
 
     async def read(self, link: Link) -> Written | None:
-        """Return what is known; None if the server has no such file, or the recording has the whole life."""
+        """Return the findings; None if the server has no such file, or the recording has the whole life."""
         if not link.controls or self._is_recorded(link):
             return None
         place = self.key, self.id
@@ -556,7 +556,7 @@ class _WrittenLife:
 
 
 def _other(holder: bytes | None, consumer: bytes) -> bytes:
-    """Return who had an entry before a consumer that claims it; empty if that is not known, or the same."""
+    """Return the owner of an entry before a consumer that claims it; empty if that is not known, or the same."""
     return b"" if holder is None or holder == consumer else holder
 
 

@@ -1,4 +1,4 @@
-"""What was typed into a form or an address."""
+"""The typed words of a form or an address."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class MissingError(ValueError):
 
 
 class Values:
-    """What was typed into a form, as words in the way redis-cli takes them."""
+    """The typed words of a form, in the way redis-cli takes them."""
 
     def __init__(self, typed: Mapping[str, str]) -> None:
         self._typed = typed
 
     def text(self, name: str, default: str = "") -> str:
-        """Return what was typed, without spaces around it."""
+        """Return the typed text, without spaces around it."""
         return self._typed.get(name, "").strip() or default
 
     def word(self, name: str) -> bytes:
