@@ -70,11 +70,11 @@ class RequestParser:
 
     Attributes:
         error: None, or the encoded error reply that ends the connection.
-        more: what is held may contain complete commands.
+        more: the held bytes may contain complete commands.
         authenticated: False puts the limits of a client that has yet to AUTH into force.
         max_bulk_length: The longest argument, in bytes (`proto-max-bulk-len`).
         max_query_buffer: Unparsed bytes that may be held (`client-query-buffer-limit`); a caller that queues
-            arguments for EXEC lowers it by what it has queued.
+            arguments for EXEC lowers it by its queued words.
     """
 
     __slots__ = (
@@ -164,7 +164,7 @@ class RequestParser:
         return max(0, self._at + self._length - len(self._buffer)) if self._length > 0 else 0
 
     def feed(self, data: bytes) -> list[list[bytes]]:
-        """Take what was received and give commands that are complete now (see the class for what to do next).
+        """Take received bytes and give commands that are complete now (see the class for what to do next).
 
         Args:
             data: Bytes as they came, cut anywhere; may be empty.
@@ -198,7 +198,7 @@ class RequestParser:
         return commands + self._parse(rest) if rest else commands
 
     def _take_cut_batch(self, data: bytes) -> tuple[list[list[bytes]], bytes]:
-        """A long pipeline arrives in pieces: the last command is cut. The second value is what is left."""
+        """A long pipeline arrives in pieces: the last command is cut. The second value is the rest."""
         cut = data.rfind(b"\r\n*") + 2
         if data[cut : cut + 3] in _LONE_STAR:
             cut = data.rfind(b"\r\n*", 0, cut) + 2
@@ -207,7 +207,7 @@ class RequestParser:
         return self._take_doubtful_batch(data)
 
     def _take_whole_batch(self, data: bytes) -> list[list[bytes]] | None:
-        """Let hiredis read canonical commands that end where the data ends; None if that is not what it holds.
+        """Let hiredis read canonical commands that end where the data ends; None if the data has others.
 
         hiredis reads replies: it takes more types than a request may have. Of those only `+`, `(` and `=` are possible
         here. See `holds_bulks`.
@@ -245,7 +245,7 @@ class RequestParser:
         return None
 
     def _take_doubtful_batch(self, data: bytes) -> tuple[list[list[bytes]], bytes]:
-        """Read what can be read of any data, and give the rest, too.
+        """Read the complete commands of any data, and give the rest, too.
 
         Encoding again what hiredis gave and comparing leaves nothing to argue about.
         """
@@ -270,7 +270,7 @@ class RequestParser:
         return batch, data[len(encoded) :]
 
     def _resume(self, data: bytes) -> list[list[bytes]]:
-        """Finish the request that is under way with the strict parser and hand what follows it to the quick way."""
+        """Finish the request that is under way with the strict parser and hand the bytes after it to the quick way."""
         if self.error is not None:
             return []
         if not self._authenticated or not (self._buffer or self._missing):
@@ -327,7 +327,7 @@ class RequestParser:
             elif words:
                 return self._checked(words)
             if not self._missing:
-                # One empty request costs as much as a command: those that follow it are skipped together.
+                # One empty request costs as much as a command: the ones after it are skipped together.
                 while (end := _EMPTY_REQUESTS(buffer, self._at).end()) > self._at:  # type: ignore[union-attr]
                     self._at = end
         window = _WINDOW
