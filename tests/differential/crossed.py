@@ -305,16 +305,15 @@ class Stage:
         taken, out = self.tail.take(), []
         while taken:
             words = taken.pop(0)
-            unit = taken[: taken.index([b"EXEC"])] if words == [b"MULTI"] else []
-            names = [each[0] for each in unit if each[0] != b"SELECT"]
-            if unit and (
-                (self.beside is not None and len(names) == 1)
-                or (self.limited and self.evicts and set(names) == {b"DEL"})
-            ):
-                out += unit
-                del taken[: len(unit) + 1]
-            else:
+            if words != [b"MULTI"]:
                 out.append(words)
+                continue
+            unit = taken[: taken.index([b"EXEC"])]
+            del taken[: len(unit) + 1]
+            names = [each[0] for each in unit if each[0] != b"SELECT"]
+            alone = self.beside is not None and len(names) < 2
+            evicted = self.limited and self.evicts and set(names) == {b"DEL"}
+            out += unit if alone or evicted else [[b"MULTI"], *unit, [b"EXEC"]]
         return out
 
     def _is_left_out_in_multi(self, words: Words) -> bool:

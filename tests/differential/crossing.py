@@ -376,7 +376,7 @@ class Story:
             upper = set(map(str.upper, words))
             if number in silent and (name == "QUIT" or upper & {"KILL", "DELUSER", "SETUSER"}):
                 continue  # error-without-reply
-            if number in silent and name.lower() in BLOCKING and "roles" in self.themes:
+            if number in silent and name.lower() in BLOCKING and {"roles", "master"} & set(self.themes):
                 continue  # error-without-reply
             if "AUTH" in upper and blocked:
                 continue  # auth-at-exec
@@ -386,6 +386,8 @@ class Story:
                 and any("maxmemory-policy" in word for word in words)
             ):
                 continue  # which keys are evicted is chance
+            if name == "CONFIG" and any(word.endswith("-lfu") for word in words):
+                continue  # freq-after-policy
             if not self.maker._shows_rules:
                 if name == "SWAPDB" and seen & {"SEVERAL", "BCAST"}:
                     continue  # orders-of-hash-tables, pops-for-waiters-as-7.0
