@@ -192,6 +192,7 @@ class Propagation:
             del effects[0]  # no call, which might fail; quicker than a slice
             return
         else:
+            number = len(effects)
             units: dict[int, tuple[bytes, int]] = {}
             for selected in sinks.values():
                 if selected not in units:
@@ -203,7 +204,9 @@ class Propagation:
                     sinks[sink] = left
             except Exception:  # noqa: BLE001 - once more
                 self._hand_on_from(sink)
-            self._count(len(effects))
+            del effects[:]  # before any call, which might fail: the sinks have taken them
+            self._count(number)
+            return
         del effects[:]
 
     def _count(self, effects: int) -> None:
