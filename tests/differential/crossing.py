@@ -367,6 +367,8 @@ class Story:
                 continue  # 7.0 pops from a list for a waiter as the client that pushed
             if name == "WATCH" and SOON in seen and not self.maker._shows_rules:
                 continue  # watches-of-7-0
+            if number in in_transaction and name == "REPLICAOF" and SOON in seen:
+                continue  # pause-at-exec
             if name == "WATCH" and "master" in self.themes:
                 continue  # watches-of-a-full-sync
             if name == "SWAPDB" and seen >= {"WATCH", SOON}:

@@ -390,7 +390,7 @@ ON_PURPOSE: dict[str, Purpose] = {
         "it is saturated at the end where it lies",
     ),
     "pause-at-exec": Purpose(
-        "CLIENT PAUSE in MULTI, before a write to a key that is past its time",
+        "CLIENT PAUSE or REPLICAOF in MULTI, before a write to a key that is past its time",
         "ends the server: an assertion fails",
         "writes the key anew",
         "no client may end the server",
