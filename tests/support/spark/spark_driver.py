@@ -9,6 +9,8 @@ queries, and goes on until it is killed.
 from __future__ import annotations
 
 import contextlib
+import re
+import socket
 import sys
 import time
 from functools import partial
@@ -49,10 +51,21 @@ def inputs(name: str) -> list[str]:
     return [f"in-{name}", f"in-{name}-right"] if name.endswith("join") else [f"in-{name}"]
 
 
+def connect_port() -> dict[str, int]:
+    """Have the server of Spark Connect at a free port: PySpark knows one, which the driver that stands by would want, too."""
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)
+    return {"spark.connect.grpc.binding.port": port}
+
+
 def main(url: str, folder: Path, master: str, work: str) -> None:
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     spark = session(
         "to be killed",
+        **(connect_port() if master == CONNECT else {}),
         **{
             "spark.remote" if master == CONNECT else "spark.master": "local[2]"
             if master == CONNECT
@@ -104,6 +117,8 @@ def is_no_fault_of_ours(text):
     text = text.replace(
         "Python Proxy. Return Message: Traceback", ""
     )  # that of foreachBatch, whatever its cause
+    # Spark Connect says `(java.io.IOException) Stream closed`.
+    text = re.sub(r"\((java\.[\w.]+)\) ", r"\1: ", text)
     return "Traceback" not in text and any(reason in text for reason in NO_FAULT_OF_OURS)
 
 
