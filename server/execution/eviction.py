@@ -57,7 +57,6 @@ class Eviction:
 
     def reset(self) -> None:
         """Apply the directives to a server without data."""
-        self.out_of_memory = False
         self._turn = self._buffers = 0
         self.out_of_memory = False
         self.update()
