@@ -286,11 +286,14 @@ class Propagation:
             for sink, selected in self.sinks.items()
             if (effects := self._effects_for(sink, 0, len(self.effects)))
         ]
+        number = len(self.effects) - len(self._replicas_only)
         replicas_only: set[int] = set()
+        downgraded: dict[int, list[bytes]] = {}
         self._hand_on(units)
+        del self.effects[:]  # before any call, which might fail: the sinks have taken them
+        self._replicas_only, self._downgraded = replicas_only, downgraded
         if self.replicas is None:
-            self._count(len(self.effects) - len(self._replicas_only))
-        self._replicas_only, self._downgraded = replicas_only, {}
+            self._count(number)
 
     def _effects_for(self, sink: Callable[[bytes], None], start: int, stop: int) -> list[tuple[int, bytes]]:
         """Return the effects from one place to another as a sink receives them; there may be none."""
