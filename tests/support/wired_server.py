@@ -53,7 +53,10 @@ class FakeCalls:
     def __init__(self) -> None:
         self.ran: list[str] = []
 
-    def call_queued(self, client: Client, commands: list[tuple[Command, list[bytes]]]) -> list[bytes]:
+    def call_queued(
+        self, client: Client, commands: list[tuple[Command, list[bytes]]], *, ends: bool = True
+    ) -> list[bytes]:
+        del ends
         return [self.call(client, command, argv) or b"" for command, argv in commands]
 
     def call(self, client: Client, entry: Command, argv: list[bytes]) -> bytes | None:
