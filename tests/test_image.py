@@ -207,7 +207,9 @@ def test_the_steps_that_start_a_server_beside_the_tests_do(tmp_path):
     assert (installs, tests) == ('pip install "rillet[testing]"', "pytest")
     port = str(free_port())
     check = "import os, redis; print(redis.from_url(os.environ['REDIS_URL']).xadd('s', {'n': 1}, id='1-0'))"
-    script = f'set -e\n{starts}server=$!\npython -c "{check}"\nkill $server\nwait $server\n'.replace("7000", port)
+    script = f'set -e\n{starts}server=$!\npython -c "{check}"\nkill $server\nwait $server\n'.replace(
+        "7000", port
+    )
     scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     variables = {"PATH": scripts, "REDIS_URL": job["env"]["REDIS_URL"].replace("7000", port)}
     done = subprocess.run(
