@@ -57,6 +57,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "there are no modules, and no vector sets",
     ),
     # Generated runs leave these out.
+    "turns": Purpose(
+        "whose commands come next where a client sends many at once, or sent more behind a command that waited",
+        "all that one read of its socket brought",
+        "others have their turn after 2 ms, or behind one longer command (a PFCOUNT of many keys)",
+        "nobody starves; the order between clients that do not wait for replies is chance in both",
+    ),
     "errors-in-pieces": Purpose(
         "a wrong length of an argument (`$x`, `$-1`, no `$` at all) in a request whose beginning came earlier",
         "no reply: the connection is silent from then on",
