@@ -111,17 +111,28 @@ class _Transfer:
         try:
             await self._introduce()
             keys, replace = self._migration.keys, self._migration.replace
-            for number in range(_ROUNDS + 1):
-                if number == _ROUNDS:
-                    self._server.pause.hold_writes(self)
+            for _ in range(_ROUNDS):
                 keys = await self._round(keys, replace=replace)
                 if not keys:
                     return
                 replace = True
-            raise _WRITING
+            await self._last_round(keys)
         finally:
-            self._server.pause.release_writes(self)
             self._writer.transport.abort()
+
+    async def _last_round(self, keys: list[bytes]) -> None:
+        """Move keys while nobody writes: in all within one timeout, for a slow target holds everybody up."""
+        pause = self._server.pause
+        pause.hold_writes(self)
+        try:
+            async with asyncio.timeout(self._seconds):
+                changed = await self._round(keys, replace=True)
+        except TimeoutError:
+            raise _WRITING from None
+        finally:
+            pause.release_writes(self)
+        if changed:
+            raise _WRITING
 
     async def _connect(self) -> None:
         if self._migration.port < 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING, Self
 
 import pytest
@@ -63,6 +64,24 @@ def accepts(*answers: bytes) -> Callable[[Peer], None]:
         for answer in answers:
             take(peer, "restore")
             peer.send_raw(answer)
+
+    return behave
+
+
+def nothing() -> None:
+    """No change comes between."""
+
+
+def confirms(sent: list[list[bytes]], *meanwhile: Callable[[], object]) -> Callable[[Peer], None]:
+    """A target that takes SELECT, and a key for each function, which it calls before it confirms the key."""
+
+    def behave(peer: Peer) -> None:
+        take(peer, "select")
+        peer.send_raw(OK)
+        for act in meanwhile:
+            sent.append(take(peer, "restore"))
+            act()
+            peer.send_raw(OK)
 
     return behave
 
@@ -261,17 +280,8 @@ def test_nothing_is_deleted_in_a_pause_of_writes(server):
 def test_a_key_that_changes_on_its_way_is_sent_again(server):
     sent: list[list[bytes]] = []
     with server.wire() as wire, server.wire() as other:
-
-        def behave(peer: Peer) -> None:
-            take(peer, "select")
-            peer.send_raw(OK)
-            sent.append(take(peer, "restore"))
-            other.call("APPEND", "a", "2")
-            peer.send_raw(OK)
-            sent.append(take(peer, "restore"))
-            peer.send_raw(OK)
-
-        with Target(behave) as target:
+        meanwhile = (lambda: other.call("APPEND", "a", "2")), nothing
+        with Target(confirms(sent, *meanwhile)) as target:
             wire.call("SET", "a", "1")
             assert wire.call("MIGRATE", "127.0.0.1", target.port, "a", 0, 20_000).value == b"OK"
         assert [len(words) for words in sent] == [4, 5]  # the second with REPLACE
@@ -302,17 +312,8 @@ def test_what_watch_does_not_see_is_sent_again_too(server, change):
     key = "h" if change.startswith("H") else "s"
     sent: list[list[bytes]] = []
     with server.wire() as wire, server.wire() as other:
-
-        def behave(peer: Peer) -> None:
-            take(peer, "select")
-            peer.send_raw(OK)
-            sent.append(take(peer, "restore"))
-            other.call(*change.split())
-            peer.send_raw(OK)
-            sent.append(take(peer, "restore"))
-            peer.send_raw(OK)
-
-        with Target(behave) as target:
+        meanwhile = (lambda: other.call(*change.split())), nothing
+        with Target(confirms(sent, *meanwhile)) as target:
             wire.call("HSET", "h", "f", "v")
             for n in (1, 2, 3):
                 wire.call("XADD", "s", f"{n}-{n}", "f", "v")
@@ -325,27 +326,66 @@ def test_what_watch_does_not_see_is_sent_again_too(server, change):
 
 def test_keys_that_others_change_all_the_time_move_while_their_writes_wait(server):
     sent: list[list[bytes]] = []
-    with server.wire() as wire, server.wire() as other:
+    with server.wire() as wire, server.wire() as other, server.wire() as reader:
 
-        def behave(peer: Peer) -> None:
-            take(peer, "select")
-            peer.send_raw(OK)
-            for _ in range(3):
-                sent.append(take(peer, "restore"))
-                other.call("APPEND", "a", "2")
-                peer.send_raw(OK)
-            sent.append(take(peer, "restore"))
+        def write() -> None:
+            other.call("APPEND", "a", "2")
+
+        def wait() -> None:
             other.send("APPEND", "a", "3")
             assert other.pending(0.1) == b""
-            assert wire_of_a_reader.call("GET", "a").value == b"1222"
-            peer.send_raw(OK)
+            assert reader.call("GET", "a").value == b"1222"
 
-        with Target(behave) as target, server.wire() as wire_of_a_reader:
+        with Target(confirms(sent, write, write, write, wait)) as target:
             wire.call("SET", "a", "1")
             assert wire.call("MIGRATE", "127.0.0.1", target.port, "a", 0, 20_000).value == b"OK"
             assert other.read().plain() == 1
         assert len(sent) == 4
         assert wire.call("GET", "a").value == b"3"
+
+
+def test_a_slow_target_holds_writes_up_for_one_timeout_in_all(server):
+    with server.wire() as wire, server.wire() as other:
+
+        def write() -> None:
+            for key in "abc":
+                other.call("APPEND", key, "2")
+
+        rounds = 3 * [nothing, nothing, write]
+        with Target(confirms([], *rounds, *(3 * [lambda: time.sleep(0.3)]))) as target:
+            for key in "abc":
+                wire.call("SET", key, "1")
+            words = ["MIGRATE", "127.0.0.1", target.port, "", 0, 500, "KEYS", "a", "b", "c"]
+            assert wire.call(*words).value == WRITING
+            assert other.call("APPEND", "c", "3").plain() == 5
+
+
+def test_a_group_that_polls_without_an_end_does_not_keep_its_stream_from_moving(server, other):
+    """Each poll is a change: the time at which the consumer was seen."""
+    ended = threading.Event()
+
+    def poll() -> None:
+        with server.wire() as poller:
+            while not ended.is_set():
+                poller.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "polled", ">")
+
+    with server.wire() as wire, other.wire() as target:
+        target.call("FLUSHALL")
+        wire.call("XGROUP", "CREATE", "polled", "g", "0", "MKSTREAM")
+        wire.call("XADD", "polled", "1-1", "f", "v" * 100_000)
+        wire.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "polled", ">")
+        threads = [threading.Thread(target=poll) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            moved = wire.call("MIGRATE", "127.0.0.1", other.port, "polled", 0, 20_000).value
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+        assert moved == b"OK"
+        assert wire.call("EXISTS", "polled").plain() == 0
+        assert target.call("XPENDING", "polled", "g").plain()[0] == 1
 
 
 def test_a_key_that_is_deleted_on_its_way_counts_as_moved(server):
