@@ -59,7 +59,7 @@ class TrimOptions:
         iid: XADD: the idempotent ID, empty for IDMPAUTO.
         needs_downgrade: replicas need the policy or the producer in older words. Only then the next two are
             filled in, and only with DELREF or ACKED.
-        removed: ids of the entries that were trimmed.
+        removed: ids of the entries that were trimmed; None if no replica needs them.
         held: which of them the groups had pending: names and ids.
     """
 
@@ -78,8 +78,8 @@ class TrimOptions:
     producer: bytes = b""
     iid: bytes = b""
     needs_downgrade: bool = False
-    removed: list[bytes]
-    held: list[tuple[bytes, list[bytes]]]
+    removed: list[bytes] | None = None
+    held: Sequence[tuple[bytes, list[bytes]]] = ()
 
     def settle(self, client: Client, stream: Stream) -> None:
         """To be called before anything is changed, if there is to be a trim: it may have to wait."""
@@ -112,7 +112,7 @@ class TrimOptions:
                 by_length=self.by_length,
                 approximate=self.approximate,
                 limit=self.limit,
-                removed_ids=self.removed if self.needs_downgrade else None,
+                removed_ids=self.removed,
             )
             return removed
         gone = Removed() if self.policy == b"DELREF" and stream.groups else None
@@ -289,7 +289,7 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
         options.limit = default_limit(client.server.config.stream_node_max_entries)
     if options.policy is not None or options.producer:
         options.needs_downgrade = needs_downgrade(client, IDMP_SINCE if options.producer else POLICIES_SINCE)
-        options.removed, options.held = [], []
+        options.removed = [] if options.needs_downgrade else None
     return options
 
 

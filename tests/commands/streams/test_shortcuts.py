@@ -98,7 +98,7 @@ def test_the_usual_trim_is_read_as_any_other(threshold):
         except ReplyError as error:
             found.append(error.text)
         else:
-            found.append({name: getattr(options, name, None) for name in TrimOptions.__annotations__})
+            found.append({name: getattr(options, name) for name in TrimOptions.__annotations__})
     assert found[0] == found[1]
 
 
