@@ -73,9 +73,10 @@ def serve(
             access_log=False,  # addresses hold names of keys
             server_header=False,
             timeout_graceful_shutdown=5,
-            # Entries chosen one by one stand in the address: 64 KB hold 2,900 of them, and browsers send up to 2 MB.
+            # Entries chosen one by one stand in the address: 64 KB hold 2,900 of them, this more than 20,000. Every connection
+            # may fill it before it has shown a token, so it is not the 2 MB that browsers send.
             http="h11",
-            h11_max_incomplete_event_size=2 << 20,
+            h11_max_incomplete_event_size=512 << 10,
         )
         name = f"[{options.console_bind}]" if ":" in options.console_bind else options.console_bind
         say(f"Console of {console.link.shown}: http://{name}:{listener.getsockname()[1]}/")

@@ -146,7 +146,7 @@ async def test_all_masters_of_a_cluster_are_read_over_tls(tmp_path):  # a cluste
             await streams_at(f"rediss+cluster://127.0.0.1:{ports[0]}")
 
 
-def test_as_many_entries_as_a_browser_sends_can_be_chosen_one_by_one(running):
+def test_twenty_thousand_entries_can_be_chosen_one_by_one(running):
     with redis.Redis(port=running("rillet").port) as client:
         client.delete("orders")
         client.xgroup_create("orders", "g", "0", mkstream=True)
