@@ -128,7 +128,7 @@ class Topology:
         self.tasks: list[SlotTask] = []
         self.listeners: list[Callable[[], None]] = []
         self._lock = RLock()
-        self._changes = 0  # that are going on, one in the other
+        self._changes = 0  # the open ones, one in the other
         self._health: dict[int, tuple[bool, bool]] = {}
 
     @contextmanager
@@ -230,7 +230,7 @@ class Topology:
         with self.changing():
             for slot in slots:
                 before = self.owners[slot]
-                # First: commands look without the lock, and a key that is gone there must not be made anew.
+                # First: commands look without the lock, and where a key has left none may make it again.
                 self.owners[slot] = shard
                 if before is not None and before is not shard:
                     before.migrating.pop(slot, None)

@@ -381,7 +381,7 @@ class Blocking:
         self._arm()
 
     def look(self) -> None:
-        """Reply to those whose time is up although no timer rang: the system's clock was moved, by a library perhaps."""
+        """End waits that are over although no timer rang: the system's clock was moved, by a library perhaps."""
         if self._deadlines and self._deadlines[0][0] <= self.server.clock.now:
             self.expire()
 

@@ -36,9 +36,8 @@ def due_fields(value: Hash, keyspace: Keyspace) -> set[bytes]:
 
 def let_expire(db: Database, key: bytes, value: Hash, field: bytes, when: int) -> None:
     """Set the expiry of a field of the hash at a key, and schedule it for the active cycle."""
-    if (
-        not when
-    ):  # a time for Redis that means none; only a replica, which deletes nothing past its time, gets here
+    if not when:
+        # A time for Redis that means none; only a replica, which deletes nothing past its time, gets here.
         value.persist(field)
         return
     value.expire(field, when)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import threading
 import time
 
 import pytest
+from support.background import Background
 from support.deployments.real_cluster import RealCluster
 from support.pipeline.cluster_pipeline import Pipeline
 from support.pipeline.micro_batches import Crash
@@ -50,30 +50,6 @@ def reshard(cluster: RealCluster, keys: list[str], chance: random.Random) -> str
     key = chance.choice(keys)
     cluster.move_slot(key_slot(key.encode()), between=lambda: time.sleep(chance.uniform(0, 1)))
     return f"moved the slot of {key}"
-
-
-class Background(threading.Thread):
-    """Runs something again and again until it is stopped, and remembers how it failed."""
-
-    def __init__(self, work) -> None:
-        super().__init__(daemon=True)
-        self.work = work
-        self.enough = threading.Event()
-        self.failure: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            while not self.enough.is_set() and self.work():
-                pass
-        except BaseException as error:  # noqa: BLE001 - finish raises it
-            self.failure = error
-
-    def finish(self) -> None:
-        self.enough.set()
-        self.join()
-        if self.failure is not None:
-            raise self.failure
 
 
 @pytest.mark.parametrize("event", [pytest.param(fail_over, marks=pytest.mark.heavy), reshard])

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 from typing import TYPE_CHECKING
 
-from redis.exceptions import RedisError
-from support.until import until
+from support.background import beside, go_on
 
 import rillet.testing
 
@@ -20,28 +18,20 @@ SEED = int(os.environ.get("RILLET_SEED", "1"))
 KEYS = tuple(f"{{{tag}}}{n}" for tag in "abcd" for n in range(3))
 
 
-class Worker(threading.Thread):
-    """Adds to every stream, counts, and takes from a group, until it is stopped."""
+class Worker:
+    """Adds to every stream, counts, and takes from a group."""
 
     def __init__(self, name: str, cluster: rillet.testing.Cluster) -> None:
-        super().__init__(daemon=True)
-        self.name, self.cluster = name, cluster
+        self.name = name
+        self.client = cluster.client(socket_timeout=60)  # a retry would count twice
         self.added: dict[str, set[bytes]] = {key: set() for key in KEYS}
         self.acknowledged: dict[str, set[bytes]] = {key: set() for key in KEYS}
         self.counted: dict[str, int] = dict.fromkeys(KEYS, 0)
-        self.rounds = 0
-        self.ended = threading.Event()
-        self.error: Exception | None = None
 
-    def run(self) -> None:
-        try:
-            with self.cluster.client(socket_timeout=60) as client:  # a retry would count twice
-                while not self.ended.is_set():
-                    for key in KEYS:
-                        self._work(client, key)
-                    self.rounds += 1
-        except (RedisError, AssertionError) as error:
-            self.error = error
+    def work(self) -> bool:
+        for key in KEYS:
+            self._work(self.client, key)
+        return True
 
     def _work(self, client: redis.RedisCluster, key: str) -> None:
         self.added[key].add(client.xadd(key, {"by": self.name}))
@@ -82,24 +72,12 @@ def test_nothing_confirmed_is_lost_while_slots_move_and_masters_change():
             for key in KEYS:
                 client.xgroup_create(key, "g", "0", mkstream=True)
         workers = [Worker(name, cluster) for name in "abc"]
-        for worker in workers:
-            worker.start()
-        try:
+        with beside(*(worker.work for worker in workers)) as running:
             for _ in range(TIMES):
-                before = [worker.rounds for worker in workers]
                 change(cluster, chance)
-                until(
-                    lambda before=before: all(
-                        w.error or w.rounds > n for w, n in zip(workers, before, strict=True)
-                    ),
-                    60,
-                )
-        finally:
-            for worker in workers:
-                worker.ended.set()
-            for worker in workers:
-                worker.join(60)
-        assert [worker.error for worker in workers] == [None] * 3
+                go_on(running)
+        for worker in workers:
+            worker.client.close()
         cluster.wait_for_replicas()
         with cluster.client() as client:
             for key in KEYS:

@@ -1,0 +1,67 @@
+"""Work that goes on beside a test: `with beside(first.work, second.work) as running: ...; go_on(running)`."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from support.until import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+class Background(threading.Thread):
+    """Runs something again and again until it is stopped or gives False, and remembers how it failed.
+
+    Attributes:
+        rounds: how often it ran to its end.
+    """
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self.work = work
+        self.rounds = 0
+        self.enough = threading.Event()
+        self.failure: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            while not self.enough.is_set() and self.work():
+                self.rounds += 1
+        except BaseException as error:  # noqa: BLE001 - finish raises it
+            self.failure = error
+
+    def finish(self) -> None:
+        """Stop it. Raises what it failed with."""
+        self.enough.set()
+        self.join()
+        if self.failure is not None:
+            raise self.failure
+
+
+@contextmanager
+def beside(*works: Callable[[], object]) -> Iterator[list[Background]]:
+    """Do all this for the time of a ``with``; a failure is raised at its end."""
+    running = [Background(work) for work in works]
+    try:
+        yield running
+    finally:
+        for each in running:
+            each.enough.set()
+        for each in running:
+            each.finish()
+
+
+def go_on(running: Sequence[Background], rounds: int = 1) -> None:
+    """Wait until each has done more rounds, or one has failed."""
+    wanted = [each.rounds + rounds for each in running]
+    until(
+        lambda: (
+            any(each.failure for each in running)
+            or all(each.rounds >= number for each, number in zip(running, wanted, strict=True))
+        ),
+        60,
+    )
