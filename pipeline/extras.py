@@ -9,7 +9,7 @@ from .error_tokens import LabelledError
 
 EXTRAS: Final = {
     **dict.fromkeys(
-        ("pyspark", "py4j", "pyarrow", "pandas", "matplotlib", "jinja2", "markupsafe", "prometheus_client", "redis"),
+        ("pyspark", "py4j", "pyarrow", "pandas", "jinja2", "markupsafe", "prometheus_client", "redis"),
         "spark",
     ),
     **dict.fromkeys(("deltalake", "pyiceberg", "sqlalchemy"), "lake"),

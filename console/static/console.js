@@ -1,67 +1,8 @@
-// What the pages need beyond htmx: charts, copying, the keyboard, and coming back after the server does.
+// What the pages need beyond htmx and chart.js: copying, the keyboard, and coming back after the server does.
 "use strict";
 
 // Live parts are morphed; what a person has chosen or opened stays.
 Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name) => name !== "checked" && name !== "open" && name !== "value";
-
-const charts = new Map();
-
-function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
-function draw(place) {
-  const holder = document.querySelector(`#${place.dataset.chartOf} [data-chart]`);
-  if (!holder) return;
-  const { names, rows } = JSON.parse(holder.dataset.chart);
-  const known = charts.get(place);
-  if (rows[0].length < 2) {
-    if (!known && !place.firstChild) {
-      const note = document.createElement("p");
-      note.className = "empty";
-      note.textContent = "The line begins with the next seconds.";
-      place.append(note);
-    }
-    return;
-  }
-  if (known) {
-    known.setData(rows);
-    return;
-  }
-  place.replaceChildren();
-  const left = (place.dataset.left || "").split(" ");
-  const axis = { stroke: colour("--muted"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { show: false }, font: "12px sans-serif" };
-  const compact = (_, values) => values.map((v) => (v === null ? "" : Intl.NumberFormat("en", { notation: "compact" }).format(v)));
-  const ago = (_, values) => values.map((v) => (v === 0 ? "now" : v % 60 === 0 ? `${-v / 60} min` : `${-v} s`));
-  const width = place.clientWidth;
-  const options = {
-    width, height: 200,
-    scales: { x: { time: false }, left: { range: (_, low, high) => [0, Math.max(1, high) * 1.08] }, right: { range: (_, low, high) => [0, Math.max(1, high) * 1.08] } },
-    axes: [
-      { ...axis, values: ago, incrs: [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600] },
-      { ...axis, scale: "left", values: compact, size: 48 },
-      { ...axis, scale: "right", side: 1, values: compact, size: 48, grid: { show: false } },
-    ],
-    series: [
-      { label: "before", value: (_, v) => (v === null ? "–" : `${Math.round(-v)} s`) },
-      ...names.map((name, i) => ({
-        label: name, scale: left.includes(name) ? "left" : "right", stroke: colour(`--series-${i + 1}`), width: 2,
-        dash: [[], [6, 4], [2, 3]][i], points: { show: false }, value: (_, v) => (v === null ? "–" : v.toLocaleString("en")),
-      })),
-    ],
-  };
-  charts.set(place, new uPlot(options, rows, place));
-}
-
-function drawAll() {
-  document.querySelectorAll("[data-chart-of]").forEach(draw);
-}
-
-function redrawAll() {
-  charts.forEach((chart) => chart.destroy());
-  charts.clear();
-  drawAll();
-}
 
 let state = null;
 function checkState() {
@@ -201,9 +142,5 @@ document.addEventListener("click", (event) => {
   event.target.closest("[data-leave]")?.closest(".exchange").remove();
 });
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-let resizing;
-addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(redrawAll, 150); });
-drawAll();
 checkState();
 document.documentElement.dataset.ready = ""; // from here on keys work

@@ -1,4 +1,4 @@
-"""What the pages of the console and of the report share: one style sheet, and the templates of what both show."""
+"""What the pages of the console and of the report share: one style sheet, one chart, and the templates of what both show."""
 
 from pathlib import Path
 from typing import Final

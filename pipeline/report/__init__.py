@@ -1,5 +1,5 @@
 """A report from the ledger: what was delivered, how often, how fast it was acknowledged, and which consumers left entries behind.
 
-``tables`` queries Spark SQL, ``figures`` draws, ``page`` and its template write the HTML,
+``tables`` queries Spark SQL, ``page`` and its template write the HTML with the charts of the console,
 ``command`` is ``rillet pipeline report``.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -84,11 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     is_ours = not has_session()
     progress = Progress(4 + is_ours)
-    # What takes a second of Python is done while Java does what takes it several: imports at its start, drawing at its end.
     with ThreadPoolExecutor(1) as aside:
-        imported = aside.submit(import_module, ".figures", __package__)
         spark = start_spark(arguments, progress, **_conf(sum(sizes)))
-        imported.result()
         gathering = Gathering(
             spark, arguments.aof, (out / "tables").resolve(), settings, progress,
             history=not arguments.no_history, here=sum(sizes) <= HERE,

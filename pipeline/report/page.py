@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -18,7 +20,7 @@ from ..times import format_duration, format_time
 from .stories import BEGAN, ENDED, Message, Story, message_of, redis_cli, stories_of, story_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from .tables import Bounds, Settings
@@ -30,6 +32,12 @@ __all__ = ["WHOLE", "Message", "Report", "message_of", "render", "story_key"]
 WHOLE: Final = frozenset(
     {"times", "repeats", "traffic", "lag", "histories"}
 )  # of which the page needs all rows
+
+
+_GROUPS: Final = 4  # the busiest, that have a chart over time
+_LINES: Final = 6  # colours of the style sheet
+_FEWEST: Final = 2  # points that make a line
+_MANY: Final = 10  # deliveries, from which on messages are counted together
 
 
 @dataclass(frozen=True)
@@ -72,13 +80,29 @@ class Tile(NamedTuple):
     kind: str = ""
 
 
+class Chart(NamedTuple):
+    """Lines that the shared ``chart.js`` draws.
+
+    Attributes:
+        title: above them.
+        kind: of x: ``time`` or ``share``.
+        data: names and rows as JSON.
+    """
+
+    title: str
+    kind: str
+    data: str
+
+
 def render(report: Report) -> str:
     """Return the HTML."""
     folder, common = files(__package__), files(shared)
-    tile, base = (
+    tile, base, plot_style, plot, chart = (
         common.joinpath(*path.split("/")).read_text(encoding="utf-8")
-        for path in ("templates/tile.html", "static/base.css")
-    )
+        for path in (
+            "templates/tile.html", "static/base.css", "static/uplot.min.css", "static/uplot.min.js", "static/chart.js",
+        )
+    )  # fmt: skip
     lines = folder.joinpath("page.html").read_text(encoding="utf-8").splitlines()
     environment = Environment(
         loader=DictLoader({"tile.html": tile}), autoescape=True, undefined=StrictUndefined
@@ -95,10 +119,13 @@ def render(report: Report) -> str:
         headline=_headline(report),
         story=_story(report),
         tiles=_tiles(report),
-        figures=_figures(report),
+        over_time=_over_time(report),
+        ack_times=_ack_times(report),
+        repeats=_repeats(report),
         columns=_columns({story_key(story.row): story for story in stories}),
         stories=stories,
-        style=Markup(base + folder.joinpath("page.css").read_text(encoding="utf-8")),  # noqa: S704 - files of ours
+        style=Markup(plot_style + base + folder.joinpath("page.css").read_text(encoding="utf-8")),  # noqa: S704 - files of ours
+        script=Markup(plot + chart),  # noqa: S704 - files of ours
     )
 
 
@@ -205,27 +232,57 @@ def _tiles(report: Report) -> list[Tile]:
     ]
 
 
-def _figures(report: Report) -> dict[str, Markup]:
-    """Return the plots, by name; empty where a plot has no rows."""
-    from . import figures
+def _over_time(report: Report) -> list[Chart]:
+    """Return what happened when, and how far the busiest groups were behind."""
+    traffic, tables = report.tables["traffic"], report.tables
+    if len(traffic) < _FEWEST:
+        return []
+    words = {
+        "added": "added", "delivered": "delivered", "acked": "acknowledged", "redelivered": "delivered again",
+    }  # fmt: skip
+    step = format_duration(traffic[1]["ms"] - traffic[0]["ms"]).replace(".0 ", " ")
+    charts = [_chart(f"Messages per {step}", "time", "ms", traffic, words)]
+    for group in tables["groups"][:_GROUPS]:
+        rows = [row for row in tables["lag"] if _key(row) == _key(group)]
+        if len(rows) >= _FEWEST:
+            words = {"waiting": "not yet delivered", "pending": "delivered, not acknowledged"}
+            charts.append(_chart(_named(group), "time", "ms", rows, words))
+    return charts
 
-    tables = report.tables
-    plots: dict[str, tuple[str, tuple[str, ...], Callable[..., str]]] = {
-        "over_time": ("traffic", ("traffic", "lag", "groups"), figures.over_time),
-        "ack_times": ("times", ("times",), figures.ack_times),
-        "delivery_counts": ("repeats", ("repeats",), figures.delivery_counts),
-        "scoreboard": ("consumers", ("consumers",), figures.scoreboard),
-    }
-    return {
-        name: _both(draw, [tables[each] for each in drawn]) if tables[needed] else Markup("")
-        for name, (needed, drawn, draw) in plots.items()
-    }
+
+def _ack_times(report: Report) -> list[Chart]:
+    """Return within which time which share of the messages was acknowledged, a line for each of the busiest groups."""
+    lines: dict[str, list[Row]] = {}
+    for row in report.tables["times"]:
+        lines.setdefault(_named(row), []).append(row)
+    names = list(lines)[:_LINES]
+    if not names:
+        return []
+    # All groups have the same shares; a logarithm needs more than nothing.
+    rows = [[row["share"] for row in lines[names[0]]]]
+    rows += [[max(row["ms"], 0.5) for row in lines[name]] for name in names]
+    return [Chart("Acknowledged within", "share", json.dumps({"names": names, "rows": rows}))]
 
 
-def _both(draw: Callable[..., str], rows: Sequence[Any]) -> Markup:
-    """Return a plot in its two forms, of which the style sheet shows the one that fits."""
-    wide, narrow = Markup(draw(*rows)), Markup(draw(*rows, narrow=True))  # noqa: S704 - matplotlib's SVG
-    return Markup('<div class="on-wide">{}</div><div class="on-narrow">{}</div>').format(wide, narrow)
+def _repeats(report: Report) -> list[Row]:
+    """Return how many messages of all groups were delivered once, twice, and so on."""
+    counts: Counter[int] = Counter()
+    for row in report.tables["repeats"]:
+        counts[min(row["deliveries"], _MANY)] += row["messages"]
+    return [{"deliveries": number, "messages": counts[number]} for number in sorted(counts)]
+
+
+def _chart(title: str, kind: str, x: str, rows: list[Row], columns: dict[str, str]) -> Chart:
+    data = [[row[x] / 1000 for row in rows], *([row[field] or 0 for row in rows] for field in columns)]
+    return Chart(title, kind, json.dumps({"names": list(columns.values()), "rows": data}))
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return row["db"], row["stream"], row["group"]
+
+
+def _named(row: Row) -> str:
+    return f"{row['stream']} / {row['group']}" + (f" (db {row['db']})" if row["db"] else "")
 
 
 # Columns
@@ -322,8 +379,13 @@ def _columns(stories: dict[tuple[Any, ...], Story]) -> dict[str, tuple[Column, .
         ),
         "consumers": (
             _CONSUMER, _GROUP, _number("deliveries"), _number("acked"), _number("taken_over", "took over"),
-            _number("taken_away", "taken away"), _number("pending"), _length("ack_p50", "p50"), _length("ack_p99", "p99"),
+            _number("repeated", "again"), _number("taken_away", "taken away"), _number("given_back", "given back"),
+            _number("lost", "ended otherwise"), _number("pending"), _length("ack_p50", "p50"), _length("ack_p99", "p99"),
             _moment("last_seen_ms", "last seen"),
+        ),
+        "repeats": (
+            Column("deliveries", "n", lambda row: f"{row['deliveries']}" + "+" * (row["deliveries"] == _MANY)),
+            _number("messages"),
         ),
         "abandoned": (
             _CONSUMER, _GROUP, _number("pending", "still in its hands"), _number("taken_away", "taken over by others"),

@@ -29,8 +29,26 @@ PENDING = {
 }  # fmt: skip
 
 
+TRAFFIC = [
+    {
+        "ms": 1_800_000_000_000 + 60_000 * n,
+        "added": n % 7,
+        "delivered": n % 5,
+        "acked": n % 5,
+        "redelivered": n % 2,
+    }
+    for n in range(50)
+]
+TIMES = [
+    {"db": 0, "stream": "orders", "group": group, "share": n / 100, "ms": n * n * slow}
+    for group, slow in (("billing", 1), ("shipping", 50))
+    for n in range(1, 101)
+]
+
+
 def report():
-    found = {name: [] for name in (*TABLES, "histories")} | {"abandoned": [GONE], "pending": [PENDING]}
+    found = {name: [] for name in (*TABLES, "histories")}
+    found |= {"abandoned": [GONE], "pending": [PENDING], "traffic": TRAFFIC, "times": TIMES}
     bounds = Bounds(10, 1000, 5000, True, True, 5000, (1, 5), 1000)
     counts = {name: len(rows) for name, rows in found.items()}
     return render(Report(Path("/data/aof"), Settings(), bounds, SUMS, found, counts))
@@ -44,6 +62,8 @@ def test_the_report_is_accessible_and_fits(browser, tmp_path, width, scheme):
     page = context.new_page()
     page.goto((tmp_path / "report.html").as_uri())
     expect(page.locator("h1")).to_contain_text("2 of 40")
+    expect(page.locator(".chart canvas")).to_have_count(2)
+    expect(page.locator(".u-legend").first).to_contain_text("acknowledged")
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     context.close()

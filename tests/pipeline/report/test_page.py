@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import html
 import io
+import json
 import re
 
 import pytest
 
 from rillet.pipeline.cli.main import main
 from rillet.pipeline.cli.progress import Progress
-from rillet.pipeline.report import figures
+
+GROUP = dict.fromkeys(
+    "messages deliveries redelivered acked pending ack_p50 ack_p90 ack_p99 ack_max total_p50".split(), 1
+)
+
+
+def charts(page):
+    """The kind of x and the data of each chart."""
+    found = re.findall(r'data-x="(\w+)" data-chart="([^"]*)"', page)
+    return [(kind, json.loads(html.unescape(data))) for kind, data in found]
 
 
 def test_a_ledger_without_deliveries_has_a_page(report):
@@ -17,7 +28,7 @@ def test_a_ledger_without_deliveries_has_a_page(report):
     assert "No message was delivered to any consumer group" in page
     assert "Nothing was pending at 1970-01-01 00:00:05.000 UTC." in page
     assert "/a/&lt;b&gt;" in page
-    assert "<svg" not in page
+    assert "<figure" not in page
 
 
 def test_the_page_says_how_well_the_ledger_is_timed(report):
@@ -44,7 +55,7 @@ def test_names_of_people_are_not_html(report):
         "last_seen_ms": 1, "silent_ms": 90_000,
     }  # fmt: skip
     page = report({"messages": 2, "pending": 2}, abandoned=[row])
-    assert "<script>" not in page
+    assert page.count("<script>") == 1  # that of the page
     assert "<b>&lt;script&gt;</b> has 2 messages in its hands and has been silent for 1 min 30 s." in page
     assert "db 2" in page
 
@@ -89,22 +100,40 @@ def test_each_cell_knows_its_heading_for_narrow_screens(report):
     assert all('data-of="' in cell for cell in cells)
 
 
-def test_dates_of_plots_are_written_as_all_others():
-    moments = [1_800_000_000_000 + 1000 * n for n in range(100)]
-    traffic = [{"ms": ms, "added": 1, "delivered": 1, "acked": 1, "redelivered": 0} for ms in moments]
-    text = "".join(re.findall(r">([^<>]+)</text>", figures.over_time(traffic, [], [])))
-    assert "2027-01-15 08:0" in text
-    assert "Jan" not in text
+def test_a_curve_has_the_times_of_its_group_and_no_zero_which_has_no_logarithm(report):
+    rows = [
+        {"db": 0, "stream": stream, "group": "g", "share": share, "ms": ms}
+        for stream, found in (("<s>", (0, 40)), ("t", (5, 9000)))
+        for share, ms in zip((0.5, 1.0), found, strict=True)
+    ]
+    assert charts(report(times=rows)) == [
+        ("share", {"names": ["<s> / g", "t / g"], "rows": [[0.5, 1.0], [0.5, 40], [5, 9000]]})
+    ]
 
 
-@pytest.mark.parametrize(
-    "seconds", [0.01, 1, 100, 150, 179, 1000, 10_000, 10**5, 2 * 10**5, 10**6, 7 * 10**6, 9 * 10**7]
-)
-@pytest.mark.parametrize("narrow", [False, True])
-def test_plots_of_any_length_have_their_dates(narrow, seconds):
-    moments = [1_800_000_000_000 + int(10 * seconds) * n for n in range(101)]
-    traffic = [{"ms": ms, "added": 1, "delivered": 1, "acked": 1, "redelivered": 0} for ms in moments]
-    assert figures.over_time(traffic, [], [], narrow=narrow).count("<text") > 8
+def test_what_happened_is_drawn_over_time_and_the_lag_of_each_group_below(report):
+    traffic = [{"ms": ms, "added": 1, "delivered": 2, "acked": 3, "redelivered": None} for ms in (1000, 2500)]
+    lag = [
+        {"db": 2, "stream": "s", "group": "g", "ms": ms, "waiting": 7, "pending": 8} for ms in (1000, 2500)
+    ]
+    group = {"db": 2, "stream": "s", "group": "g"}
+    page = report(traffic=traffic, lag=[*lag, lag[0] | {"group": "other"}], groups=[GROUP | group])
+    first, second = charts(page)
+    assert first[1]["rows"] == [[1.0, 2.5], [1, 1], [2, 2], [3, 3], [0, 0]]
+    assert second == (
+        "time",
+        {"names": ["not yet delivered", "delivered, not acknowledged"], "rows": [[1.0, 2.5], [7, 7], [8, 8]]},
+    )
+    assert "<figcaption>Messages per 1.5 s</figcaption>" in page
+    assert "<figcaption>s / g (db 2)</figcaption>" in page
+    assert charts(report(traffic=traffic[:1])) == []
+
+
+def test_messages_are_counted_by_deliveries_over_all_groups(report):
+    rows = [{"deliveries": number, "messages": 3} for number in (1, 2, 1, 10, 40)]
+    page = report(repeats=rows)
+    cells = re.findall(r'data-of="(?:deliveries|messages)"><span>([^<]*)</span>', page)
+    assert cells == ["1", "6", "2", "3", "10+", "6"]
 
 
 def test_progress_counts_its_steps():

@@ -62,16 +62,16 @@ def test_the_two_minutes_work_as_written(tour, spark, tmp_path):
     shown.write_text(page.replace(str(tmp_path), folder), encoding="utf-8")  # as on the page of docs/
     picture = PICTURE if os.environ.get("RILLET_PICTURES") else tmp_path / "report.png"
     take_picture(shown, picture)
-    assert size_of(picture) == size_of(PICTURE) == (1800, 1635)
+    assert size_of(picture) == size_of(PICTURE) == (1500, 1360)
     assert PICTURE.stat().st_size < 300_000
     assert "](report.png)" in PAGE.read_text(encoding="utf-8")
 
 
 def take_picture(page, picture):
-    """Show the top of a report in a browser, at one and a half pixels a point."""
+    """Show the top of a report in a browser, at one and a quarter pixels a point."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
-        shown = browser.new_page(viewport={"width": 1200, "height": 1090}, device_scale_factor=1.5)
+        shown = browser.new_page(viewport={"width": 1200, "height": 1088}, device_scale_factor=1.25)
         shown.goto(page.as_uri())
         expect(shown.locator("h1")).to_contain_text("still unacknowledged")
         shown.screenshot(path=picture)
