@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,7 @@ _OVERWRITE: Final = {
     b"ZUNIONSTORE": 1, b"ZINTERSTORE": 1, b"ZDIFFSTORE": 1, b"ZRANGESTORE": 1, b"GEOSEARCHSTORE": 1,
     b"BITOP": 2,
 }  # fmt: skip
+_parse_last: Final = lru_cache(1 << 10)(parse)  # those of one XREADGROUP have the same
 _STORE_OPTION: Final = (b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER")
 
 
@@ -105,8 +107,7 @@ class Recorder:
                 raise ValueError(option)
             place += 1
         count, last = options[b"RETRYCOUNT"], options[b"LASTID"]
-        first = count == b"1" and (last is None or parse(entry_id) >= parse(last))
-        event = on.DELIVERED if first else on.CLAIMED
+        event = claim_event(entry_id, last, count)
         self._add(
             (self.db, key, group, entry_id, consumer, event, options[b"TIME"], count, last, self.clock, None)
         )
@@ -339,6 +340,16 @@ class Recorder:
             yield name, self._store
         for name, place in _OVERWRITE.items():
             yield name, self.overwritten(place)
+
+
+def claim_event(entry_id: bytes, last: bytes | None, count: bytes | None) -> int:
+    """Return whether an XCLAIM is a delivery: the first, of an entry that the group had not passed.
+
+    Raises:
+        InvalidID: one is no id.
+    """
+    first = count == b"1" and (last is None or parse(entry_id) >= _parse_last(last))
+    return on.DELIVERED if first else on.CLAIMED
 
 
 def _policy_and_ids(words: list[bytes], place: int) -> tuple[bytes | None, list[bytes]]:
