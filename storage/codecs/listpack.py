@@ -17,8 +17,6 @@ HEADER_BYTES: Final = 6
 _END: Final = 0xFF
 _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
 _ZERO: Final = 0x30
-_REMEMBERED: Final = 1 << 14  # cached words
-_REMEMBERED_BYTES: Final = 12  # longer words rarely repeat
 
 
 class _Short(dict[int, bytes]):
@@ -32,7 +30,7 @@ class _Short(dict[int, bytes]):
         return encoded
 
 
-SHORT: Final = _Short()
+_SHORT: Final = _Short()
 _HEADS: Final = tuple(bytes((0x80 | size,)) for size in range(64))
 _TAILS: Final = tuple(bytes((size + 1,)) for size in range(64))
 _BROKEN: Final = "Stream listpack integrity check failed."
@@ -51,7 +49,7 @@ def pack(elements: list[bytes]) -> bytes:
 def integer(value: int) -> bytes:
     """Encode an integer that fits in 64 bits."""
     if -4096 <= value < 4096:
-        return SHORT[value]
+        return _SHORT[value]
     if -32768 <= value < 32768:
         return b"\xf1%b\x03" % value.to_bytes(2, "little", signed=True)
     if -8388608 <= value < 8388608:
@@ -78,26 +76,6 @@ def text(word: bytes) -> bytes:
     if size < 4096:
         return bytes((0xE0 | size >> 8, size & 0xFF)) + word + _backwards(size + 2)
     return b"\xf0" + size.to_bytes(4, "little") + word + _backwards(size + 5)
-
-
-class Words(dict[bytes, bytes]):
-    """Encodes many strings; caches the costly ones, because streams repeat words."""
-
-    __slots__ = ()
-
-    def encode(self, words: list[bytes]) -> list[bytes]:
-        """Encode each word like ``text``."""
-        heads, tails = _HEADS, _TAILS
-        return [
-            heads[size] + word + tails[size] if (size := len(word)) < 64 and word >= b":" else self[word]
-            for word in words
-        ]
-
-    def __missing__(self, word: bytes) -> bytes:
-        element = text(word)
-        if len(word) < _REMEMBERED_BYTES and len(self) < _REMEMBERED:
-            self[word] = element
-        return element
 
 
 def unpack(data: bytes) -> list[Element]:

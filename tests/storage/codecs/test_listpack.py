@@ -63,20 +63,3 @@ def test_a_string_takes_the_bytes_that_the_nodes_count(text):
 def test_a_broken_listpack_is_refused(broken):
     with pytest.raises(RdbError, match="integrity check failed"):
         listpack.unpack(broken)
-
-
-@given(st.lists(WORDS))
-def test_words_that_are_remembered_are_encoded_as_the_first_time(words):
-    encoder = listpack.Words()
-    expected = [listpack.text(each) for each in words]
-    assert encoder.encode(words) == expected
-    assert encoder.encode(words) == expected
-
-
-def test_no_more_words_are_remembered_than_fit():
-    encoder = listpack.Words()
-    words = [b"%d" % number for number in range(20_000)]
-    assert encoder.encode(words) == [listpack.text(each) for each in words]
-    assert len(encoder) == 1 << 14
-    encoder.encode([b"1" * 12])
-    assert b"1" * 12 not in encoder
