@@ -261,7 +261,7 @@ def _propagate_new(client: Client, key: bytes, consumer: Consumer, options: Read
 
 def history(
     client: Client, stream: Stream, group: Group, consumer: Consumer, after: int, options: ReadOptions
-) -> list[bytes]:
+) -> list[bytes | bytearray]:
     """Deliver the consumer's own pending entries after an ID once more; nothing of it is propagated."""
     budget = options.budget
     count = options.count if budget is None else budget.within(options.count)

@@ -15,7 +15,7 @@ from .pending import GONE, pending
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..streams.stream import Stream
     from .group import Group
@@ -220,6 +220,30 @@ class Budget(Protocol):
         """Count one entry of so many bytes."""
 
 
+def _with_items(
+    stream: Stream, entries: Iterable[Pending]
+) -> Iterator[tuple[Pending, bytes | bytearray | None]]:
+    """Pending entries, each with its encoded form; None if the stream has no such entry any more."""
+    column: array[int] | None = None
+    for entry in entries:
+        if entry.column is not column:
+            # Neighbours share a chunk: with a search for each, a history of ten takes 10.8 instead of 9.1 us.
+            found = stream.chunk_of(entry.id or entry.number)
+            if found is None:
+                yield entry, None
+                continue
+            chunk, column = found, found.ms
+            if entry.column is not column:
+                entry.column = column
+                entry.at = chunk.find(entry.number)
+        at = entry.at
+        if at < 0:
+            yield entry, None
+        else:
+            offsets = chunk.offsets
+            yield entry, chunk.data[offsets[at] : offsets[at + 1]]
+
+
 def read_again(
     group: Group,
     stream: Stream,
@@ -229,7 +253,7 @@ def read_again(
     now: int,
     null: bytes,
     budget: Budget | None,
-) -> list[bytes]:
+) -> list[bytes | bytearray]:
     """Deliver the consumer's own pending entries after an ID once more.
 
     An entry that is no longer in the stream keeps its facts and is returned as ``[id, null]``.
@@ -247,16 +271,18 @@ def read_again(
     Returns:
         The encoded entries.
     """
-    items: list[bytes] = []
+    items: list[bytes | bytearray] = []
     if not consumer.pending or after >= MAX_ID:
         return items
     again: list[Pending] = []
-    for entry in group.pel.order_of(consumer).find(after + 1, MAX_ID, count):
+    # From the beginning, as most histories are, there is no place to search for.
+    for entry, item in _with_items(
+        stream, group.pel.order_of(consumer).find(after and after + 1, MAX_ID, count)
+    ):
         if budget is not None and budget.is_spent():
             break
-        item = stream.entry(entry.id or entry.number, entry.column, entry.at)
         if item is None:
-            item = b"*2\r\n$%d\r\n%b\r\n%b" % (len(entry.text), entry.text, null)
+            item = b"*2\r\n$%d\r\n%b\r\n%b" % (len(entry.text), entry.text, null)  # noqa: PLW2901 - what stands for it
         else:
             again.append(entry)
         items.append(item)
@@ -293,14 +319,13 @@ def claim_oldest(
     """
     found: list[Pending] = []
     items: list[bytes] = []
-    for entry in group.pel.oldest(now - min_idle):
+    for entry, stored in _with_items(stream, group.pel.oldest(now - min_idle)):
         if len(found) == count or budget.is_spent():
             break
-        stored = stream.entry(entry.id or entry.number, entry.column, entry.at)
         if stored is None:
             continue
         found.append(entry)
-        item = b"*4%b:%d\r\n:%d\r\n" % (stored[2:], now - max(entry.ms, 0), entry.count)
+        item = b"*4%b:%d\r\n:%d\r\n" % (bytes(stored[2:]), now - max(entry.ms, 0), entry.count)
         items.append(item)
         budget.add(len(item))
     for entry in found:  # no walk goes on while entries change

@@ -18,7 +18,6 @@ from .macro_nodes import FAR, MacroNodes
 from .tuning import DEFAULT
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Callable, Iterable
     from weakref import WeakSet
 
@@ -304,24 +303,19 @@ class Stream(Freeable):
         index = bisect_right(self.firsts, stream_id) - 1
         return index >= 0 and self.open(index).find(stream_id) >= 0
 
-    def entry(self, stream_id: int, column: array[int] | None = None, position: int = 0) -> bytes | None:
-        """One whole encoded entry, None if there is none with that ID.
-
-        A caller that knows the ID's position passes it with its ``ms`` column; the hint is used only if the chunk still
-        owns that column.
-        """
+    def chunk_of(self, stream_id: int) -> Chunk | None:
+        """The chunk that has the entry of an ID, if there is one; None: all entries have greater IDs."""
         index = bisect_right(self.firsts, stream_id) - 1
         if index < 0:
             return None
         chunk = self.chunks[index]
-        if type(chunk) is not Chunk:
-            chunk = self.open(index)
-        if chunk.ms is not column:
-            position = chunk.find(stream_id)
-        if position < 0:
-            return None
-        offsets = chunk.offsets
-        return bytes(chunk.data[offsets[position] : offsets[position + 1]])
+        return chunk if type(chunk) is Chunk else self.open(index)
+
+    def entry(self, stream_id: int) -> bytes | None:
+        """One whole encoded entry, None if there is none with that ID."""
+        chunk = self.chunk_of(stream_id)
+        position = -1 if chunk is None else chunk.find(stream_id)
+        return None if chunk is None or position < 0 else chunk.entry(position)
 
     def range(self, start: int, end: int, count: int | None = None) -> tuple[int, bytes]:
         """Return the entries from start to end, both included: how many, and their bytes; at most ``count`` (None: all)."""
