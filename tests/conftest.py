@@ -59,7 +59,7 @@ def valkey(running: Callable[[str], ServerProcess]) -> ServerProcess:
 @pytest.fixture(scope="module")
 def shared() -> Iterator[LiveServer]:
     """A Rillet with an AOF in this process, for the tests of one file."""
-    with LiveServer(appendonly=True) as server:
+    with LiveServer(appendonly=True, repl_diskless_sync_delay=0) as server:  # no replica waits for others
         yield server
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 KINDS = ("rillet", "redis810", "redis7", "valkey")
 # Real servers that tests/peers.sh builds, and the version of each.
 BUILT = {"redis810": "8.10.2", "redis86": "8.6.2", "redis82": "8.2.3"}
-QUIET = ("--save", "")
+# Nor does a replica wait five seconds for others that might come.
+QUIET = ("--save", "", "--repl-diskless-sync-delay", "0")
 # With everysec a real server may hold a write to its AOF back for two seconds while an fsync runs, and tests read that
 # file beside it. Flags given by a test come later and win.
 WRITTEN_AT_ONCE = ("--appendfsync", "no")
