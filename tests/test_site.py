@@ -23,6 +23,8 @@ from rillet.pipeline.redis.options import records
 from rillet.pipeline.sink.options import SinkOptions
 from rillet.server.families import load_all
 
+pytestmark = pytest.mark.xdist_group("site")  # which is built once
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 FORMS = [*READING.values(), SinkOptions, FollowingOptions]
@@ -49,7 +51,6 @@ NEVER_REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.xdist_group("site")
 def test_every_command_has_a_page_with_an_example_or_why_there_is_none(site, monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS / "_site"))
     examples = importlib.import_module("examples")
@@ -68,7 +69,6 @@ def test_every_command_has_a_page_with_an_example_or_why_there_is_none(site, mon
         assert ('id="errors"' in text) is (name not in NEVER_REFUSED), name
 
 
-@pytest.mark.xdist_group("site")
 def test_no_example_ends_in_an_error_and_each_ends_with_its_command(site):
     """What is refused stands below, under the errors."""
     seen = 0
@@ -140,7 +140,6 @@ def test_a_case_of_the_examples_goes_to_its_end(monkeypatch):
                 check(case, list(examples.play(case, ports["A"], ports, names)))
 
 
-@pytest.mark.xdist_group("site")
 def test_an_example_shows_what_the_server_replies(site):
     text = (site / "reference/commands/xlen/index.html").read_text(encoding="utf-8")
     example = re.sub(r"<[^>]+>", "", text[text.index('id="example"') :])
@@ -148,7 +147,6 @@ def test_an_example_shows_what_the_server_replies(site):
     assert "ERR wrong number of arguments for" in example
 
 
-@pytest.mark.xdist_group("site")
 def test_the_page_of_the_tests_has_every_public_name(site):
     text = html.unescape(
         re.sub(r"<[^>]+>", "", (site / "reference/testing/index.html").read_text(encoding="utf-8"))
@@ -164,7 +162,6 @@ def test_the_page_of_the_tests_has_every_public_name(site):
         assert name in text
 
 
-@pytest.mark.xdist_group("site")
 def test_every_option_of_the_spark_formats_is_on_its_page(site):
     text = (site / "reference/spark-options/index.html").read_text(encoding="utf-8")
     found = set(re.findall(r"<tr>\s*<td><code>(\w+)</code>", text))
@@ -183,7 +180,6 @@ def test_the_tables_of_the_spark_page_name_options_that_there_are():
     assert named - {name for form in FORMS for name in records(form)} == set()
 
 
-@pytest.mark.xdist_group("site")
 def test_the_site_loads_nothing_from_elsewhere(site):
     loaded = re.compile(
         r'<(?:script|img|iframe)[^>]*\bsrc="(?:https?:)?//|<link[^>]*rel="stylesheet"[^>]*href="(?:https?:)?//'
