@@ -60,8 +60,12 @@ peers: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
 	@sh tests/browser.sh
 
+# Tests that wait for replicas and timeouts leave half of a core idle: on two cores four workers take 300 seconds for the
+# replication and the test tools, two take 420.
+WORKERS ?= 4
+
 test: peers
-	RILLET_RANDOM=$(RILLET_RANDOM) $(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	RILLET_RANDOM=$(RILLET_RANDOM) $(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 	@PYTHON=$(BIN)/python sh tests/simulation.sh
 
 # The simulation needs Python 3.12: on a newer Python than that of $(VENV), where there is one. SEEDS multiplies the seeds.
@@ -72,7 +76,7 @@ test-simulation:
 LONG := clients crash differential frameworks fuzz harness pipeline/test_clusters.py server/sentinel \
 	test_site.py testing/test_sentinel.py testing/test_wheel.py
 test-quick: $(VENV)/.installed-dev
-	RILLET_NEEDS=none $(BIN)/pytest -n 2 --dist loadgroup -m "not spark and not frameworks and not many_jvms and not heavy and not browser" \
+	RILLET_NEEDS=none $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not spark and not frameworks and not many_jvms and not heavy and not browser" \
 		$(foreach place,$(LONG),--ignore tests/$(place)) $(ARGS)
 
 # Each in an environment of its own below .venvs/.
