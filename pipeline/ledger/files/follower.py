@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ..errors import LedgerError, RowsLostError
-from ..records.scan import START, Cursor, Frontier
+from ..records.scan import START, Cursor, advance
 from .folder import Part, is_whole_head, read_folder
 from .piece import FilePiece
 
@@ -208,7 +208,8 @@ class Follower:
                 left = left if left is None else left - size
                 yield Step(FilePiece(part.path, part.file_seq, part.is_base), place)
                 continue
-            end = self._advance(file, place.cursor, size, left)
+            most = self._piece_size if left is None else min(self._piece_size, left)
+            end = advance(file, place.cursor, size, most)
             if end == place.cursor:
                 if following is None:
                     return
@@ -241,15 +242,6 @@ class Follower:
         if min(later) > place.file_seq + 1 and not self._tolerates_loss:
             raise RowsLostError(f"{self._path}: file {place.file_seq + 1} came and went unread")
         return Place(min(later), is_base=False)
-
-    def _advance(self, file: IO[bytes], start: Cursor, size: int, most: int | None) -> Cursor:
-        file.seek(start.position)
-
-        def read(count: int) -> bytes:
-            return file.read(min(count, size - file.tell()))
-
-        step = self._piece_size if most is None else min(self._piece_size, most)
-        return Frontier(start).advance(read, step)
 
     @staticmethod
     def _inline(part: Part, file: IO[bytes], place: Place, end: Cursor) -> bytes | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from ..records.scan import START
+from ..records.scan import START, Cursor, advance
 from .folder import Part, read_folder
 from .piece import FilePiece, read_piece
-from .split import end_where_whole, split_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,15 +33,32 @@ def plan(parts: list[Part], piece_size: int = PIECE_SIZE) -> list[FilePiece]:
         if part.is_whole():
             pieces.append(FilePiece(part.path, part.file_seq, part.is_base))
             continue
-        size = part.size()
-        cuts = split_file(part.path, size, piece_size) if piece_size else [START]
-        ends = end_where_whole(part.path, size, cuts) if part.is_open else [*cuts, None]
+        cuts = _cut(part, piece_size)
+        ends = cuts if part.is_open else [*cuts, None]
         pieces += [
             FilePiece(part.path, part.file_seq, part.is_base, start, end)
             for start, end in pairwise(ends)
             if start is not None
         ]
     return pieces
+
+
+def _cut(part: Part, piece_size: int) -> list[Cursor]:
+    """Return the places where a file is cut, the first at its start; of one being written also how far it is whole.
+
+    Places are found by going over all records before them: for 106 MB in pieces of 64 MB 0.37 s of processor time, to which
+    the tasks add 0.95. Places looked for without that took 0.20, in pieces of 8 MB 0.94.
+    """
+    size = part.size()
+    step = piece_size or size
+    cuts = [START]
+    with open(part.path, "rb") as file:  # noqa: PTH123 - a path as Spark gave it
+        while part.is_open or size - cuts[-1].position > step:
+            end = advance(file, cuts[-1], size, step)
+            if end == cuts[-1]:
+                break
+            cuts.append(end)
+    return cuts
 
 
 def read_ledger(path: str, *, piece_size: int = PIECE_SIZE, history: bool = True) -> Iterator[pa.RecordBatch]:

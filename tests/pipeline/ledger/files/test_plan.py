@@ -13,7 +13,6 @@ from support.wire import encode_command
 
 from rillet.pipeline.ledger import schema
 from rillet.pipeline.ledger.errors import LedgerError
-from rillet.pipeline.ledger.files import split
 from rillet.pipeline.ledger.files.folder import Part
 from rillet.pipeline.ledger.files.piece import FilePiece, read_piece
 from rillet.pipeline.ledger.files.plan import plan, read_ledger
@@ -33,11 +32,8 @@ BLOCK = 64  # bytes, so that small files have many
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    for module in (schema, scan, split):
+    for module in (schema, scan):
         monkeypatch.setattr(module, "BLOCK", BLOCK)
-    monkeypatch.setattr(split, "_NEAR", 2 * BLOCK)
-    monkeypatch.setattr(split, "_FAR", 4 * BLOCK)
-    monkeypatch.setattr(split, "_AHEAD", 2 * BLOCK)
 
 
 def record(*words: bytes | str) -> bytes:
@@ -258,14 +254,12 @@ def test_a_finished_file_that_ends_within_a_record_is_refused(path):
     assert len(PLAIN[0]) == FilePiece(str(path), 1, end=Cursor(len(PLAIN[0]))).end.position
 
 
-def test_values_full_of_records_are_not_taken_for_records(path, monkeypatch):
-    for name in ("_NEAR", "_FAR", "_AHEAD"):
-        monkeypatch.setattr(split, name, 16 * BLOCK)
+def test_values_full_of_records_are_not_taken_for_records(path):
     fake = (record("SELECT", "7") + b"#MS:5\r\n" + record("MULTI") + record("DEL", "s")) * 2
     data = record("SELECT", "1") + b"".join(
         record("XADD", "s", f"{n}-1", "f", fake, "g", "x" * 50) for n in range(1, 30)
     )
     path.write_bytes(data)
-    pieces = plan([Part(str(path), 1, is_base=False, is_open=False)], 8 * BLOCK)
+    pieces = plan([Part(str(path), 1, is_base=False, is_open=False)], 6 * BLOCK)
     assert len(pieces) > 10
     assert rows_of(pieces) == slowly(data)
