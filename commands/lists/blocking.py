@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from ...protocol import replies
 from ...storage.collections.list import List
+from ..runtime.arguments import multiple_pop
 from ..runtime.timeouts import parse_seconds, wait
 from ..spec.command import handles
 from . import specs
-from .shared import MultiplePop, move, parse_side, pop, pop_command
+from .shared import move, parse_side, pop, pop_command, pop_of_first
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -65,9 +66,9 @@ def brpoplpush(client: Client, args: list[bytes]) -> bytes | None:
 @handles(specs.BLMPOP)
 def blmpop(client: Client, args: list[bytes]) -> bytes | None:
     """Reply with the key and an array of its elements; null on timeout."""
-    wanted = MultiplePop(args, 2)
+    keys, left, count = multiple_pop(args, 2, b"LEFT", b"RIGHT")
     timeout = parse_seconds(client, args[1])
-    reply = wanted.take(client)
+    reply = pop_of_first(client, keys, left, count)
     if reply is not None:
         return reply
-    return wait(client, wanted.keys, timeout, args, List)
+    return wait(client, keys, timeout, args, List)

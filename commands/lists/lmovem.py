@@ -8,11 +8,12 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
+from ..runtime.arguments import COUNT_NOT_POSITIVE, parse_positive
 from ..runtime.client import needs_downgrade
 from ..runtime.timeouts import parse_seconds, wait
 from ..spec.command import handles
 from . import specs
-from .shared import after_removal, parse_positive, parse_side, pop_command, push, take
+from .shared import after_removal, parse_side, pop_command, push, take
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 _SINCE: Final = (8, 10)
-_COUNT: Final = b"ERR count should be greater than 0"
 
 
 class _Batch:
@@ -50,7 +50,7 @@ class _Batch:
         selector, self.order = options[0].upper(), options[-1].upper()
         if len(options) != 3 or selector not in {b"COUNT", b"EXACTLY"}:
             raise ReplyError(SYNTAX)
-        self.count = parse_positive(options[1], _COUNT)
+        self.count = parse_positive(options[1], COUNT_NOT_POSITIVE)
         if self.order not in {b"OBO", b"BULK"}:
             raise ReplyError(SYNTAX)
         self.exactly = selector == b"EXACTLY"

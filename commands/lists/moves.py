@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol import replies
+from ..runtime.arguments import multiple_pop
 from ..spec.command import handles
 from . import specs
-from .shared import MultiplePop, move, parse_side
+from .shared import move, parse_side, pop_of_first
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -37,5 +38,5 @@ def rpoplpush(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.LMPOP)
 def lmpop(client: Client, args: list[bytes]) -> bytes:
     """Reply with the key and an array of its elements, or null."""
-    reply = MultiplePop(args, 1).take(client)
+    reply = pop_of_first(client, *multiple_pop(args, 1, b"LEFT", b"RIGHT"))
     return replies.null_array(client.resp) if reply is None else reply

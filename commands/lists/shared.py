@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
-from ..runtime.arguments import Arguments, parse_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..runtime.client import Client
-
-_NUMKEYS: Final = b"ERR numkeys should be greater than 0"
-_COUNT: Final = b"ERR count should be greater than 0"
 
 
 def parse_side(word: bytes) -> bool:
@@ -113,40 +109,12 @@ def move(client: Client, source: bytes, target: bytes, *, from_left: bool, to_le
     return replies.bulk(element)
 
 
-class MultiplePop:
-    """The arguments of LMPOP and BLMPOP from numkeys on."""
-
-    __slots__ = ("count", "keys", "left")
-
-    def __init__(self, words: list[bytes], position: int) -> None:
-        arguments = Arguments(words, position)
-        numkeys = parse_positive(arguments.next(), _NUMKEYS)
-        if numkeys >= arguments.remaining:
-            raise ReplyError(SYNTAX)
-        self.keys = words[position + 1 : position + 1 + numkeys]
-        arguments.position += numkeys
-        self.left = parse_side(arguments.next())
-        self.count = 0
-        while arguments:
-            if self.count or not arguments.take(b"COUNT"):
-                raise ReplyError(SYNTAX)
-            self.count = parse_positive(arguments.next(), _COUNT)
-        self.count = self.count or 1
-
-    def take(self, client: Client) -> bytes | None:
-        """Take from the first existing list and propagate; returns the reply, None if no list exists."""
-        for key in self.keys:
-            value = client.write_value(key, List)
-            if value is not None:
-                elements = pop_many(client, key, value, self.count, left=self.left)
-                client.propagate(pop_command(key, len(elements), left=self.left))
-                return b"*2\r\n" + replies.bulk(key) + replies.bulk_array(elements)
-        return None
-
-
-def parse_positive(word: bytes, error: bytes) -> int:
-    """Parse a number greater than 0."""
-    number = parse_integer(word, error)
-    if number <= 0:
-        raise ReplyError(error)
-    return number
+def pop_of_first(client: Client, keys: list[bytes], left: bool, count: int) -> bytes | None:
+    """Take from the first existing list and propagate; returns the reply, None if no list exists."""
+    for key in keys:
+        value = client.write_value(key, List)
+        if value is not None:
+            elements = pop_many(client, key, value, count, left=left)
+            client.propagate(pop_command(key, len(elements), left=left))
+            return b"*2\r\n" + replies.bulk(key) + replies.bulk_array(elements)
+    return None

@@ -21,6 +21,8 @@ _NOT_ZERO: Final = re.compile(rb"[^eE]*[1-9]")
 _HEXADECIMAL_NOT_ZERO: Final = re.compile(rb"[+-]?0[xX][0.]*[1-9a-fA-F]")
 # Without it an XRANGE of ten takes 3.4 instead of 3.0 us.
 _SMALL: Final = {b"%d" % n: n for n in range(1025)}
+_NUMKEYS: Final = b"ERR numkeys should be greater than 0"
+COUNT_NOT_POSITIVE: Final = b"ERR count should be greater than 0"
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 _NOT_IN_HOSTS: Final = re.compile(rb"[\0-\x20\x7f]")
@@ -45,6 +47,14 @@ def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
         if INT64_MIN <= value <= INT64_MAX:
             return value
     raise ReplyError(error)
+
+
+def parse_positive(word: bytes, error: bytes) -> int:
+    """Parse a number greater than 0."""
+    number = parse_integer(word, error)
+    if number <= 0:
+        raise ReplyError(error)
+    return number
 
 
 def parse_double(word: bytes, error: bytes = NOT_A_FLOAT, *, rounds: bool) -> float:
@@ -158,3 +168,25 @@ class Arguments:
         """Raise ``error`` if words remain."""
         if self.position < len(self.words):
             raise ReplyError(error)
+
+
+def multiple_pop(words: list[bytes], position: int, low: bytes, high: bytes) -> tuple[list[bytes], bool, int]:
+    """Parse ``numkeys key … low|high [COUNT count]`` of LMPOP, ZMPOP and their blocking forms.
+
+    Returns:
+        The keys, whether the word behind them is ``low``, and the count.
+    """
+    arguments = Arguments(words, position)
+    numkeys = parse_positive(arguments.next(), _NUMKEYS)
+    if numkeys >= arguments.remaining:
+        raise ReplyError(SYNTAX)
+    keys = [arguments.next() for _ in range(numkeys)]
+    is_low = arguments.take(low)
+    if not is_low and not arguments.take(high):
+        raise ReplyError(SYNTAX)
+    count = 0
+    while arguments:
+        if count or not arguments.take(b"COUNT"):
+            raise ReplyError(SYNTAX)
+        count = parse_positive(arguments.next(), COUNT_NOT_POSITIVE)
+    return keys, is_low, count or 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.collections.sorted_set import SortedSet
-from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.arguments import multiple_pop, parse_integer
 from ..runtime.timeouts import parse_seconds, wait
 from ..spec.command import handles
 from . import specs
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 _NEGATIVE: Final = b"ERR value is out of range, must be positive"
-_NUMKEYS: Final = b"ERR numkeys should be greater than 0"
-_COUNT: Final = b"ERR count should be greater than 0"
 _LOWEST: Final = 0
 _HIGHEST: Final = -1
 
@@ -60,52 +58,27 @@ def zpopmin(client: Client, args: list[bytes], *, place: int) -> bytes:
     return encode_items(client, items, with_scores=True)
 
 
-class _MultiplePop:
-    """The arguments of ZMPOP and BZMPOP from numkeys on."""
-
-    __slots__ = ("count", "keys", "place")
-
-    def __init__(self, args: list[bytes], position: int) -> None:
-        words = Arguments(args, position)
-        numkeys = words.integer(_NUMKEYS)
-        if numkeys < 1:
-            raise ReplyError(_NUMKEYS)
-        if numkeys >= words.remaining:
-            raise ReplyError(SYNTAX)
-        self.keys = [words.next() for _ in range(numkeys)]
-        if words.take(b"MIN"):
-            self.place = _LOWEST
-        elif words.take(b"MAX"):
-            self.place = _HIGHEST
-        else:
-            raise ReplyError(SYNTAX)
-        self.count = 0
-        while words:
-            if self.count or not words.take(b"COUNT"):
-                raise ReplyError(SYNTAX)
-            self.count = words.integer(_COUNT)
-            if self.count < 1:
-                raise ReplyError(_COUNT)
-        self.count = self.count or 1
-
-    def take(self, client: Client, lookups: int = 1) -> bytes | None:
-        """Take from the first existing sorted set and propagate; returns the reply, None if none exists."""
-        for name in self.keys:
-            value = client.write_value(name, SortedSet)
-            if value is not None:
-                if lookups > 1:
-                    client.db.write(name)  # as in ``_wait``
-                items = _take(client, name, value, self.place, self.count)
-                client.propagate([_name(self.place), name, b"%d" % len(items)])
-                pairs = [b"*2\r\n" + encode_pair(client, *item) for item in items]
-                return b"*2\r\n" + replies.bulk(name) + replies.array(pairs)
-        return None
+def _take_of_first(
+    client: Client, names: list[bytes], is_lowest: bool, count: int, lookups: int = 1
+) -> bytes | None:
+    """Take from the first existing sorted set and propagate; returns the reply, None if none exists."""
+    place = _LOWEST if is_lowest else _HIGHEST
+    for name in names:
+        value = client.write_value(name, SortedSet)
+        if value is not None:
+            if lookups > 1:
+                client.db.write(name)  # as in ``bzpopmin``
+            items = _take(client, name, value, place, count)
+            client.propagate([_name(place), name, b"%d" % len(items)])
+            pairs = [b"*2\r\n" + encode_pair(client, *item) for item in items]
+            return b"*2\r\n" + replies.bulk(name) + replies.array(pairs)
+    return None
 
 
 @handles(specs.ZMPOP)
 def zmpop(client: Client, args: list[bytes]) -> bytes:
     """Reply ``[key, [[member, score] ...]]``; null if there is no sorted set."""
-    reply = _MultiplePop(args, 1).take(client)
+    reply = _take_of_first(client, *multiple_pop(args, 1, b"MIN", b"MAX"))
     return replies.null_array(client.resp) if reply is None else reply
 
 
@@ -128,9 +101,9 @@ def bzpopmin(client: Client, args: list[bytes], *, place: int) -> bytes | None:
 @handles(specs.BZMPOP)
 def bzmpop(client: Client, args: list[bytes]) -> bytes | None:
     """As ZMPOP, but block if there is no member; null on timeout."""
-    wanted = _MultiplePop(args, 2)
+    names, is_lowest, count = multiple_pop(args, 2, b"MIN", b"MAX")
     timeout = parse_seconds(client, args[1])
-    reply = wanted.take(client, lookups=2)
+    reply = _take_of_first(client, names, is_lowest, count, lookups=2)
     if reply is not None:
         return reply
-    return wait(client, wanted.keys, timeout, args, SortedSet)
+    return wait(client, names, timeout, args, SortedSet)
