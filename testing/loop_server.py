@@ -23,6 +23,7 @@ from .clients import for_client
 from .clock import Clock
 from .control import ControlError
 from .faults import HasFaults
+from .in_memory import connect
 from .log import ServerLog
 from .process import StartError
 from .seeds import run_commands, seed_file
@@ -231,12 +232,30 @@ class LoopServer(HasSpies, HasFaults):
         return f"redis://{credentials}{self.host}:{self.port}/0"
 
     def client(self, **options: Any) -> redis.asyncio.Redis:
-        """Return a new ``redis.asyncio`` client; ``stop`` closes it, if nobody has."""
+        """Return a new ``redis.asyncio`` client; ``stop`` closes it, if nobody has.
+
+        It is connected inside the process, unless the loop simulates a network.
+        """
         import redis.asyncio
 
+        if has_sockets(asyncio.get_running_loop()):
+            options = {"connection_class": self._connection_class()} | options
         made = redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **for_client(options))
         self._clients.append(made)
         return made
+
+    def _connection_class(self) -> type[redis.asyncio.Connection]:
+        from redis.asyncio import Connection
+
+        class InMemory(Connection):
+            async def _connect(connection) -> None:  # noqa: N805 - self is the server
+                inside = self._server
+                if inside is None or not inside.listeners.doors:
+                    raise ConnectionRefusedError(f"Nothing listens on {self.host}:{self.port}")
+                _, meet = inside.listeners.doors[0]
+                connection._reader, connection._writer = connect(meet, self.host, self.port)
+
+        return InMemory
 
     async_client = client
 
