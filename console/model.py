@@ -17,20 +17,17 @@ class ServerFacts:
 
     Attributes:
         kind: "Rillet", "Redis" or "Valkey".
-        version: its own; ``redis_version`` is the one of Redis that it is compatible with.
+        version: its own.
         commands: upper-case names of optional commands that it knows, of those the console asks for.
         debug: whether DEBUG CLOCK and DEBUG FAULT may be used: a Rillet with debug commands for us.
     """
 
     kind: str
     version: str
-    redis_version: tuple[int, ...]
     mode: str
     role: str
-    uptime: int
     memory: int
     clients: int
-    operations: int
     commands: frozenset[str] = frozenset()
     debug: bool = False
 

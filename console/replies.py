@@ -112,17 +112,13 @@ def facts(reply: bytes, commands: frozenset[str], *, debug: bool) -> ServerFacts
     for name, field in (("Valkey", "valkey_version"), ("Rillet", "rillet_version")):
         if field in said:
             kind, version = name, said[field]
-    numbers = said.get("redis_version", "0").split(".")
     return ServerFacts(
         kind,
         version,
-        tuple(int(number) for number in numbers if number.isdecimal()),
         said.get("redis_mode", said.get("server_mode", "standalone")),
         said.get("role", "master"),
-        int(said.get("uptime_in_seconds", 0)),
         int(said.get("used_memory", 0)),
         int(said.get("connected_clients", 0)),
-        int(said.get("instantaneous_ops_per_sec", 0)),
         commands | ({"DEBUG"} if debug and kind == "Rillet" else set()),
         debug and kind == "Rillet",
     )

@@ -87,7 +87,6 @@ class Presence:
             node.port = config.cluster_announce_port or node.listens[1]
             node.bus_port = config.cluster_announce_bus_port or node.listens[1] + _BUS_OFFSET
             node.hostname = config.cluster_announce_hostname
-            node.human_name = config.cluster_announce_human_nodename
 
     # Called by other threads
 

@@ -58,7 +58,6 @@ class Node:
         id: 40 hexadecimal digits, which never change.
         host: the address that others are sent to.
         hostname: as announced; empty for none.
-        human_name: as announced; empty for none.
         side: nodes of different numbers do not reach each other.
         listens: where it really serves clients, whatever it announces.
         body: the server that runs as this node; None before its first start.
@@ -69,7 +68,6 @@ class Node:
     port: int = 0
     bus_port: int = 0
     hostname: str = ""
-    human_name: str = ""
     running: bool = True
     side: int = 0
     listens: tuple[str, int] = ("127.0.0.1", 0)
@@ -290,13 +288,6 @@ class Topology:
         self.tasks.append(task)
         source.master.body.export(task)
         return task
-
-    def cancel_move(self, slot: int) -> None:
-        """Leave a slot where it is."""
-        with self.changing():
-            for shard in self.shards:
-                shard.migrating.pop(slot, None)
-                shard.importing.pop(slot, None)
 
     def slots_of(self, shard: Shard) -> list[int]:
         """Return the slots of a shard, in order."""

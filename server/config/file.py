@@ -95,13 +95,6 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
     return config
 
 
-def parse_text(text: bytes) -> Config:
-    """The configuration that lines of redis.conf describe. Raises ConfigFileError: as ``parse_arguments``."""
-    config = Config()
-    _Loader(config).load(text)
-    return config
-
-
 def rewrite_config(config: Config) -> None:
     """CONFIG REWRITE: rewrite the file that a configuration was read from.
 
@@ -140,10 +133,10 @@ class _Loader:
 
     Args:
         config: receives the directives.
-        first_flag: the line from which on the text stands for flags of the command line; None: none does.
+        first_flag: the line from which on the text stands for flags of the command line.
     """
 
-    def __init__(self, config: Config, first_flag: int | None = None) -> None:
+    def __init__(self, config: Config, first_flag: int) -> None:
         self.config = config
         self.first_flag = first_flag
         self.named: set[str] = set()
@@ -156,7 +149,7 @@ class _Loader:
             try:
                 self._load_line(line, depth)
             except ValueError as error:
-                is_flag = depth == 0 and self.first_flag is not None and number >= self.first_flag
+                is_flag = depth == 0 and number >= self.first_flag
                 hint = _hint(line, is_flag=is_flag) if str(error) == _UNKNOWN else ""
                 if line.lower().startswith(b"dir ") and str(error) == os.strerror(2):
                     hint = "Make the folder (mkdir -p), or name another one with dir\n"

@@ -37,7 +37,6 @@ class AppendOnlyFile:
     """The last incr file of an append-only file, open for appending.
 
     `append(record)` and `write()` belong to the server's loop; `sync()` may run in any thread.
-    `selected_db` is for propagation: it is -1 whenever the next record starts a file, which must begin with a SELECT.
     """
 
     def __init__(
@@ -54,7 +53,6 @@ class AppendOnlyFile:
     ) -> None:
         self.timestamps = timestamps
         self.manifest = manifest
-        self.selected_db = -1
         self._directory = directory
         self._basename = basename
         self._files = files
@@ -334,7 +332,6 @@ class AppendOnlyFile:
             old, self._fd = self._fd, fd
         self._files.close(old)
         self.manifest = manifest
-        self.selected_db = -1
         self._annotated_ms = 0
         self._sizes_before += self._file_size
         self._file_size = 0
@@ -353,7 +350,6 @@ class AppendOnlyFile:
         self._pending.clear()
         self._written = self._synced = self._file_size = 0
         self._write_error = self._sync_error = None
-        self.selected_db = -1
         self._annotated_ms = 0
         self._log(f"Creating AOF incr file {self._detached_name} on background rewrite")
 

@@ -4,7 +4,7 @@ from ..codecs.byte_source import ByteSource, PayloadRefusedError, RdbError, is_r
 from .functions import dump_libraries, restore_libraries
 from .reader import RdbInfo, load_rdb, restore_value
 from .unsaid import Unsaid
-from .writer import dump_value, rdb_chunks, write_rdb
+from .writer import dump_value, rdb_chunks
 
 __all__ = [
     "ByteSource",
@@ -19,5 +19,4 @@ __all__ = [
     "rdb_chunks",
     "restore_libraries",
     "restore_value",
-    "write_rdb",
 ]

@@ -11,7 +11,7 @@ from ..value_types import TYPES
 from .opcodes import AUX, END, EXPIRE_MS, FREQUENCY, FUNCTION, IDLE, RESIZE, SELECT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from ..keyspace.keyspace import Keyspace
     from ..value_types import Value, ValueType
@@ -49,20 +49,6 @@ def rdb_chunks(
             crc = crc64(piece, crc)
         yield piece
     yield crc.to_bytes(8, "little")
-
-
-def write_rdb(
-    keyspace: Keyspace,
-    write: Callable[[bytes], object],
-    *,
-    version: int = VERSION,
-    aux: Mapping[bytes, bytes] | None = None,
-    aof_base: bool = False,
-    checksum: bool = True,
-) -> None:
-    """Pass an RDB file to ``write`` piece by piece; other arguments as of ``rdb_chunks``."""
-    for piece in rdb_chunks(keyspace, version=version, aux=aux, aof_base=aof_base, checksum=checksum):
-        write(piece)
 
 
 def dump_value(

@@ -65,11 +65,6 @@ class Machine(RuleBasedStateMachine):
         self.topology.begin_move(slot, to)
         assert self.topology.owners[slot].migrating[slot] is to
 
-    @rule(slot=SLOT)
-    def cancel_move(self, slot):
-        self.topology.cancel_move(slot)
-        assert not any(slot in shard.migrating or slot in shard.importing for shard in self.topology.shards)
-
     @rule(pick=PICK)
     def promote(self, pick):
         node = self.node(pick)

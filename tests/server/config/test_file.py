@@ -14,10 +14,13 @@ from rillet.server.config.file import (
     ConfigFileError,
     asks_for,
     parse_arguments,
-    parse_text,
     rewrite,
     rewrite_config,
 )
+
+
+def parse_text(text):
+    return parse_arguments(["-"], io.BytesIO(text))
 
 
 def error_of(call, *arguments):

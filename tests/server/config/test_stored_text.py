@@ -15,7 +15,7 @@ from rillet.commands.acl import file as acl_file
 from rillet.commands.runtime.users import RuleError, User, Users, is_username, joined
 from rillet.protocol.errors import ReplyError
 from rillet.server.config.config import DIRECTIVES, Config
-from rillet.server.config.file import _rewritten, parse_text
+from rillet.server.config.file import _Loader, _rewritten
 from rillet.server.log import Log
 
 EVIL = [
@@ -38,7 +38,9 @@ def values(config):
 
 
 def written_and_read(config, old=b""):
-    return parse_text(_rewritten(config, old))
+    found, text = Config(), _rewritten(config, old)
+    _Loader(found, first_flag=text.count(b"\n") + 2).load(text)
+    return found
 
 
 @given(st.lists(st.tuples(st.sampled_from(MUTABLE), WORDS), max_size=4), OLD)

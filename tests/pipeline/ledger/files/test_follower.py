@@ -29,6 +29,7 @@ class Writer:
     def __init__(self, root: Path, *, keep: bool = True) -> None:
         self.root = root
         self.number = 0
+        self.selected_in = None  # the file that the last SELECT is in
         self.aof = AppendOnlyFile.open(
             root, "appendonlydir", "appendonly.aof", timestamps="ms",
             outdated=lambda _folder, history: [] if keep else history,
@@ -42,8 +43,8 @@ class Writer:
         for _ in range(count):
             self.number += 1
             self.aof.annotate(1000 + self.number // 3)
-            if self.aof.selected_db < 0:
-                self.aof.selected_db = 0
+            if self.aof.manifest.incr[-1] != self.selected_in:
+                self.selected_in = self.aof.manifest.incr[-1]
                 self.aof.append(encode_command("SELECT", "0"))
             self.aof.append(
                 encode_command("XADD", "s", f"{self.number}-1", "f", "#MS:5\r\n" * (self.number % 4))
