@@ -56,7 +56,7 @@ class Place:
         """
         if offset.get("v") != _VERSION:
             raise LedgerError(f"an offset that this version does not know: {offset}")
-        cursor = Cursor(offset["position"], offset["db"], offset["clock"], index=offset["index"])
+        cursor = Cursor(offset["position"], offset["db"], offset["clock"], offset["index"])
         return cls(offset["file"], offset["base"], cursor)
 
 

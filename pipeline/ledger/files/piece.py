@@ -93,7 +93,7 @@ class _Reading:
     def __init__(self, piece: FilePiece, start: Cursor) -> None:
         self._piece = piece
         self._walk = Walk(start)
-        self._sorter = Sorter(Recorder(start.db, start.clock, in_transaction=start.in_transaction))
+        self._sorter = Sorter(Recorder(start.db, start.clock))
         self._ordinals = Ordinals(_origin(piece), start)
 
     def batches(self, file: IO[bytes] | ByteSource) -> Iterator[pa.RecordBatch]:
@@ -115,15 +115,15 @@ class _Reading:
         """
         piece, end = self._piece, self._piece.end
         walk, recorder = self._walk, self._sorter.recorder
-        is_whole = walk.ends_whole()
+        is_whole = walk.ends_whole() and not recorder.in_transaction
         if end is None:
-            if recorder.in_transaction or not is_whole:
+            if not is_whole:
                 raise LedgerError(f"{piece.path} ends within a record or transaction")
             return
-        reached = (walk.position, recorder.db, walk.clock, recorder.in_transaction)
-        if not is_whole or reached != (end.position, end.db, end.clock, end.in_transaction):
+        reached = (walk.position, recorder.db, walk.clock)
+        if not is_whole or reached != (end.position, end.db, end.clock):
             raise SplitError(
-                f"{piece.path} was split at byte {end.position}, which is within a record or in another state than when "
+                f"{piece.path} was split at byte {end.position}, which is within a record or transaction, or in another state than when "
                 "it was split; has something else than a server written to it in between?"
             )
 

@@ -46,10 +46,10 @@ class Recorder:
         rows, rows_at: the rows, with their ordinals.
     """
 
-    def __init__(self, db: int = 0, clock: int | None = None, *, in_transaction: bool = False) -> None:
+    def __init__(self, db: int = 0, clock: int | None = None) -> None:
         self.db = db
         self.clock = clock
-        self.in_transaction = in_transaction
+        self.in_transaction = False
         self._handlers = dict(self.handlers())
         self.empty()
 

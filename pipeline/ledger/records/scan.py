@@ -30,20 +30,18 @@ _OF_STATE: Final = frozenset({b"SELECT", b"MULTI", b"EXEC"})
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place between two records of a file, and what the records behind it depend on.
+    """A place between two records of a file and in no transaction, and what the records behind it depend on.
 
     Attributes:
         position: bytes from the start of the file.
         db: the selected database.
         clock: Unix milliseconds of the last annotation, None before the first.
-        in_transaction: whether a MULTI is open.
         index: how many records end in the same block, before this place.
     """
 
     position: int = 0
     db: int = 0
     clock: int | None = None
-    in_transaction: bool = False
     index: int = 0
 
 
@@ -200,7 +198,7 @@ class Frontier:
     def __init__(self, start: Cursor) -> None:
         self._start = start
         self._walk = Walk(start)
-        self._state = _State(start.position, start.db, start.clock, start.in_transaction)
+        self._state = _State(start.position, start.db, start.clock)
         self._good = self._state.copy()
         self._rest: list[bytes] = []  # what was read behind that place
 
@@ -234,7 +232,7 @@ class Frontier:
         index = good.ended if good.block == block else 0
         if block == start.position // BLOCK:
             index += start.index
-        return Cursor(good.position, good.db, good.clock, in_transaction=False, index=index)
+        return Cursor(good.position, good.db, good.clock, index)
 
     def _pass(self, data: bytes) -> None:
         segment = self._walk.feed(data)
@@ -282,7 +280,7 @@ class _State:
     position: int
     db: int
     clock: int | None
-    in_transaction: bool
+    in_transaction: bool = False
     block: int = -1
     ended: int = 0
 

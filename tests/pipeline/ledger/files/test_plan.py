@@ -161,19 +161,17 @@ def test_planned_pieces_give_the_rows_of_one(path, data, piece_size):
 
 
 @settings(max_examples=120)
-@given(
-    data=files, cuts=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 3), st.booleans()), max_size=4)
-)
+@given(data=files, cuts=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 3)), max_size=4))
 def test_pieces_cut_anywhere_give_the_rows_of_one_or_are_refused(path, data, cuts):
     path.write_bytes(data)
     ends = scan_by_hand(data)
     places = sorted(
-        {at for at, _, _ in cuts if at < len(data)} | {end for end in (ends.begins or [])[::3] if end}
+        {at for at, _ in cuts if at < len(data)} | {end for end in (ends.begins or [])[::3] if end}
     )
-    guesses = {at: (db, is_open) for at, db, is_open in cuts}
+    guesses = dict(cuts)
     cursors = [
         START,
-        *(Cursor(at, guesses.get(at, (0, False))[0], None, guesses.get(at, (0, False))[1]) for at in places),
+        *(Cursor(at, guesses.get(at, 0)) for at in places),
     ]
     # What is guessed of clock and number is right if the place is.
     cursors = [with_truth(data, cursor) for cursor in cursors]
@@ -196,7 +194,7 @@ def with_truth(data: bytes, cursor: Cursor) -> Cursor:
         index = (index if segment.block == block else 0) + len(segment.commands)
         block = segment.block
     index = index if block == cursor.position // BLOCK else 0
-    return Cursor(cursor.position, cursor.db, walk.clock, cursor.in_transaction, index)
+    return Cursor(cursor.position, cursor.db, walk.clock, index)
 
 
 @settings(max_examples=60)
