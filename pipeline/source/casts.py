@@ -34,6 +34,7 @@ _LEAST: Final = pa.array(["-inf", "-infinity"])
 _SIGNED_NAN: Final = pa.array(["+NaN", "-NaN"])
 _PLAIN_DECIMAL: Final = r"\A[+-]?(([0-9]{1,37}(\.[0-9]{0,38})?|\.[0-9]{1,38})|([0-9]{1,18}(\.[0-9]{0,18})?|\.[0-9]{1,18})[eE][+-]?0*1?[0-9])\z"
 _LIKE_DECIMAL: Final = r"\A[+-]?[\p{Nd}.]+([eE][+-]?\p{Nd}+)?\z"
+_ENORMOUS: Final = r"\A[+-]?[1-9][0-9.]*[eE]\+?[1-9][0-9]{2,}\z"  # no type has room for a hundred digits
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _SHORT: Final = pa.decimal128(38, 18)
 _EXACT: Final = pa.decimal256(76, 38)
@@ -220,6 +221,7 @@ def _long_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(texts), kind)
     texts = kept(is_like, texts)
     texts = kept(pc.match_substring_regex(texts, _LIKE_DECIMAL), texts)
+    texts = kept(pc.invert(pc.match_substring_regex(texts, _ENORMOUS)), texts)
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), kind)
     is_plain = pc.match_substring_regex(texts, _PLAIN_DECIMAL)

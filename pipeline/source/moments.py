@@ -37,6 +37,11 @@ _AFTER_A_DATE: Final = pa.array([b"", b" ", b"T"])
 _DAYS_OF_ALL_YEARS: Final = pa.array(
     [(date(2001, 1, 1) + timedelta(days=day)).strftime("%m-%d").encode() for day in range(365)]
 )
+_NO_DAYS: Final = pa.array(
+    [f"-{day}".encode() for day in ("02-30", "02-31", "04-31", "06-31", "09-31", "11-31")]
+)
+_HOURS: Final = pa.array([f"{minute // 60:02}:{minute % 60:02}".encode() for minute in range(24 * 60)])
+_SECONDS: Final = pa.array([b"%02d" % second for second in range(60)])
 _DAYS: Final = pa.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _YEAR: Final = (
     r"(?s)\A(?P<year>[+-]?[0-9]{4,%d})(?:-(?P<month>0?[1-9]|1[0-2])(?:-(?P<day>0?[1-9]|[12][0-9]|3[01])"
@@ -138,6 +143,8 @@ def _taken_apart(
     texts = pc.ascii_trim(texts, BLANKS)
     year = _piece(pc.ascii_ltrim(texts, "+-"), 0, 4)
     begins = pc.and_(pc.ascii_is_decimal(year), pc.equal(pc.binary_length(year), 4))
+    # What no year has is found a tenth as fast by taking it apart.
+    begins = pc.and_not(begins, pc.is_in(pc.binary_slice(texts.cast(pa.binary()), 4, 10), _NO_DAYS))
     cells = pa.nulls(len(texts), kind)
     if not pc.any(begins).as_py():
         return cells
@@ -193,6 +200,8 @@ def times(texts: pa.Array, kind: pa.DataType, zone: str) -> pa.Array:
     # Arrow reads hours and minutes with a zone (`T22-00:00`, `T22:00+01:00`), Spark does not: a usual time with a zone has its seconds.
     to_the_minute, to_the_second = (pc.equal(pc.binary_slice(raw, at, at + 1), b":") for at in (13, 16))
     rest = pc.match_substring_regex(_piece(texts, _TO_THE_SECOND, _LONGEST), _REST if kind.tz else _FRACTION)
+    to_the_second = pc.and_(to_the_second, pc.is_in(pc.binary_slice(raw, 17, 19), _SECONDS))
+    to_the_minute = pc.and_(to_the_minute, pc.is_in(pc.binary_slice(raw, 11, 16), _HOURS))
     to_the_minute = pc.and_(to_the_minute, pc.or_(pc.equal(length, 16), pc.and_(to_the_second, rest)))
     is_usual = pc.and_(pc.or_(pc.equal(length, 10), to_the_minute), _is_surely_a_day(raw))
     return apart(
