@@ -98,12 +98,12 @@ class End(asyncio.Transport):
     # Writing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes; if the other end is closed, the connection is lost."""
+        """Send bytes; if the other end is closed, the connection is lost after one more reading."""
         if self.ended:
             return
         other = self.other
         if other.ended:
-            self._end(ConnectionResetError("The other end is closed"))
+            self.lose_soon()
             return
         other.arrived += data
         if len(other.arrived) > _HIGH and not other.is_writer_paused:
@@ -137,9 +137,17 @@ class End(asyncio.Transport):
     def _end(self, error: Exception | None) -> None:
         if not self.ended:
             self.ended = True
-            self.arrived.clear()
             self._loop.call_soon(self._lose, error)
-            self.other.schedule()
+            if self.is_writer_paused and self.arrived:
+                self.other.lose_soon()  # even if it does not read: a socket cannot send what waits
+            else:
+                self.other.schedule()
+            self.arrived.clear()
+
+    def lose_soon(self) -> None:
+        """Lose the connection, as a socket that cannot send; first pass on what it has received."""
+        self.schedule()
+        self._loop.call_soon(self._end, ConnectionResetError("The other end is closed"))
 
     def _lose(self, error: Exception | None) -> None:
         self.is_lost = True

@@ -92,6 +92,7 @@ class LoopServer(HasSpies, HasFaults):
         self._snapshots: SnapshotStore | None = None
         self._clients: list[redis.asyncio.Redis] = []
         self._thread = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._naming: Callable[[bytes], bytes] | None = None
 
     # Lifecycle
@@ -129,6 +130,7 @@ class LoopServer(HasSpies, HasFaults):
             server.slow_nanoseconds = NEVER
         ready = loop.create_future()
         self._thread = threading.get_ident()
+        self._loop = loop
         task = loop.create_task(server.serve(lambda: ready.set_result(None)), name="rillet")
         try:
             await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
@@ -234,12 +236,11 @@ class LoopServer(HasSpies, HasFaults):
     def client(self, **options: Any) -> redis.asyncio.Redis:
         """Return a new ``redis.asyncio`` client; ``stop`` closes it, if nobody has.
 
-        It is connected inside the process, unless the loop simulates a network.
+        It is connected inside the process, unless the loop simulates a network or is not the server's.
         """
         import redis.asyncio
 
-        if has_sockets(asyncio.get_running_loop()):
-            options = {"connection_class": self._connection_class()} | options
+        options = {"connection_class": self._connection_class()} | options
         made = redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **for_client(options))
         self._clients.append(made)
         return made
@@ -249,6 +250,10 @@ class LoopServer(HasSpies, HasFaults):
 
         class InMemory(Connection):
             async def _connect(connection) -> None:  # noqa: N805 - self is the server
+                loop = asyncio.get_running_loop()
+                if loop is not self._loop or not has_sockets(loop):
+                    await super()._connect()  # type: ignore[no-untyped-call]
+                    return
                 inside = self._server
                 if inside is None or not inside.listeners.doors:
                     raise ConnectionRefusedError(f"Nothing listens on {self.host}:{self.port}")

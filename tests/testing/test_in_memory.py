@@ -51,6 +51,10 @@ CONVERSATIONS = {
     ],
     "many requests in one write": [request(b"INCR", b"n") * 50_000 + b"QUIT\r\n"],
     "pushes and QUIT": [request(b"SUBSCRIBE", b"c"), request(b"PING"), b"QUIT\r\n"],
+    "a blocked read and QUIT": [request(b"BLPOP", b"nothing", b"0.05"), request(b"PING") + b"QUIT\r\n"],
+    "a value of 10 MB both ways": [
+        request(b"SET", b"k", b"x" * (10 << 20)) + request(b"GET", b"k") + b"QUIT\r\n"
+    ],
     "the end of the server": [request(b"SHUTDOWN", b"NOSAVE")],
 }
 
@@ -113,6 +117,98 @@ def test_a_client_that_reads_later_gets_all_replies_and_has_to_wait_meanwhile():
     assert asyncio.run(linger())
 
 
+@pytest.mark.parametrize("way", ["memory", "TCP"])
+def test_a_client_that_closes_without_having_read_its_replies_is_forgotten(way):
+    async def leave():
+        async with LoopServer() as server:
+            async with connected(server, way) as (_, writer):
+                writer.transport.pause_reading()
+                writer.write(request(b"SET", b"k", b"x" * 100_000) + request(b"GET", b"k") * 500)
+                while not server._server.congested:
+                    await asyncio.sleep(0)
+                writer.close()
+            async with asyncio.timeout(WAIT):
+                while server._server.clients:
+                    await asyncio.sleep(0)
+            assert not server._server.congested
+
+    asyncio.run(leave())
+
+
+@pytest.mark.parametrize("way", ["memory", "TCP"])
+def test_a_writer_that_waits_for_a_server_learns_that_it_was_cut_off(way):
+    async def flood():
+        async with LoopServer() as server, connected(server, way) as (_, writer):
+            writer.write(request(b"SET", b"k", b"x" * 1_000_000) + request(b"GET", b"k") * 100)
+            while not server._server.congested:
+                await asyncio.sleep(0)
+            writer.write(request(b"PING") * 1_000_000)
+            sending = asyncio.ensure_future(writer.drain())
+            await asyncio.sleep(0)
+            assert not sending.done()
+            assert await server.client().client_kill_filter(_type="normal", skipme=True) == 1
+            with pytest.raises(ConnectionError):
+                await asyncio.wait_for(sending, WAIT)
+
+    asyncio.run(flood())
+
+
+def test_what_arrived_before_the_end_is_read_although_more_was_written_after_it():
+    async def act():
+        protocols = Noting(), Noting()
+        one, other = joined(protocols)
+        one.write(b"last words")
+        one.close()
+        other.write(b"too late")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert protocols[1].received == b"last words"
+        assert [len(each.lost) for each in protocols] == [1, 1]
+
+    asyncio.run(act())
+
+
+@pytest.mark.parametrize("way", ["memory", "TCP"])
+def test_a_blocked_read_that_is_cancelled_takes_nothing_and_monitor_shows_others(way):
+    options = {"connection_class": redis.asyncio.Connection} if way == "TCP" else {}
+
+    async def act():
+        async with LoopServer() as server:
+            client = server.client(decode_responses=True, **options)
+            reading = asyncio.ensure_future(client.blpop("list", 0))
+            while not any(line["cmd"] == "blpop" for line in await client.client_list()):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.wait({reading})
+            while any(line["cmd"] == "blpop" for line in await client.client_list()):
+                await asyncio.sleep(0)
+            async with client.monitor() as monitor:
+                await client.rpush("list", "1")
+                seen = await monitor.next_command()
+            return seen["command"], await client.lpop("list")
+
+    assert asyncio.run(asyncio.wait_for(act(), WAIT)) == ("RPUSH list 1", "1")
+
+
+def test_clients_are_made_outside_a_loop_and_used_in_another_one():
+    with asyncio.Runner() as runner:
+        server = runner.run(LoopServer().start())
+        client = server.client()
+        assert runner.run(client.ping())
+        elsewhere = server.client()
+
+        async def ask():
+            assert await elsewhere.ping()
+            await elsewhere.aclose()
+            return True
+
+        async def look():
+            return await asyncio.to_thread(asyncio.run, ask())
+
+        assert runner.run(asyncio.wait_for(look(), WAIT))
+        runner.run(server.stop())
+
+
 def test_clients_are_told_apart_by_their_addresses():
     async def look():
         async with LoopServer() as server:
@@ -167,6 +263,13 @@ class Noting(asyncio.Protocol):
         self.lost.append(exc)
 
 
+def joined(protocols):
+    """Two ends of one connection."""
+    ends = [End(each, ("127.0.0.1", at), ("127.0.0.1", 1 - at)) for at, each in enumerate(protocols)]
+    ends[0].other, ends[1].other = ends[1], ends[0]
+    return ends
+
+
 STEPS = st.tuples(
     st.sampled_from(["write", "pause", "resume", "turn", "turn", "close", "abort"]),
     st.integers(0, 1),
@@ -178,8 +281,7 @@ STEPS = st.tuples(
 def test_whatever_two_ends_do_bytes_come_in_order_and_each_learns_of_the_end_once(steps):
     async def act():
         protocols = Noting(), Noting()
-        ends = [End(each, ("127.0.0.1", at), ("127.0.0.1", 1 - at)) for at, each in enumerate(protocols)]
-        ends[0].other, ends[1].other = ends[1], ends[0]
+        ends = joined(protocols)
         sent = [b"", b""]
         aborted = set()
         for name, at, number in steps:
@@ -205,12 +307,11 @@ def test_whatever_two_ends_do_bytes_come_in_order_and_each_learns_of_the_end_onc
             end.resume_reading()
         for _ in range(200):
             await asyncio.sleep(0)
+        is_over = any(end.is_closing() for end in ends)
         for side in (0, 1):
-            arrived = protocols[1 - side].received
-            if not any(end.is_closing() for end in ends):
-                assert arrived == sent[side]
+            assert len(protocols[side].lost) == is_over
+            if not is_over:
+                assert protocols[1 - side].received == sent[side]
                 assert not protocols[side].paused
-            if ends[side].is_closing():
-                assert len(protocols[side].lost) == 1
 
     asyncio.run(act())
