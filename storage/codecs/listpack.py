@@ -30,6 +30,8 @@ class _Short(dict[int, bytes]):
         return encoded
 
 
+# Of a save of 200,000 stream entries of four fields: without _SHORT it takes 1.10 to 1.19 of the time, without the tables
+# of heads and tails 1.26 to 1.37, with _INTEGER for all words that begin with a digit 1.11 to 1.22.
 _SHORT: Final = _Short()
 _HEADS: Final = tuple(bytes((0x80 | size,)) for size in range(64))
 _TAILS: Final = tuple(bytes((size + 1,)) for size in range(64))
