@@ -212,7 +212,14 @@ def project(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("version", PYTHONS)
+# `make test` has the Python that runs it, `make test-heavy` and `make test-frameworks` all that there are.
+OWN = ".".join(map(str, sys.version_info[:2]))
+
+
+@pytest.mark.parametrize(
+    "version",
+    [pytest.param(each, marks=[] if each == OWN else [pytest.mark.heavy]) for each in PYTHONS],
+)
 def test_installed_in_each_python_it_runs_the_blocks_of_the_readme_beside_that_project(
     version, wheel, project
 ):
