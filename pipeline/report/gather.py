@@ -2,7 +2,8 @@
 
 Large folders are read, replayed and written by Spark's tasks. A small one (``HERE`` bytes) is read and replayed in this
 process, and each table is collected once and written from here: starting Spark's Python workers, and jobs that write and
-read again, would take longer than all else.
+read again, would take longer than all else: a report of 6 MB takes 23 and 33 s, by tasks 43 and 60 s (two turns, a busy
+machine, 2026-11-27).
 """
 
 from __future__ import annotations
