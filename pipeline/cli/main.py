@@ -22,7 +22,6 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     ),
     "ingest": ("..jobs.ingest", "streams into Parquet, Delta or Iceberg, each entry once"),
     "ledger": ("..jobs.ledger", "the delivery ledger of an append-only file into Parquet, Delta or Iceberg"),
-    "compact": ("..jobs.compact", "join the small files of ingest and ledger"),
     "replay": ("..jobs.replay", "entries of the past, from Parquet or an append-only file, into a stream"),
     "deadletter": ("..jobs.deadletter", "look at dead letters, and requeue them"),
     "package": ("..jobs.package", "what executors need of Rillet, as a file for spark-submit --py-files"),

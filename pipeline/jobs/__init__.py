@@ -1,1 +1,1 @@
-"""What people run: ingest and ledger (to Parquet and lakes), compact, replay, deadletter; one module a verb."""
+"""What people run: ingest and ledger (to Parquet and lakes), replay, deadletter; one module a verb."""
