@@ -4,7 +4,7 @@ One driver runs queries in range and in group mode, plain ones or such with stat
 wherever they are. Another driver stands by, with its JVM running, and goes on where the killed one was.
 
 `make crash` sets how many events there are: RILLET_SPARK_KILLS of plain queries (100), of which each server gets two
-fifths and executors in JVMs of their own the rest; RILLET_STATE_KILLS for each way to run queries with state (5, eight times); and
+fifths and executors in JVMs of their own the rest; RILLET_STATE_KILLS for each way to run queries with state (5, ten times); and
 RILLET_CLUSTER_KILLS masters of a cluster, and as many slots that move (20). RILLET_SEED gives other choices.
 """
 
@@ -49,7 +49,7 @@ class Series(NamedTuple):
     work: str = "plain"
 
     def __str__(self) -> str:
-        return f"{self.work.replace(' ', '-')}-{self.server}-{self.master.partition('[')[0]}"
+        return f"{self.work}-{self.server}-{self.master.partition('[')[0]}".replace(" ", "-")
 
 
 LOCAL = "local[2,8]"
@@ -57,12 +57,13 @@ THREADS = ("driver", "workers", "planners", "workers")
 PROCESSES = ("executors", "planners", "executors", "driver", "workers")
 ALWAYS = [Series("rillet", LOCAL, THREADS, KILLS)]
 WITH_STATE = [
-    ("cluster", LOCAL, ("slot", "driver", "failover", "workers")),
+    ("cluster of valkey", LOCAL, ("slot", "driver", "failover", "workers")),
+    ("cluster of redis810", LOCAL, ("slot", "driver", "failover", "workers")),
     ("sentinel", LOCAL, ("failover", "driver", "workers", "planners")),
     ("redis810", spark_driver.CONNECT, THREADS),
     ("rillet", "local-cluster[2,1,1024]", PROCESSES),
 ]
-HEAVY = [Series("cluster", LOCAL, ("failover", "slot"), CLUSTER_KILLS * 2)] + [
+HEAVY = [Series("cluster of valkey", LOCAL, ("failover", "slot"), CLUSTER_KILLS * 2)] + [
     Series(*each, STATE_KILLS, work) for each in WITH_STATE for work in ("range state", "group state")
 ]
 if KILLS >= 20:
@@ -79,11 +80,11 @@ class Single:
 
 
 class Cluster:
-    """Three masters of Valkey with a replica each."""
+    """Three masters with a replica each."""
 
-    def __init__(self, stack: contextlib.ExitStack) -> None:
+    def __init__(self, stack: contextlib.ExitStack, kind: str) -> None:
         # Long enough for a node that waits for a processor on a busy machine.
-        nodes = RealCluster("valkey", "--cluster-node-timeout", 5000, replicas=1)
+        nodes = RealCluster(kind, "--cluster-node-timeout", 5000, replicas=1)
         self._cluster = stack.enter_context(nodes)
         self.url = "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes.nodes)
 
@@ -120,8 +121,11 @@ def series(request) -> Series:
 @pytest.fixture
 def deployment(series) -> Iterator[Single | Cluster | Sentinels]:
     with contextlib.ExitStack() as stack:
-        kinds = {"cluster": Cluster, "sentinel": Sentinels}
-        yield kinds[series.server](stack) if series.server in kinds else Single(stack, series.server)
+        if series.server == "sentinel":
+            yield Sentinels(stack)
+        else:
+            kind = series.server.removeprefix("cluster of ")
+            yield (Single if kind == series.server else Cluster)(stack, kind)
 
 
 @pytest.fixture
