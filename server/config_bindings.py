@@ -57,7 +57,7 @@ _WITHOUT_EFFECT: Final = {
         "cluster-compatibility-sample-ratio", "cluster-slot-stats-enabled",
         "cluster-slot-migration-handoff-max-lag-bytes", "cluster-slot-migration-write-pause-timeout",
         "cluster-slot-migration-max-archived-tasks", "cluster-slot-migration-sync-buffer-drain-timeout",
-        "cluster-ping-interval",
+        "cluster-ping-interval", "cluster-announce-human-nodename",
     ),
     "a crash leaves what Python writes": (
         "crash-log-enabled", "crash-memcheck-enabled", "use-exit-on-panic", "watchdog-period",

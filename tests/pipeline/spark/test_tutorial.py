@@ -122,4 +122,4 @@ def test_the_jobs_of_the_page_are_words_that_the_command_line_takes(monkeypatch)
         program, pipeline, *words = shlex.split(line, comments=True)
         assert (program, pipeline) == ("rillet", "pipeline")
         assert main(words) == 0, line
-    assert len(taken) == len(block.splitlines()) == 10
+    assert len(taken) == len(block.splitlines()) == 9
