@@ -56,6 +56,21 @@ def test_a_date_alone_or_without_seconds_is_a_time():
     ]
 
 
+def test_hours_and_zones_that_do_not_exist_are_told_from_unusual_ones_that_do():
+    good = [
+        "2026-01-20T10:00:5Europe/Berlin", "2026-01-20T10:00:05 Europe/Berlin ", "2026-01-20T10:00:05  ",
+        "2026-01-20T10:00:05." + "1" * 45 + "Europe/Berlin", " 2026-01-20T10:00:05Z", "2026-01-20T10:00:05.",
+    ]  # fmt: skip
+    bad = [
+        "2026-01-20T24:00:00Z", "2026-01-20T10:60:00Z", "2026-01-20T10:00:00z", "2026-01-20T10:00:00.5 CEST",
+        "2026-01-20T10:00:05." + "1" * 45 + "Nowhere/Land", "2026-01-20T10:00:00+1:2:3",
+    ]  # fmt: skip
+    assert instants(*good, *bad) == [
+        "2026-01-20T09:00:05+00:00", "2026-01-20T09:00:05+00:00", "2026-01-20T10:00:05+00:00",
+        "2026-01-20T09:00:05.111111+00:00", "2026-01-20T10:00:05+00:00", "2026-01-20T10:00:05+00:00", *[None] * 6,
+    ]  # fmt: skip
+
+
 def test_a_time_without_a_zone_is_of_the_sessions():
     assert instants("2026-01-20T10:00:00", "2026-07-20T10:00:00", zone="America/New_York") == [
         "2026-01-20T15:00:00+00:00",
