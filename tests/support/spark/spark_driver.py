@@ -67,7 +67,7 @@ def main(url: str, folder: Path, master: str, work: str) -> None:
         "to be killed",
         **(connect_port() if master == CONNECT else {}),
         **{
-            "spark.remote" if master == CONNECT else "spark.master": "local[2]"
+            "spark.remote" if master == CONNECT else "spark.master": "local[2,8]"
             if master == CONNECT
             else master,
             "spark.driver.memory": "768m",
