@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.streams.chunk import ids_in, length_of
-from ...storage.streams.ids import MAX_ID
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.key_specs import KeySpec
 
@@ -36,7 +35,9 @@ _NEVER_DELIVERED: Final = b":0\r\n:0\r\n"  # neither idle nor delivered before
 REPLY_HEADS: Final = {2: b"*%d\r\n", 3: b"%%%d\r\n"}
 
 # Before the entries of each stream: the length of the key, the key, and the number of entries.
-STREAM_HEADS: Final = {2: b"*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"$%d\r\n%b\r\n*%d\r\n"}
+_NUMBER: Final = b"*%d\r\n"
+_KEY_HEADS: Final = {2: b"*2\r\n$%d\r\n%b\r\n", 3: b"$%d\r\n%b\r\n"}
+STREAM_HEADS: Final = {resp: head + _NUMBER for resp, head in _KEY_HEADS.items()}
 
 # Both, in a reply with one stream.
 HEADS_OF_ONE: Final = {2: b"*1\r\n*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"%%1\r\n$%d\r\n%b\r\n*%d\r\n"}
@@ -47,7 +48,8 @@ class ReadBudget:
     """The limits of one call and its entries so far, over all its streams.
 
     An entry goes out if fewer than MAXCOUNT went out before and fewer than MAXSIZE bytes; the first one always does.
-    The bytes are those of the reply, without the lengths that Redis fills in at the end.
+    The bytes are those of the reply so far. A key counts before the entries of its stream, their number after them, as
+    Redis fills it in: a key that reaches the limit goes out without entries.
 
     Attributes:
         claim: min-idle-time of CLAIM, None without.
@@ -61,6 +63,7 @@ class ReadBudget:
     max_size: int | None
     entries: int = 0
     size: int = 0
+    _before: int = 0  # the size before the present stream
 
     def is_spent(self) -> bool:
         """Whether no entry more may go out; streams that are still to come are not even looked at."""
@@ -69,6 +72,19 @@ class ReadBudget:
         if self.max_count is not None and self.entries >= self.max_count:
             return True
         return self.max_size is not None and self.size >= self.max_size
+
+    def begin(self, key: bytes, resp: int) -> None:
+        """Count the key of a stream, before its entries."""
+        self._before = self.size
+        self.size += len(_KEY_HEADS[resp] % (len(key), key))
+
+    def end(self, number: int) -> None:
+        """Count the number of a stream's entries."""
+        self.size += len(_NUMBER % number)
+
+    def take_back(self) -> None:
+        """Count the key no more: the stream has nothing to give, and is left out."""
+        self.size = self._before
 
     def within(self, count: int | None) -> int | None:
         """How many entries the next stream may give, if it may give ``count`` (None: all)."""
@@ -112,16 +128,6 @@ class ReadBudget:
             step *= 2
         pieces, _, last = stream.entries_after(after, len(parts))
         return pieces, parts, last
-
-
-def entries_after(
-    stream: Stream, after: int, count: int | None, budget: ReadBudget | None
-) -> tuple[int, list[bytes | bytearray]]:
-    """XREAD's entries of one stream: how many, and their encoded forms in pieces."""
-    if budget is None:
-        return stream.range_parts(after + 1, MAX_ID, count)
-    pieces, parts, _ = budget.take(stream, after, count)
-    return length_of(pieces), parts
 
 
 @dataclass(slots=True, eq=False)
@@ -173,7 +179,7 @@ def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOp
                 raise ReplyError(_unbalanced(client.server.compat, grouped=grouped))
             if grouped and group is None:
                 break
-            budget = _read_budget(newer, count) if newer else None
+            budget = _read_budget(client, newer, count) if newer else None
             return ReadOptions(count, block, group, consumer, no_ack, budget, at, more // 2)
         if name == b"COUNT" and more:
             number = parse_integer(args[at])
@@ -242,11 +248,13 @@ def _limit(name: bytes, word: bytes) -> int:
     return number
 
 
-def _read_budget(newer: dict[bytes, int], count: int | None) -> ReadBudget:
+def _read_budget(client: Client, newer: dict[bytes, int], count: int | None) -> ReadBudget:
     max_count = newer.get(b"MAXCOUNT")
     if max_count is not None and count is not None and max_count < count:
         raise ReplyError(b"ERR MAXCOUNT must be greater than or equal to COUNT")
-    return ReadBudget(newer.get(b"CLAIM"), max_count, newer.get(b"MAXSIZE"))
+    # Without a reply no byte counts.
+    max_size = newer.get(b"MAXSIZE") if client.reply_mode == "on" else None
+    return ReadBudget(newer.get(b"CLAIM"), max_count, max_size)
 
 
 def _unbalanced(compat: Compat, *, grouped: bool) -> bytes:

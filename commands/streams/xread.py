@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.streams import ids as stream_id
+from ...storage.streams.chunk import length_of
 from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
-from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, entries_after, parse_options
+from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, parse_options
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -43,20 +44,27 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
     parts: list[bytes | bytearray] = [b""]
     streams = 0
     for at, (stream, after) in enumerate(plan, first):
+        if budget is not None and budget.is_spent():
+            break
         if stream is None:
             client.db.look(args[at])  # Redis looks every key up a second time: another miss, with its event
             continue
         client.db.read_again(args[at], stream)
         if after < stream.last_id:
-            number, entries = entries_after(stream, after, options.count, budget)
-            if number:
-                streams += 1
-                begin = head % (len(args[at]), args[at], number)
-                parts += (begin, *entries)
-                if budget is not None:
-                    budget.size += len(begin)
-                    if budget.is_spent():
-                        break
+            if budget is None:
+                number, entries = stream.range_parts(after + 1, MAX_ID, options.count)
+                if not number:
+                    continue
+            else:
+                budget.begin(args[at], client.resp)
+                pieces, entries, _ = budget.take(stream, after, options.count)
+                number = length_of(pieces)
+                if not number and not (budget.is_spent() and stream.last_entry_id > after):
+                    budget.take_back()
+                    continue
+                budget.end(number)
+            streams += 1
+            parts += (head % (len(args[at]), args[at], number), *entries)
     if streams:
         parts[0] = REPLY_HEADS[client.resp] % streams
         return b"".join(parts)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ...storage.groups.claiming import claim_oldest, read_again
+from ...storage.groups.claiming import claim_oldest, may_claim, read_again
 from ...storage.groups.pending import UNOWNED_MS
 from ...storage.streams.chunk import ids_in, length_of, texts_in
 from ...storage.streams.ids import MAX_ID, encode, parse
@@ -76,11 +76,17 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         if consumer is None:
             consumer = new_consumer(client, key, group, options.consumer)
         consumer.seen_ms = now
+        if budget is not None:
+            budget.begin(key, client.resp)
         if after is None:
             number, entries = _deliver(client, key, stream, group, consumer, options, is_new=is_new)
-            if not number:
+            if number:
+                keyspace.dirty += 1
+            elif budget is None:
                 continue
-            keyspace.dirty += 1
+            elif not budget.is_spent() or not _has_any(stream, group, budget, now):
+                budget.take_back()
+                continue
         else:
             if is_new:
                 _propagate_new(client, key, consumer, options)
@@ -89,11 +95,10 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
             items = history(client, stream, group, consumer, after, options)
             number, entries = len(items), [b"".join(items)]
         streams += 1
-        begin = head % (len(key), key, number)
-        parts.append(begin)
+        parts.append(head % (len(key), key, number))
         parts += entries
         if budget is not None:
-            budget.size += len(begin)
+            budget.end(number)
     if streams:
         if not is_alone:
             parts[0] = REPLY_HEADS[client.resp] % streams
@@ -241,6 +246,13 @@ def _claim_idle(
             propagate_claims(client, key, group_name, group, changes)
         consumer.active_ms = now
     return len(items), b"".join(items)
+
+
+def _has_any(stream: Stream, group: Group, budget: ReadBudget, now: int) -> bool:
+    """Whether there is a new entry, or one that CLAIM would take, although the budget is spent."""
+    if stream.length and stream.last_entry_id > group.last_id:
+        return True
+    return budget.claim is not None and may_claim(group, stream, now - budget.claim)
 
 
 def _claimable_after(group: Group, claim: int, now: int) -> int:

@@ -331,3 +331,8 @@ def claim_oldest(
     for entry in found:  # no walk goes on while entries change
         group.pel.move(entry, consumer, now, min(entry.count + 1, MAX_COUNT))
     return items, [(entry.text, consumer.name, now, entry.count) for entry in found]
+
+
+def may_claim(group: Group, stream: Stream, latest: int) -> bool:
+    """Whether some entry of the stream was delivered at ``latest`` (milliseconds) or before, and is still pending."""
+    return any(item is not None for _, item in _with_items(stream, group.pel.oldest(latest)))

@@ -191,6 +191,11 @@ class Wire:
             self._socket.settimeout(before)
         return self._unread
 
+    def take(self) -> bytes:
+        """What has arrived and was not read; it counts as read then."""
+        data, self._unread = self._unread, b""
+        return data
+
     def rest(self) -> bytes:
         """All that arrives until the server closes, with what was not read before."""
         data = self._unread

@@ -14,7 +14,8 @@ from rillet.commands.streams.read_options import parse_options
 from rillet.protocol.errors import ReplyError
 
 ITEM = len(b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n")
-HEAD = len(b"*2\r\n$1\r\ns\r\n*3\r\n")
+KEY = len(b"*2\r\n$1\r\ns\r\n")
+NUMBER = len(b"*3\r\n")
 
 
 @pytest.fixture
@@ -75,14 +76,16 @@ def test_before_8_10_they_are_unknown(client):
         ("COUNT 2 MAXCOUNT 3", {"s": 2, "t": 1}),
         ("COUNT 2 MAXCOUNT 4", {"s": 2, "t": 2}),
         ("MAXSIZE 1", {"s": 1}),  # the first one always goes out
-        (f"MAXSIZE {ITEM}", {"s": 1}),
-        (f"MAXSIZE {ITEM + 1}", {"s": 2}),
-        (f"MAXSIZE {2 * ITEM + 1}", {"s": 3}),
-        (f"MAXSIZE {3 * ITEM + HEAD}", {"s": 3}),
-        (f"MAXSIZE {3 * ITEM + HEAD + 1}", {"s": 3, "t": 1}),
+        (f"MAXSIZE {KEY + ITEM}", {"s": 1}),
+        (f"MAXSIZE {KEY + ITEM + 1}", {"s": 2}),
+        (f"MAXSIZE {KEY + 2 * ITEM + 1}", {"s": 3}),
+        (f"MAXSIZE {KEY + 3 * ITEM + NUMBER}", {"s": 3}),
+        (f"MAXSIZE {KEY + 3 * ITEM + NUMBER + 1}", {"s": 3, "t": 0}),
+        (f"MAXSIZE {KEY + 3 * ITEM + NUMBER + KEY}", {"s": 3, "t": 0}),
+        (f"MAXSIZE {KEY + 3 * ITEM + NUMBER + KEY + 1}", {"s": 3, "t": 1}),
         ("MAXSIZE 100000", {"s": 3, "t": 3, "u": 3}),
-        (f"MAXSIZE {ITEM + 1} MAXCOUNT 1", {"s": 1}),
-        (f"MAXSIZE {ITEM + 1} COUNT 1", {"s": 1}),  # the head of s counts before t
+        (f"MAXSIZE {KEY + ITEM + 1} MAXCOUNT 1", {"s": 1}),
+        (f"MAXSIZE {KEY + ITEM + 1} COUNT 1", {"s": 1}),  # the number of s counts before t
     ],
 )
 def test_limits_are_for_all_streams_together(client, words, expected):
@@ -124,7 +127,7 @@ def test_all_keys_are_judged_before_any_is_read(client):
 def test_history_counts_too(client):
     read_group(client)
     assert read_group(client, "MAXCOUNT", "4", ids=("0", "0", "0")) == {"s": 3, "t": 1}
-    assert read_group(client, "MAXSIZE", str(ITEM + 1), ids=("0", "0", "0")) == {"s": 2}
+    assert read_group(client, "MAXSIZE", str(KEY + ITEM + 1), ids=("0", "0", "0")) == {"s": 2}
     # Not sent, not counted as delivered once more.
     assert [entry[3] for entry in reply(client, "XPENDING", "s", "g", "-", "+", "9")] == [3, 3, 2]
 
@@ -139,7 +142,7 @@ def test_claimed_entries_count_too(client):
 def test_many_entries_within_a_size():
     client = group_client(500)
     for ms in range(1, 501):
-        size = len(run(client, "XRANGE", "s", "-", f"{ms}-0")) - len(f"*{ms}\r\n")
+        size = KEY + len(run(client, "XRANGE", "s", "-", f"{ms}-0")) - len(f"*{ms}\r\n")
         found = reply(client, "XREAD", "MAXSIZE", str(size), "STREAMS", "s", "0")
         assert len(found[0][1]) == ms
         if ms > 20:
