@@ -143,8 +143,8 @@ class _Bindings:
         )
 
     def renew_scripting(self) -> None:
-        if self.server.has("scripting"):
-            self.server.scripting.renew()
+        if self.server.scripting_if_used is not None:
+            self.server.scripting_if_used.renew()
 
     def update_notifications(self) -> None:
         self.server.keyspace.notify_mask = self.config.notify_mask
@@ -155,8 +155,8 @@ class _Bindings:
         server.keyspace.names_last_expired = server.compat.names_last_expired
         server.propagation.selects_first = server.compat.selects_before_multi
         server.dispatcher.use_version(server.compat)
-        if server.has("scripting"):
-            server.scripting.renew()  # Lua has what that version has
+        if server.scripting_if_used is not None:
+            server.scripting_if_used.renew()  # Lua has what that version has
 
     def update_idempotency(self) -> None:
         self.server.keyspace.set_idempotency_defaults(

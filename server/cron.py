@@ -38,10 +38,10 @@ def step(server: Server) -> None:
     server.persistence.cron()
     server.snapshots.cron()
     server.replication.cron()
-    for connection in list(server.congested):
+    for connection in list(server.clients.congested):
         connection.check_output_limit(now)
     _close_idle_clients(server, now)
-    server.auto_skip.look()
+    server.virtual_time.look()
     server.eviction.cron()
     server.client_eviction.look()
     server.exhaustion.look(server.loop.time())
@@ -68,8 +68,8 @@ def seconds_of_rest(server: Server) -> float:
         had_input
         or server.loading
         or server.cron_paused
-        or server.auto_skip.enabled
-        or server.congested
+        or server.virtual_time.skips_alone
+        or server.clients.congested
         or server.background_jobs.are_left
         or server.replication.is_in_use
         or server.sentinel is not None

@@ -8,10 +8,8 @@ import os
 import ssl
 import sys
 import traceback
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from .. import __version__
 from ..commands.acl import file as acl_file
@@ -22,7 +20,6 @@ from ..commands.pubsub.registry import PubSub
 from ..commands.runtime.tuning import ServerTuning
 from ..commands.runtime.users import Users
 from ..commands.spec.versions import compat_with
-from ..commands.transactions.handlers import unwatch_all
 from ..storage import system
 from ..storage.aof.manifest import AofError
 from ..storage.folder_lock import FolderInUseError
@@ -36,8 +33,8 @@ from .clock import Clock
 from .cluster.membership import Membership
 from .config.file import rewrite_config
 from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
-from .debugging.auto_skip import AutoSkip
 from .debugging.reset import Reset
+from .debugging.virtual_time import VirtualTime
 from .event_loop import new_event_loop
 from .execution.active_expiry import ActiveExpiry
 from .execution.background_jobs import BackgroundJobs
@@ -54,6 +51,7 @@ from .execution.stats import Stats
 from .execution.turns import LONG_COMMAND, Turns
 from .families import load_specs
 from .log import Log
+from .net.clients import Clients
 from .net.listeners import Listeners
 from .net.open_files import Exhaustion, fit_clients
 from .net.replies import Replies
@@ -67,7 +65,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..commands.runtime.client import Client
-    from ..commands.runtime.context import Part
     from ..commands.scripting.lua.engine import Scripting
     from .config.config import Config
     from .debugging.debugging import Debugging
@@ -77,7 +74,6 @@ if TYPE_CHECKING:
     from .sentinel.monitor import Monitor
 
 _CRON_SECONDS: Final = 0.1
-_EXPIRING_SECONDS: Final = _CRON_SECONDS / 4  # Redis' default share
 
 load_specs()
 
@@ -92,7 +88,6 @@ class Server:
         needs_all_checks: some state of the server requires the full order of checks for every command.
         interceptor: what runs the commands of clients while DEBUG records them or lets some fail.
         clients: the connections that commands show and count.
-        controls: the connections that DEBUG CONTROL took out of ``clients``.
         has_observers: some client uses MONITOR or tracking.
         disk_error: the text that refuses writes while the AOF cannot be written.
         snapshot_error: the same while the last background save has failed.
@@ -122,9 +117,7 @@ class Server:
         self.keyspace.names_last_expired = self.compat.names_last_expired
         self.keyspace.now = self.clock.now
         self.users = Users()
-        self.clients: dict[int, Client] = {}
-        self.controls: set[Client] = set()
-        self.congested: set[Connection] = set()  # with more unsent output than the socket accepts
+        self.clients = Clients(self)
         self.tuning = ServerTuning()
         self.run_id = os.urandom(20).hex()
         self.role = "master"
@@ -141,26 +134,27 @@ class Server:
         self.busy_error: bytes | None = None
         self.slow_nanoseconds = LONG_COMMAND
         self.current_client: Client | None = None
-        self.monitors: set[Client] = set()
         self.active_expiry = ActiveExpiry(self)
-        self.auto_skip = AutoSkip(self)
+        self.virtual_time = VirtualTime(self)
         self.cron_paused = False  # by DEBUG PAUSE-CRON
         self.allocator_tuned = False
         self.last_input = (0, 0, 0)  # as the cron of a shared loop has seen it
+        self.scripting_if_used: Scripting | None = None
+        self.busy_if_used: Busy | None = None
+        self.debugging_if_used: Debugging | None = None
+        self.migrations_if_used: Migrations | None = None
         self.pause = Pause(self)
         self.background_jobs = BackgroundJobs(self)
         self.turns: Turns[Connection] = Turns(self)
-        self._client_ids = 0
         self.propagation = Propagation()
         self.propagation.on_divergence = self._on_divergence
         self.propagation.selects_first = self.compat.selects_before_multi
         self.dispatcher = Dispatcher(self)
         self.calls = Calls(self, self.dispatcher.entries["ping"])
-        self.stats = Stats(self.dispatcher.found, self.clients, self.controls)
+        self.stats = Stats(self.dispatcher.found, self.clients, self.clients.controls)
         self.mending = Mending(self)
         self.blocking = Blocking(self)
         self.cluster = Membership(self)
-        self._parts: dict[type, object] = {Membership: self.cluster}
         self.sentinel = self._monitor()
         self.signals = Signals(self)
         self.make_records()
@@ -189,8 +183,6 @@ class Server:
         """Make what commands keep of clients and of the past, without anything in it."""
         self.pubsub, self.tracking = PubSub(self), TrackingTable(self)
         self.slowlog, self.acl_log, self.latency = Slowlog(self), AclLog(self), Latency(self)
-        for part in (self.pubsub, self.tracking, self.slowlog, self.acl_log, self.latency):
-            self._parts[type(part)] = part
         self.keyspace.on_event = self.pubsub.publish_event
         self.keyspace.on_modified = self.keyspace.on_flushed = None
 
@@ -199,54 +191,55 @@ class Server:
         if self.config.sentinel is None:
             return None
         from .sentinel.monitor import Monitor
-        from .sentinel.state import Sentinel
 
         self.log.role = "X"
-        monitor = Monitor(self, self.config.sentinel)
-        self._parts[Sentinel] = monitor.sentinel
-        return monitor
+        return Monitor(self, self.config.sentinel)
 
-    # What few servers use is imported and made when it is first asked for, so that a start costs less.
+    # What few servers use is imported and made when it is first asked for, so that a start costs less: `..._if_used` is None
+    # before that.
 
-    @cached_property
+    @property
     def scripting(self) -> Scripting:
         """Lua: EVAL, functions."""
-        from ..commands.scripting.lua.engine import Scripting
+        if self.scripting_if_used is None:
+            from ..commands.scripting.lua.engine import Scripting
 
-        scripting = self._parts[Scripting] = Scripting(self)
-        if not self.shares_loop:  # others are read past the loop
-            scripting.on_slow = self.busy.serve
-        return scripting
+            self.scripting_if_used = Scripting(self)
+            if not self.shares_loop:  # others are read past the loop
+                self.scripting_if_used.on_slow = self.busy.serve
+        return self.scripting_if_used
 
-    @cached_property
+    @property
     def busy(self) -> Busy:
         """What serves others while a script runs."""
-        from .net.busy_script import Busy
+        if self.busy_if_used is None:
+            from .net.busy_script import Busy
 
-        return Busy(self)
+            self.busy_if_used = Busy(self)
+        return self.busy_if_used
 
-    @cached_property
+    @property
     def debugging(self) -> Debugging:
         """What DEBUG keeps for tests."""
-        from .debugging.debugging import Debugging
+        if self.debugging_if_used is None:
+            from .debugging.debugging import Debugging
 
-        return Debugging(self)
+            self.debugging_if_used = Debugging(self)
+        return self.debugging_if_used
 
-    @cached_property
+    @property
     def migrations(self) -> Migrations:
         """The running MIGRATEs."""
-        from .net.migration import Migrations
+        if self.migrations_if_used is None:
+            from .net.migration import Migrations
 
-        return Migrations(self)
+            self.migrations_if_used = Migrations(self)
+        return self.migrations_if_used
 
     @property
     def in_script(self) -> bool:
         """Whether a script or a function is running."""
-        return self.has("scripting") and self.scripting.run is not None
-
-    def has(self, part: str) -> bool:
-        """Whether ``scripting``, ``busy``, ``debugging`` or ``migrations`` was asked for yet."""
-        return part in self.__dict__
+        return self.scripting_if_used is not None and self.scripting_if_used.run is not None
 
     # Lifecycle
 
@@ -367,29 +360,6 @@ class Server:
         if self._alarm is not None and not self._alarm.done():
             self._alarm.set_result(None)
 
-    def begin_in_thread(self, work: Callable[[], None]) -> Future[None]:
-        """Begin work that waits for the disk in a thread of its own, or do it here if the loop is shared."""
-        if not self.shares_loop:
-            pool = ThreadPoolExecutor(1, "rillet-disk")
-            begun = pool.submit(work)
-            pool.shutdown(wait=False)
-            return begun
-        done: Future[None] = Future()
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - as of a thread: asking for the result raises it
-            done.set_exception(error)
-        else:
-            done.set_result(None)
-        return done
-
-    async def in_thread(self, work: Callable[[], None]) -> None:
-        """Do work that waits for the disk in a thread, or here if the loop is shared."""
-        if self.shares_loop:
-            work()
-        else:
-            await self.loop.run_in_executor(None, work)
-
     def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """Log the traceback of a callback that raised; the loop continues."""
         error = context.get("exception")
@@ -408,8 +378,8 @@ class Server:
         self._announce_end()
         self.listeners.close()
         self.blocking.stop()
-        if self.has("migrations"):
-            self.migrations.stop()
+        if self.migrations_if_used is not None:
+            self.migrations_if_used.stop()
         if self.sentinel is not None:
             self.sentinel.stop()
         self.pause.stop()
@@ -424,12 +394,12 @@ class Server:
         """Close every connection after its replies, and remove the files of a living server."""
         self.signals.ending = True
         self.listeners.close()
-        self._close_clients()
+        self.clients.close_all()
         for _ in range(50):
-            if not self.clients and not self.controls:
+            if not self.clients and not self.clients.controls:
                 break
             await asyncio.sleep(0.01)
-        self._close_clients(after_reply=False)
+        self.clients.close_all(after_reply=False)
         await asyncio.sleep(0)
         self.listeners.remove_files()
         self.folder.release()
@@ -443,7 +413,7 @@ class Server:
         self._stopping.set()
         self.wake()
         self.persistence.drop()
-        self._close_clients(after_reply=False)
+        self.clients.close_all(after_reply=False)
 
     def _on_divergence(self) -> None:
         """End, because the append-only file and the replicas hold different data."""
@@ -461,11 +431,7 @@ class Server:
         self.wake()
         self.replication.stop()  # while replicas can be sent the rest of the stream
         # As in Redis the connections end without an error reply, so that client libraries reconnect.
-        self._close_clients()
-
-    def _close_clients(self, *, after_reply: bool = True) -> None:
-        for client in [*self.controls, *self.clients.values()]:  # first the controls, which wait for the end
-            client.close(after_reply=after_reply)
+        self.clients.close_all()
 
     def end(self, *, save: bool | None, force: bool) -> bool:
         """Write the last snapshot if one is wanted (None: if there are save points), then decide the end.
@@ -517,6 +483,11 @@ class Server:
         """The Redis version that the server emulates: ``8.10.2``."""
         return self.compat.release
 
+    @property
+    def rdb_version(self) -> int:
+        """The version of the RDB format of files and DUMP payloads."""
+        return self.config.rdb_version or self.compat.rdb_version
+
     def finish_unit(self) -> None:
         """End an execution unit outside a client's batch: propagate, serve blocked clients, flush."""
         self.calls.end_unit()
@@ -525,98 +496,14 @@ class Server:
         if self.tracking.broadcasts:
             self.tracking.send_broadcasts()
 
-    def time_moved(self) -> None:
-        """Recheck everything that waits for a time, after a virtual clock was moved."""
-        self.keyspace.now = self.clock.tick()
-        self.active_expiry.run(_EXPIRING_SECONDS)
-        self.blocking.time_moved()
-        self.pause.look()
-        if self.has("debugging"):
-            self.debugging.faults.time_moved()
-        self.wake()
-
-    def skip(self) -> None:
-        """Move the clock to the next time at which a key expires, or a wait of a client ends; else leave it."""
-        times = [self.blocking.next_deadline(), self.active_expiry.next_expiry()]
-        if self.pause.until:
-            times.append(self.pause.until)
-        if self.has("debugging"):
-            times.append(self.debugging.faults.next_time())
-        now = self.clock.tick()
-        until = min((when for when in times if when is not None), default=now)
-        if until > now:
-            self.clock.advance(until - now)
-        self.time_moved()
-
-    # For connections and commands
-
-    def part(self, kind: type[Part], /) -> Part:
-        """Return the server's one instance of a class that commands define (PubSub, Slowlog …)."""
-        # Commands of scripts ask for a part that the server may not have made yet.
-        return cast("Part", self._parts.get(kind) or self.scripting)
-
     def rewrite_config(self) -> None:
         """Write the current directives to the file that the server was started with."""
         rewrite_config(self.config)
-
-    def after_flushall(self) -> None:
-        """Empty the dump file, too, if snapshots are configured."""
-        self.snapshots.after_flushall()
-
-    def next_client_id(self) -> int:
-        """Return a new client ID; IDs count from 1 and are never reused."""
-        self._client_ids += 1
-        return self._client_ids
-
-    def is_full(self) -> bool:
-        """Whether maxclients is reached; clients within a TLS handshake count."""
-        return len(self.clients) + len(self.listeners.shaking_hands) >= self.config.maxclients
-
-    def is_protected(self) -> bool:
-        """Whether protected mode is in force: no password, and no bind set by the user."""
-        return self.config.protected_mode and self.users.default.is_open
-
-    def forget(self, client: Client) -> None:
-        """Remove a client that is gone from every registry; a second call does nothing."""
-        if self.clients.pop(client.id, None) is None and client not in self.controls:
-            return
-        self.controls.discard(client)
-        self.stats.keep(client)
-        self.blocking.forget(client)
-        self.replication.forget(client)
-        self.pubsub.remove(client)
-        self.tracking.remove(client)
-        if client in self.monitors:
-            self.monitors.remove(client)
-            self.update_observers()
-        self.pause.forget(client)
-        if self.has("debugging"):
-            self.debugging.forget(client)
-        self.background_jobs.forget(client)
-        unwatch_all(client)
-
-    def take_control(self, client: Client) -> None:
-        """DEBUG CONTROL: no list shows a client from now on, and no rule of the ACL and no pause concerns it."""
-        client.trusted = True
-        if self.clients.pop(client.id, None) is not None:
-            self.controls.add(client)
-
-    def end_control(self, client: Client) -> None:
-        """RESET: make a plain client of a control connection."""
-        if client in self.controls:
-            self.controls.remove(client)
-            self.clients[client.id] = client
-            client.trusted = False
-
-    def update_observers(self) -> None:
-        """Recompute ``has_observers`` after MONITOR or tracking began or ended."""
-        self.has_observers = bool(self.monitors) or any(
-            client.tracking is not None for client in self.clients.values()
-        )
 
     def update_checks(self) -> None:
         """Recompute ``needs_all_checks``, and whether keys expire here, after the server's state changed."""
         # A pause keeps the data still, too: it may wait for replicas to have all of the stream.
         self.keyspace.hides_expired = self.replication.link is not None or self.pause.is_on
-        self.interceptor = self.debugging if self.has("debugging") and self.debugging.is_on else None
+        debugging = self.debugging_if_used
+        self.interceptor = debugging if debugging is not None and debugging.is_on else None
         self.needs_all_checks = all_are_needed(self)

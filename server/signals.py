@@ -66,8 +66,8 @@ class Signals:
         if self.ending:
             self.insist()
         self.ending = True
-        if self._server.has("busy"):
-            self._server.busy.note_signal(number)
+        if self._server.busy_if_used is not None:
+            self._server.busy_if_used.note_signal(number)
         self._server.loop.call_soon_threadsafe(self._end, number)
 
     def _end(self, number: int) -> None:

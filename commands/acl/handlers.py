@@ -14,13 +14,12 @@ from ..spec.command import CATEGORIES, handles
 from ..spec.usage import help_of
 from . import file as acl_file
 from . import specs
-from .log import AclLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..runtime.client import Client
-    from ..runtime.context import ServerContext
+    from ..runtime.context import Server
 
 _DEFAULT: Final = b"default"
 _BITS: Final = 256
@@ -160,7 +159,7 @@ def acl_load(client: Client, _args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def load_users(server: ServerContext) -> None:
+def load_users(server: Server) -> None:
     """Replace the users by those of the ACL file; clients of removed users are closed.
 
     Raises:
@@ -179,7 +178,7 @@ def load_users(server: ServerContext) -> None:
     _changed(server, server.users)
 
 
-def start_users(server: ServerContext) -> None:
+def start_users(server: Server) -> None:
     """Load the users of the configuration or of the ACL file.
 
     Raises:
@@ -207,7 +206,7 @@ def acl_log(client: Client, args: list[bytes]) -> bytes:
     """Reply with maps, ten by default; OK for RESET."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
-    log = client.server.part(AclLog)
+    log = client.server.acl_log
     count = _ENTRIES_SHOWN
     if len(args) == 3:
         if args[2].upper() == b"RESET":
@@ -265,11 +264,11 @@ def acl_setuser(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _all_channels(server: ServerContext) -> bool:
+def _all_channels(server: Server) -> bool:
     return server.config.acl_pubsub_default == "allchannels"
 
 
-def _changed(server: ServerContext, listeners: Iterable[User]) -> None:
+def _changed(server: Server, listeners: Iterable[User]) -> None:
     """Apply changed permissions to open connections, and record the change for CONFIG REWRITE.
 
     Args:

@@ -10,7 +10,7 @@ from ..runtime.client_line import client_line
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
-    from ..runtime.context import ServerContext
+    from ..runtime.context import Server
     from ..runtime.denials import Denial
 
 _ENTRY_BYTES: Final = 1000  # with the line of the client
@@ -58,7 +58,7 @@ class Entry:
 class AclLog:
     """The latest denials of one server, newest first."""
 
-    def __init__(self, server: ServerContext) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
         self.entries: list[Entry] = []
         self._next = 0

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import INDEX_OUT_OF_RANGE, SYNTAX, ReplyError, shown, wrong_arity
-from ..acl.log import AclLog
-from ..pubsub.registry import PubSub
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.names import NAME_ERROR, is_printable_word
 from ..spec.command import handles
 from ..transactions.handlers import discard_transaction
 from . import specs
-from .tracking import TrackingTable
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -40,7 +37,7 @@ def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None
     server = client.server
     found = server.users.get(user)
     if found is None or not found.accepts(password):
-        server.part(AclLog).note_login(client, user, command)
+        server.acl_log.note_login(client, user, command)
         raise ReplyError(WRONGPASS)
     client.user = found
     client.authenticated = True
@@ -152,7 +149,7 @@ def select(client: Client, args: list[bytes]) -> bytes:
 def reset(client: Client, _args: list[bytes]) -> bytes:
     """Leave every mode: transaction, subscriptions, MONITOR, tracking, protocol, database, login, name."""
     leave_modes(client)
-    client.server.end_control(client)
+    client.server.clients.end_control(client)
     client.resp = 2
     client.user = client.server.users.default
     client.authenticated = client.user.is_open
@@ -165,9 +162,9 @@ def leave_modes(client: Client) -> None:
     """End all that a client began: transaction, subscriptions, MONITOR, tracking; select database 0."""
     server = client.server
     client.monitor = False
-    server.monitors.discard(client)
-    server.part(TrackingTable).stop(client)
-    server.part(PubSub).remove(client)
+    server.clients.monitors.discard(client)
+    server.tracking.stop(client)
+    server.pubsub.remove(client)
     discard_transaction(client)
     client.db = server.keyspace.databases[0]
     if client.reply_mode != "skip":  # which is for this very command's reply
@@ -177,4 +174,4 @@ def leave_modes(client: Client) -> None:
     client.no_touch = False
     client.fieldsets = None
     client.update_state()
-    server.update_observers()
+    server.clients.update_observers()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ...storage.keyspace.database import Database
     from ..runtime.client import Client
-    from ..runtime.context import ServerContext
+    from ..runtime.context import Server
 
 _KEY_BYTES: Final = 300  # what a recorded key takes beside its name
 CHANNEL: Final = b"__redis__:invalidate"
@@ -42,7 +42,7 @@ class TrackingTable:
             changed it. Empty when there is nothing to send.
     """
 
-    def __init__(self, server: ServerContext) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
         self.clients: set[Client] = set()
         self.broadcasts: dict[bytes, dict[bytes, Client | None]] = {}
@@ -119,7 +119,7 @@ class TrackingTable:
     def _update(self, client: Client) -> None:
         self._set_hooks()
         client.update_state()
-        self.server.update_observers()
+        self.server.clients.update_observers()
 
     # What commands did
 
@@ -315,7 +315,7 @@ def client_tracking(client: Client, args: list[bytes]) -> bytes:
     """Switch tracking on or off; for OFF the options are parsed but not checked."""
     new = _parse_options(client, Arguments(args, 3))
     mode = args[2].upper()
-    registry = client.server.part(TrackingTable)
+    registry = client.server.tracking
     if mode == b"ON":
         _check_options(client.tracking, new)
         if (

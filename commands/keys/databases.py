@@ -92,7 +92,7 @@ def flushall(client: Client, args: list[bytes]) -> bytes:
     """Reply OK; propagated even if all databases are empty."""
     _check_flush(args)
     _flush(client, args, client.server.keyspace.databases)
-    client.server.after_flushall()
+    client.server.snapshots.after_flushall()
     client.propagate(args)
     return _flushed(client, args)
 

@@ -12,7 +12,6 @@ from ...storage.rdb import PayloadRefusedError, RdbError, dump_value, restore_va
 from ...storage.value_types import TYPES
 from ..runtime.arguments import INT64_MAX, Arguments, parse_integer
 from ..runtime.client import needs_downgrade, where_known
-from ..runtime.context import rdb_version
 from ..spec.command import handles
 from ..spec.versions import rdb_version_of
 from . import specs
@@ -36,7 +35,7 @@ def dump(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(
         dump_value(
             value,
-            version=rdb_version(client.server),
+            version=client.server.rdb_version,
             idempotency_defaults=client.server.keyspace.idempotency_defaults,
         )
     )
@@ -118,7 +117,7 @@ def _version_of(payload: bytes) -> int:
 
 def _is_newer(client: Client, payload: bytes) -> bool:
     """Whether a payload is of a Redis that is newer than the one that the server answers as."""
-    newest = max(rdb_version(client.server), client.server.compat.rdb_version)
+    newest = max(client.server.rdb_version, client.server.compat.rdb_version)
     return not client.replays and newest < _version_of(payload) < _FIRST_OF_VALKEY
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.atoi import atoi
 from ...protocol.errors import SYNTAX, ReplyError
 from ..runtime.arguments import parse_integer
-from ..runtime.migration import Migration
 from ..spec.command import handles
 from . import specs
 
@@ -18,6 +18,29 @@ if TYPE_CHECKING:
 _LARGEST_PORT: Final = 0xFFFF
 _DEFAULT_TIMEOUT: Final = 1000  # milliseconds
 _FIRST_OPTION: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """The request of MIGRATE.
+
+    Attributes:
+        port: below 0 for none that can be connected to.
+        database: of the target; -1: the first database of its connections.
+        timeout: of each step, in milliseconds.
+        copy: the keys stay here.
+        replace: keys of the target are overwritten.
+        credentials: a password, or a user and a password; empty for none.
+    """
+
+    host: str
+    port: int
+    database: int
+    timeout: int
+    keys: list[bytes]
+    copy: bool
+    replace: bool
+    credentials: list[bytes]
 
 
 @handles(specs.MIGRATE)

@@ -14,7 +14,7 @@ from ...protocol.globs import matcher
 from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs
-from .registry import SUBSCRIPTION_BYTES, PubSub
+from .registry import SUBSCRIPTION_BYTES
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -39,7 +39,7 @@ def _answer(client: Client, items: list[bytes]) -> bytes | None:
 
 def _registry(client: Client, kind: str) -> tuple[Subscribers, set[bytes]]:
     """Return the subscribers by name of one kind, and the client's own names."""
-    pubsub = client.server.part(PubSub)
+    pubsub = client.server.pubsub
     if kind == "patterns":
         return pubsub.patterns, client.patterns
     if kind == "shard channels":
@@ -79,7 +79,7 @@ def unsubscribe(client: Client, args: list[bytes], *, kind: str, event: bytes) -
     for name in args[1:] or sorted(own):
         if name in own:
             own.remove(name)
-            client.server.part(PubSub).drop(registry, name, client)
+            client.server.pubsub.drop(registry, name, client)
         items.append(_acknowledge(client, event, name, _count(client, kind)))
     if not items:
         items.append(_acknowledge(client, event, None, _count(client, kind)))
@@ -90,14 +90,14 @@ def unsubscribe(client: Client, args: list[bytes], *, kind: str, event: bytes) -
 def publish(client: Client, args: list[bytes]) -> bytes:
     """Reply with the number of deliveries; a client counts once per matching channel and pattern."""
     client.server.propagation.add_for_replicas(client.db.index, args)
-    return replies.integer(client.server.part(PubSub).publish(args[1], args[2]))
+    return replies.integer(client.server.pubsub.publish(args[1], args[2]))
 
 
 @handles(specs.SPUBLISH)
 def spublish(client: Client, args: list[bytes]) -> bytes:
     """Reply with the number of clients that received the message."""
     client.server.propagation.add_for_replicas(client.db.index, args)
-    return replies.integer(client.server.part(PubSub).publish_sharded(args[1], args[2]))
+    return replies.integer(client.server.pubsub.publish_sharded(args[1], args[2]))
 
 
 @handles(specs.PUBSUB_CHANNELS, kind="channels")
@@ -122,7 +122,7 @@ def pubsub_numsub(client: Client, args: list[bytes], *, kind: str) -> bytes:
 @handles(specs.PUBSUB_NUMPAT)
 def pubsub_numpat(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the number of patterns."""
-    return replies.integer(len(client.server.part(PubSub).patterns))
+    return replies.integer(len(client.server.pubsub.patterns))
 
 
 handles(specs.PUBSUB_HELP, container="pubsub")(help_of)

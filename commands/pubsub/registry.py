@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ...protocol.globs import Matcher
     from ..runtime.client import Client
-    from ..runtime.context import ServerContext
+    from ..runtime.context import Server
 
     # Dicts serve as sets that keep their order: clients are served in the order they subscribed.
     Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
@@ -31,7 +31,7 @@ class PubSub:
         channels, patterns, shard_channels: the subscribers by name; a name without subscribers is not kept.
     """
 
-    def __init__(self, server: ServerContext) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
         self.channels: Subscribers = {}
         self.patterns: Subscribers = {}

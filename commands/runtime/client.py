@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from ...storage.keyspace.database import Database, WatchedKey
     from ...storage.value_types import Value
-    from .calling import CommandEntry
-    from .context import ServerContext
+    from .context import CommandEntry, Server
     from .state import State
     from .users import User
 
@@ -159,7 +158,7 @@ class Client:
         "writes",
     )
 
-    def __init__(self, server: ServerContext, client_id: int = 0) -> None:
+    def __init__(self, server: Server, client_id: int = 0) -> None:
         self.server = server
         self.id = client_id
         self.db: Database = server.keyspace.databases[0]

@@ -9,7 +9,7 @@ from ...protocol.errors import ReplyError
 from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs
-from .lua.engine import Scripting, key_count
+from .lua.engine import key_count
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -24,7 +24,7 @@ def evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
     """Reply with the script's result, converted as Redis does."""
     client.server.calls.feed_monitors(client, args)
     keys = key_count(args)
-    scripting = client.server.part(Scripting)
+    scripting = client.server.scripting
     script = scripting.scripts.of_body(args[1])
     if script is None:
         script = scripting.scripts.add(args[1], scripting.interpreter, from_eval=True)
@@ -39,7 +39,7 @@ def evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> bytes
     if len(args[1]) != _SHA_LENGTH:
         raise ReplyError(_NOSCRIPT)
     keys = key_count(args)
-    scripting = client.server.part(Scripting)
+    scripting = client.server.scripting
     script = scripting.scripts.find(args[1])
     if script is None:
         raise ReplyError(_NOSCRIPT)
@@ -60,7 +60,7 @@ def script_debug(_client: Client, args: list[bytes]) -> bytes:
 @handles(specs.SCRIPT_EXISTS)
 def script_exists(client: Client, args: list[bytes]) -> bytes:
     """Reply 1 or 0 for each."""
-    find = client.server.part(Scripting).scripts.find
+    find = client.server.scripting.scripts.find
     return replies.array([replies.ONE if find(sha) is not None else replies.ZERO for sha in args[2:]])
 
 
@@ -69,21 +69,21 @@ def script_flush(client: Client, args: list[bytes]) -> bytes:
     """Forget all scripts and the state that scripts have set in the libraries (cjson.encode_max_depth …)."""
     if len(args) > 3 or (len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}):
         raise ReplyError(b"ERR SCRIPT FLUSH only support SYNC|ASYNC option")
-    client.server.part(Scripting).flush_scripts()
+    client.server.scripting.flush_scripts()
     return replies.OK
 
 
 @handles(specs.SCRIPT_KILL)
 def script_kill(client: Client, _args: list[bytes]) -> bytes:
     """End the script at its next step; refused once it has written."""
-    client.server.part(Scripting).kill(function=False)
+    client.server.scripting.kill(function=False)
     return replies.OK
 
 
 @handles(specs.SCRIPT_LOAD)
 def script_load(client: Client, args: list[bytes]) -> bytes:
     """Reply with its SHA1 in hex."""
-    scripting = client.server.part(Scripting)
+    scripting = client.server.scripting
     return replies.bulk(scripting.scripts.add(args[2], scripting.interpreter, from_eval=False).sha)
 
 

@@ -9,11 +9,10 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_subcommand_arguments
 from ...protocol.globs import matches
 from ...storage.rdb import PayloadRefusedError, RdbError, dump_libraries, restore_libraries
-from ..runtime.context import rdb_version
 from ..spec.command import handles
 from ..spec.usage import help_of
 from . import specs
-from .lua.engine import BUSY_SCRIPT, Scripting, key_count
+from .lua.engine import BUSY_SCRIPT, key_count
 from .lua.interpreter import UNAVAILABLE
 from .lua.shebang import FLAGS
 
@@ -32,7 +31,7 @@ _POLICIES: Final = frozenset((b"FLUSH", b"APPEND", b"REPLACE"))
 def fcall(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
     """Reply with the function's result, converted as that of a script."""
     client.server.calls.feed_monitors(client, args)
-    scripting = client.server.part(Scripting)
+    scripting = client.server.scripting
     function = scripting.functions.find(args[1])
     if function is None:
         raise ReplyError(_NO_FUNCTION)
@@ -48,7 +47,7 @@ def _changed(client: Client, args: list[bytes]) -> None:
 @handles(specs.FUNCTION_DELETE)
 def function_delete(client: Client, args: list[bytes]) -> bytes:
     """Reply OK; an error if there is no such library."""
-    if not client.server.part(Scripting).functions.remove(args[2]):
+    if not client.server.scripting.functions.remove(args[2]):
         raise ReplyError(b"ERR Library not found")
     _changed(client, args)
     return replies.OK
@@ -58,7 +57,7 @@ def function_delete(client: Client, args: list[bytes]) -> bytes:
 def function_dump(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a bulk string; rdb-version sets the target version."""
     server = client.server
-    return replies.bulk(dump_libraries(server.keyspace.libraries.codes.values(), rdb_version(server)))
+    return replies.bulk(dump_libraries(server.keyspace.libraries.codes.values(), server.rdb_version))
 
 
 @handles(specs.FUNCTION_FLUSH)
@@ -68,7 +67,7 @@ def function_flush(client: Client, args: list[bytes]) -> bytes:
         raise wrong_subcommand_arguments(args)
     if len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}:
         raise ReplyError(b"ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
-    client.server.part(Scripting).functions.clear()
+    client.server.scripting.functions.clear()
     _changed(client, args)
     return replies.OK
 
@@ -76,7 +75,7 @@ def function_flush(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.FUNCTION_KILL)
 def function_kill(client: Client, _args: list[bytes]) -> bytes:
     """End the function at its next step; refused once it has written."""
-    client.server.part(Scripting).kill(function=True)
+    client.server.scripting.kill(function=True)
     return replies.OK
 
 
@@ -100,7 +99,7 @@ def function_list(client: Client, args: list[bytes]) -> bytes:
         position += 1
     found = [
         _library(library, client.resp, with_code=with_code)
-        for library in client.server.part(Scripting).functions.libraries.values()
+        for library in client.server.scripting.functions.libraries.values()
         if pattern is None or matches(pattern.lower(), library.name.lower())
     ]
     return replies.array(found)
@@ -143,7 +142,7 @@ def function_load(client: Client, args: list[bytes]) -> bytes:
         if option.upper() != b"REPLACE":
             raise ReplyError(b"ERR Unknown option given: %b" % shown(option))
         replace = True
-    functions = client.server.part(Scripting).functions
+    functions = client.server.scripting.functions
     try:
         library = functions.compile(words[-1], replace=replace)
     except ReplyError as error:
@@ -172,7 +171,7 @@ def function_restore(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(_REFUSED) from error
     except RdbError as error:
         raise ReplyError(b"ERR %b" % str(error).encode()) from error
-    functions = client.server.part(Scripting).functions
+    functions = client.server.scripting.functions
     _restore(functions, codes, policy)
     _changed(client, args)
     return replies.OK
@@ -203,7 +202,7 @@ def _add(functions: Functions, library: Library, *, replace: bool) -> None:
 def function_stats(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the running script (null for none), and the figures of the one engine."""
     resp = client.resp
-    scripting = client.server.part(Scripting)
+    scripting = client.server.scripting
     run = scripting.run
     running = replies.null(resp)
     if run is not None and not run.is_function:

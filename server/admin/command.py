@@ -18,7 +18,6 @@ from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...protocol.globs import matches
-from ..access import server_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ _HIDDEN: Final = frozenset(("may_replicate", "protected"))
 
 
 def _known(client: Client) -> Mapping[str, Command]:
-    return server_of(client).dispatcher.listed
+    return client.server.dispatcher.listed
 
 
 def _top_level(client: Client) -> list[Command]:
@@ -42,7 +41,7 @@ def _top_level(client: Client) -> list[Command]:
 
 def _named(client: Client, word: bytes) -> Command | None:
     container, bar, subcommand = word.partition(b"|")
-    name = server_of(client).dispatcher.own_name(container)
+    name = client.server.dispatcher.own_name(container)
     return None if name is None else _known(client).get(name + (bar + subcommand).lower().decode("latin-1"))
 
 
@@ -228,7 +227,7 @@ def _keys_of_words(client: Client, words: list[bytes]) -> list[KeyReference]:
     entry = _named(client, words[0]) if len(words) == 1 and b"|" not in words[0] else None
     if entry is None:
         try:
-            entry = server_of(client).dispatcher.find(words).command
+            entry = client.server.dispatcher.find(words).command
         except ReplyError as error:
             raise ReplyError(b"ERR Invalid command specified") from error
     if all("not_key" in spec.flags for spec in entry.key_specs):
@@ -245,7 +244,7 @@ def _access(client: Client, words: list[bytes], reference: KeyReference) -> list
     """Return how this invocation uses a key; only SET's options make a difference."""
     if "variable_flags" not in reference.flags:
         return list(reference.flags)
-    return list(flags_of(reference.flags, server_of(client).dispatcher.find(words).command, words))
+    return list(flags_of(reference.flags, client.server.dispatcher.find(words).command, words))
 
 
 @handles(specs.COMMAND_GETKEYS)

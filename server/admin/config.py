@@ -8,9 +8,7 @@ from ...commands.spec.command import handles
 from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ..access import server_of
 from . import specs
-from .slowlog import Slowlog
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 @handles(specs.CONFIG_GET)
 def config_get(client: Client, args: list[bytes]) -> bytes:
     """Reply with a map of names and values; a pattern without a match adds nothing."""
-    found = server_of(client).config.get(args[2:])
+    found = client.server.config.get(args[2:])
     return replies.map_of([(name, replies.bulk(value)) for name, value in found.items()], client.resp)
 
 
@@ -28,25 +26,25 @@ def config_set(client: Client, args: list[bytes]) -> bytes:
     """Change several parameters atomically."""
     if len(args) % 2:
         raise ReplyError(SYNTAX)
-    server_of(client).config.set(list(zip(args[2::2], args[3::2], strict=True)), local=_is_local(client))
+    client.server.config.set(list(zip(args[2::2], args[3::2], strict=True)), local=_is_local(client))
     return replies.OK
 
 
 @handles(specs.CONFIG_REWRITE)
 def config_rewrite(client: Client, _args: list[bytes]) -> bytes:
     """Write the current configuration to the file that the server was started with."""
-    server_of(client).rewrite_config()
+    client.server.rewrite_config()
     return replies.OK
 
 
 @handles(specs.CONFIG_RESETSTAT)
 def config_resetstat(client: Client, _args: list[bytes]) -> bytes:
     """Set the statistics to zero."""
-    server = server_of(client)
+    server = client.server
     server.stats.reset()
     server.snapshots.saves = server.persistence.rewrite.count = 0
     client.server.keyspace.reset_statistics()
-    client.server.part(Slowlog).reset_statistics()
+    client.server.slowlog.reset_statistics()
     return replies.OK
 
 

@@ -8,15 +8,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from ...commands.connection.tracking import TrackingTable
-from ...commands.pubsub.registry import PubSub
 from ...commands.runtime.client import watched_key_changed
-from ...commands.scripting.lua.engine import Scripting
 from ...commands.spec.command import handles
 from ...protocol import replies
 from ...storage import system
 from ...storage.keyspace.field_expiry import expiring_hashes
-from ..access import server_of
 from . import specs
 from .keysizes import MOST_KEYS, key_sizes
 from .memory_use import (
@@ -29,7 +25,6 @@ from .memory_use import (
     overhead_bytes,
     resident_bytes,
 )
-from .slowlog import Slowlog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -170,7 +165,7 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
 
 
 def _scripting_memory(server: Server) -> Iterator[tuple[str, object]]:
-    scripting = server.part(Scripting)
+    scripting = server.scripting
     functions = scripting.functions
     evaluating, calling = scripting.memory()
     scripts, libraries = scripting.scripts.size, sum(map(len, functions.sources.codes.values()))
@@ -278,15 +273,15 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "expire_cycle_cpu_milliseconds", 0
     yield "evicted_keys", stats.evicted_keys
     yield "evicted_clients", stats.evicted_clients
-    yield "evicted_scripts", server.part(Scripting).scripts.evicted
+    yield "evicted_scripts", server.scripting.scripts.evicted
     exceeded, current = server.eviction.exceeded_milliseconds()
     yield "total_eviction_exceeded_time", exceeded
     yield "current_eviction_exceeded_time", current
     yield "keyspace_hits", keyspace.hits
     yield "keyspace_misses", keyspace.misses
-    yield "pubsub_channels", len(server.part(PubSub).channels)
-    yield "pubsub_patterns", len(server.part(PubSub).patterns)
-    yield "pubsubshard_channels", len(server.part(PubSub).shard_channels)
+    yield "pubsub_channels", len(server.pubsub.channels)
+    yield "pubsub_patterns", len(server.pubsub.patterns)
+    yield "pubsubshard_channels", len(server.pubsub.shard_channels)
     yield (
         "latest_fork_usec",
         server.snapshots.fork_microseconds or server.persistence.rewrite.fork_microseconds,
@@ -300,9 +295,9 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "active_defrag_key_misses", 0
     yield "total_active_defrag_time", 0
     yield "current_active_defrag_time", 0
-    yield "tracking_total_keys", server.part(TrackingTable).total_keys
-    yield "tracking_total_items", server.part(TrackingTable).total_items
-    yield "tracking_total_prefixes", server.part(TrackingTable).total_prefixes
+    yield "tracking_total_keys", server.tracking.total_keys
+    yield "tracking_total_items", server.tracking.total_items
+    yield "tracking_total_prefixes", server.tracking.total_prefixes
     yield "unexpected_error_replies", stats.unexpected_errors
     yield "total_error_replies", stats.total_errors
     yield "dump_payload_sanitizations", 0
@@ -317,7 +312,7 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "reply_buffer_shrinks", 0
     yield "reply_buffer_expands", 0
     yield from _event_loop(server)
-    slow = server.part(Slowlog)
+    slow = server.slowlog
     yield "slowlog_commands_count", slow.count
     yield "slowlog_commands_time_ms_max", f"{slow.longest / 1000:.2f}"
     yield "slowlog_commands_time_ms_sum", f"{slow.total / 1000:.2f}"
@@ -426,7 +421,7 @@ def _cpu(_server: Server) -> Iterator[tuple[str, object]]:
 
 
 def _commandstats(server: Server) -> Iterator[tuple[str, object]]:
-    slowlog = server.part(Slowlog)
+    slowlog = server.slowlog
     for name, entry in server.dispatcher.entries.items():
         if entry.calls or entry.rejected or entry.failed:
             microseconds = entry.nanoseconds // 1000
@@ -569,4 +564,4 @@ def info_text(server: Server, names: list[str], sections: Mapping[str, Section] 
 def info(client: Client, args: list[bytes]) -> bytes:
     """Reply with sections as text: ``# Title``, lines ``name:value``, an empty line between sections."""
     names = [word.lower().decode("latin-1") for word in args[1:]]
-    return replies.verbatim(info_text(server_of(client), names), client.resp)
+    return replies.verbatim(info_text(client.server, names), client.resp)

@@ -9,7 +9,6 @@ from ...commands.spec.command import handles
 from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
-from ..access import server_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class Latency:
 @handles(specs.LATENCY_LATEST)
 def latency_latest(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``[event, unix seconds, last milliseconds, worst milliseconds]`` per event."""
-    latency = client.server.part(Latency)
+    latency = client.server.latency
     rows = [(name.encode(), *samples[-1], latency.worst[name]) for name, samples in latency.events.items()]
     return replies.plain(rows, client.resp)
 
@@ -57,27 +56,27 @@ def latency_latest(client: Client, _args: list[bytes]) -> bytes:
 @handles(specs.LATENCY_HISTORY)
 def latency_history(client: Client, args: list[bytes]) -> bytes:
     """Reply ``[unix seconds, milliseconds]`` per sample."""
-    samples = client.server.part(Latency).events.get(args[2].decode("latin-1"), ())
+    samples = client.server.latency.events.get(args[2].decode("latin-1"), ())
     return replies.plain(tuple(samples), client.resp)
 
 
 @handles(specs.LATENCY_RESET)
 def latency_reset(client: Client, args: list[bytes]) -> bytes:
     """Reply with the number of events reset."""
-    return replies.integer(client.server.part(Latency).reset([word.decode("latin-1") for word in args[2:]]))
+    return replies.integer(client.server.latency.reset([word.decode("latin-1") for word in args[2:]]))
 
 
 @handles(specs.LATENCY_GRAPH)
 def latency_graph(client: Client, args: list[bytes]) -> bytes:
     """Reply with one bar per sample."""
     name = args[2].decode("latin-1")
-    samples = client.server.part(Latency).events.get(name)
+    samples = client.server.latency.events.get(name)
     if not samples:
         raise ReplyError(b"ERR No samples available for event '%b'" % shown(args[2]))
     worst = max(ms for _, ms in samples) or 1
     lowest = min(ms for _, ms in samples)
     lines = [
-        f"{name} - high {worst} ms, low {lowest} ms (all time high {client.server.part(Latency).worst[name]} ms)"
+        f"{name} - high {worst} ms, low {lowest} ms (all time high {client.server.latency.worst[name]} ms)"
     ]
     lines += [f"{when} {'#' * max(1, ms * 40 // worst)} {ms} ms" for when, ms in samples]
     return replies.verbatim("\n".join(lines).encode() + b"\n", client.resp)
@@ -86,8 +85,8 @@ def latency_graph(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.LATENCY_DOCTOR)
 def latency_doctor(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a short report."""
-    latency = client.server.part(Latency)
-    if not server_of(client).config.latency_monitor_threshold:
+    latency = client.server.latency
+    if not client.server.config.latency_monitor_threshold:
         text = "Latency monitoring is off: set latency-monitor-threshold to a number of milliseconds.\n"
     elif not latency.events:
         text = "No latency spike was seen.\n"
@@ -103,9 +102,9 @@ def latency_doctor(client: Client, _args: list[bytes]) -> bytes:
 def latency_histogram(client: Client, args: list[bytes]) -> bytes:
     """Reply with a map of command to ``calls`` and ``histogram_usec``: upper bound to cumulative calls."""
     resp = client.resp
-    entries = server_of(client).dispatcher.entries
+    entries = client.server.dispatcher.entries
     if len(args) > 2:
-        named = server_of(client).dispatcher.own_name
+        named = client.server.dispatcher.own_name
         wanted = [
             (named(container) or "") + (bar + subcommand).lower().decode("latin-1")
             for container, bar, subcommand in (word.partition(b"|") for word in args[2:])

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.arguments import parse_integer
-from ...commands.scripting.lua.engine import Scripting
 from ...commands.spec.command import handles
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ..access import server_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ def time(client: Client, _args: list[bytes]) -> bytes:
 
     In a script or a transaction the time stands still; until 7.0 it runs on.
     """
-    server = server_of(client)
+    server = client.server
     now = server.clock.microseconds
     if not (client.in_exec or client.is_script):
         server.keyspace.now = server.clock.begin_unit()
@@ -56,12 +54,12 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
     if b"NOSAVE" in options and b"SAVE" in options:
         raise ReplyError(SYNTAX)
     save = True if b"SAVE" in options else False if b"NOSAVE" in options else None
-    busy = server_of(client).busy_error
+    busy = client.server.busy_error
     if busy is not None:
         if save is not False:
             raise ReplyError(busy)
-        client.server.part(Scripting).stop()
-    if not server_of(client).end(save=save, force=b"FORCE" in options):
+        client.server.scripting.stop()
+    if not client.server.end(save=save, force=b"FORCE" in options):
         raise ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
     return None
 
@@ -71,5 +69,5 @@ def lolwut(client: Client, args: list[bytes]) -> bytes:
     """Reply with text whose last line is ``Redis ver. <version>``."""
     if len(args) > 2 and args[1].upper() == b"VERSION":
         parse_integer(args[2])
-    text = f"{_ART.lstrip(chr(10))}Redis ver. {server_of(client).version}\n"
+    text = f"{_ART.lstrip(chr(10))}Redis ver. {client.server.version}\n"
     return replies.verbatim(text.encode(), client.resp)

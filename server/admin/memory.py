@@ -12,7 +12,6 @@ from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, key_bytes
-from ..access import server_of
 from . import specs
 from .memory_use import (
     PROGRAM_BYTES,
@@ -53,7 +52,7 @@ def memory_usage(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.MEMORY_STATS)
 def memory_stats(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a map of names to integers, ratios (doubles), and one map per database that holds keys."""
-    return replies.map_of(list(_stats(server_of(client), client.resp)), client.resp)
+    return replies.map_of(list(_stats(client.server, client.resp)), client.resp)
 
 
 def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
@@ -108,7 +107,7 @@ def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
 @handles(specs.MEMORY_DOCTOR)
 def memory_doctor(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a short report."""
-    server = server_of(client)
+    server = client.server
     data, resident = dataset_bytes(server), resident_bytes()
     keys = sum(len(db) for db in server.keyspace.databases)
     text = (

@@ -6,7 +6,6 @@ import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...commands.connection.tracking import TrackingTable
 from ...storage import system
 from ...storage.keyspace.metering import estimated_bytes
 
@@ -55,7 +54,7 @@ def buffer_bytes(server: Server) -> int:
     return (
         client_bytes(server, replicas=False)
         + sum([client.listed_bytes for client in server.clients.values()])
-        + server.part(TrackingTable).key_bytes
+        + server.tracking.key_bytes
         + server.acl_log.size
         + sum(script_bytes(server))
         + (0 if backlog is None else len(backlog))
@@ -64,11 +63,9 @@ def buffer_bytes(server: Server) -> int:
 
 def script_bytes(server: Server) -> tuple[int, int]:
     """Return the bytes of the cached scripts and of the Lua interpreters."""
-    if not server.has("scripting"):
+    scripting = server.scripting_if_used
+    if scripting is None:
         return 0, 0
-    from ...commands.scripting.lua.engine import Scripting
-
-    scripting = server.part(Scripting)
     return scripting.scripts.size, sum(scripting.memory())
 
 

@@ -9,7 +9,6 @@ from ...commands.runtime.redaction import redacted
 from ...commands.spec.command import handles
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ..access import server_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def monitor(client: Client, _args: list[bytes]) -> bytes | None:
     if client.monitor:
         return None
     client.monitor = True
-    server_of(client).monitors.add(client)
-    server_of(client).update_observers()
+    client.server.clients.monitors.add(client)
+    client.server.clients.update_observers()
     client.update_state()
     return replies.OK

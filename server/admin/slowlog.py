@@ -92,7 +92,7 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
     """
     if len(args) > 3:
         raise ReplyError(b"ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.")
-    entries = client.server.part(Slowlog).entries
+    entries = client.server.slowlog.entries
     count = 10
     if len(args) == 3:
         count = parse_integer(args[2], b"ERR count should be greater than or equal to -1")
@@ -115,13 +115,13 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.SLOWLOG_LEN)
 def slowlog_len(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the number of entries."""
-    return replies.integer(len(client.server.part(Slowlog).entries))
+    return replies.integer(len(client.server.slowlog.entries))
 
 
 @handles(specs.SLOWLOG_RESET)
 def slowlog_reset(client: Client, _args: list[bytes]) -> bytes:
     """Forget all entries; IDs continue."""
-    client.server.part(Slowlog).entries.clear()
+    client.server.slowlog.entries.clear()
     return replies.OK
 
 

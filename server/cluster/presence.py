@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...commands.keys.lifecycle import delete_from
-from ...commands.pubsub.registry import PubSub
 from ...protocol.errors import ReplyError
 from ...protocol.key_slots import SLOTS, key_slot
 from .commands.migration import NOT_STABLE
@@ -205,7 +204,7 @@ class Presence:
 
     def _drop_subscribers(self) -> None:
         """End the subscriptions to shard channels whose slot is elsewhere."""
-        pubsub = self._server.part(PubSub)
+        pubsub = self._server.pubsub
         lost = [name for name in pubsub.shard_channels if not self._serves(key_slot(name))]
         for name in lost:
             pubsub.end_shard_channel(name)

@@ -18,8 +18,8 @@ from .endpoints import address
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...commands.runtime.calling import CommandEntry
     from ...commands.runtime.client import Client
+    from ...commands.runtime.context import CommandEntry
     from .membership import Membership
 
 CROSSSLOT: Final = b"CROSSSLOT Keys in request don't hash to the same slot"

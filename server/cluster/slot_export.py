@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...commands.runtime.client import Client
-from ...commands.runtime.context import rdb_version
 from ...protocol.errors import ReplyError
 from ...protocol.key_slots import key_slot
 from ...storage.rdb import dump_value
@@ -25,7 +24,7 @@ def read_keys(server: Server, slots: set[int]) -> list[tuple[bytes, int, bytes]]
     keyspace = server.keyspace
     now = keyspace.now = server.clock.tick()
     db = keyspace.databases[0]
-    defaults, version = keyspace.idempotency_defaults, rdb_version(server)
+    defaults, version = keyspace.idempotency_defaults, server.rdb_version
     found = []
     for key in db.visible_keys():
         if key_slot(key) in slots:

@@ -13,7 +13,7 @@ from ...commands.spec.command import keys_of
 from ...protocol.globs import matches
 
 if TYPE_CHECKING:
-    from ...commands.runtime.calling import CommandEntry
+    from ..execution.entry import CommandEntry
     from ..net.connection import Connection
     from .fault_spec import FaultSpec
     from .transports import Slow

@@ -47,12 +47,12 @@ class Reset:
         self._disconnect_all_but(client)
         self._stop_work()
         server.keyspace.reset()
-        if server.has("scripting"):
-            server.scripting.reset()
+        if server.scripting_if_used is not None:
+            server.scripting_if_used.reset()
         server.debugging.reset()
         server.make_records()
         server.clock.reset()
-        server.auto_skip.reset()
+        server.virtual_time.reset()
         server.started = server.keyspace.now = server.clock.now
         server.snapshots.reset()
         refused = server.config.restore(self._values)
@@ -63,7 +63,7 @@ class Reset:
         server.cron_paused = server.loading = False
         server.stats.reset()
         server.stats.denied = dict.fromkeys(server.stats.denied, 0)
-        server.update_observers()
+        server.clients.update_observers()
         server.update_checks()
         client.update_state()
         server.replication.start()
@@ -78,7 +78,7 @@ class Reset:
             if other is not client:
                 # A client library that looks whether its connection is open must not find it so after the reply.
                 cast("Connection", other).cut()  # the master's is gone
-                server.forget(other)
+                server.clients.forget(other)
         for channel in list(server.listeners.shaking_hands):
             channel.abort()
         leave_modes(client)
@@ -91,8 +91,8 @@ class Reset:
         server = self._server
         server.blocking.stop()
         server.pause.reset()
-        if server.has("migrations"):
-            server.migrations.stop()
+        if server.migrations_if_used is not None:
+            server.migrations_if_used.stop()
         server.turns.waiting.clear()
         server.background_jobs.stop()
         if server.keyspace.lazyfree.pending:

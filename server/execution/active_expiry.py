@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..server import Server
 
 _AT_ONCE: Final = 32
+_SECONDS: Final = 0.025  # a quarter of each tenth of a second, Redis' default share
 
 
 class ActiveExpiry:
@@ -28,9 +29,9 @@ class ActiveExpiry:
         server.keyspace.on_expired = self._propagate_key
         server.keyspace.on_field_expired = self._propagate_field
 
-    def run(self, seconds: float) -> None:
-        """Delete keys and fields past their time, for at most ``seconds``."""
-        until = time.perf_counter() + seconds
+    def run(self) -> None:
+        """Delete keys and fields past their time, for at most 25 milliseconds."""
+        until = time.perf_counter() + _SECONDS
         while self.step() and time.perf_counter() < until:
             pass
 

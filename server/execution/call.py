@@ -190,7 +190,7 @@ class Calls:
             # A blocking command is fed when it blocks, as it was sent, and not again when it is served: then the keys
             # that it reads are recorded once more, as the change that wakes it has removed them.
             resuming = server.blocking.resuming
-            if server.monitors and entry.feeds_monitor and not resuming:
+            if server.clients.monitors and entry.feeds_monitor and not resuming:
                 self.feed_monitors(client, argv)
             if not resuming or server.compat.reruns_blocked_command:
                 self.track(client, entry, argv)
@@ -249,9 +249,9 @@ class Calls:
     def feed_monitors(self, client: Client, argv: list[bytes]) -> None:
         """Send a command to monitors; a script precedes the commands that it runs."""
         server = self._server
-        if server.monitors and not client.trusted:
+        if server.clients.monitors and not client.trusted:
             line = monitor_line(server.clock.unix_seconds(), client, argv)
-            for monitor in list(server.monitors):
+            for monitor in list(server.clients.monitors):
                 if monitor.reply_mode == "on":
                     monitor.send(line)
 
@@ -275,7 +275,7 @@ class Calls:
         server = self._server
         microseconds = nanoseconds // 1000
         threshold = server.config.slowlog_log_slower_than
-        if 0 <= threshold <= microseconds and entry.slowlogged and client not in server.controls:
+        if 0 <= threshold <= microseconds and entry.slowlogged and client not in server.clients.controls:
             server.slowlog.add(client, entry.name, argv, microseconds)
         latency = server.config.latency_monitor_threshold
         if latency and microseconds >= latency * 1000:

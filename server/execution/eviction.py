@@ -22,10 +22,10 @@ from .flags import flags_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...commands.runtime.calling import CommandEntry
     from ...commands.runtime.client import Client
     from ...storage.keyspace.database import Database
     from ..server import Server
+    from .entry import CommandEntry
 
 _POOL: Final = 16  # candidates kept from one victim to the next
 _AT_ONCE: Final = 16  # victims between two readings of the clock
@@ -182,7 +182,7 @@ class Eviction:
         server = self.server
         return not (
             server.loading
-            or (server.has("scripting") and server.scripting.run is not None)
+            or server.in_script
             or server.pause.is_on
             or (server.role != "master" and server.config.replica_ignore_maxmemory)
         )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ReplyError
 
 if TYPE_CHECKING:
-    from ...commands.runtime.calling import CommandEntry
     from ...commands.runtime.client import Client
     from ..server import Server
+    from .entry import CommandEntry
 
 # EXEC has these if one of its commands has them, the others only if all have them.
 _OF_ANY = frozenset(("write", "may_replicate"))

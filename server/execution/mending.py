@@ -14,7 +14,6 @@ import traceback
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from ...commands.runtime.context import rdb_version
 from ...commands.runtime.state import BLOCKED
 from ...commands.spec.command import keys_of
 from ...commands.transactions.handlers import discard_transaction
@@ -130,7 +129,7 @@ class Mending:
     def _rdb_version(self) -> int:
         """The RDB version that this server and all its replicas can read."""
         replicas = self._server.replication.replicas.connected.values()
-        return min([rdb_version(self._server), *(each.rdb_version for each in replicas)])
+        return min([self._server.rdb_version, *(each.rdb_version for each in replicas)])
 
     def _mend_flush(self, client: Client, argv: list[bytes], *, everything: bool) -> None:
         """Propagate FLUSHDB for each database that was cleared."""

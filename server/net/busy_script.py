@@ -274,7 +274,7 @@ class Busy:
                     door = sock.dup()
                 self._doors.append(door)
                 self._watch(door.fileno(), partial(self._accept, door, meet))
-        for client in [*server.clients.values(), *server.controls]:
+        for client in [*server.clients.values(), *server.clients.controls]:
             if (
                 isinstance(client, Connection)
                 and not self._is_left_alone(client, run)

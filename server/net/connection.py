@@ -61,7 +61,7 @@ class Connection(Client, asyncio.Protocol):
 
     def __init__(self, server: Server, *, unix_socket: bool = False) -> None:
         self.parser = RequestParser()
-        super().__init__(server, server.next_client_id())
+        super().__init__(server, server.clients.next_id())
         self.unix_socket = unix_socket
         self.transport: asyncio.Transport | None = None
         self.backlog: list[list[bytes]] = []
@@ -80,11 +80,12 @@ class Connection(Client, asyncio.Protocol):
         self._take_addresses()
         if server.stopping:
             self._turn_away(b"")
-        elif server.is_full():
+        elif server.clients.are_full():
             server.stats.connections_rejected += 1
             self._turn_away(MAX_CLIENTS)
         elif (
-            server.is_protected()
+            server.config.protected_mode
+            and server.users.default.is_open
             and not self.unix_socket
             and not self.address.startswith((b"127.", b"[::1]"))
         ):
@@ -129,8 +130,8 @@ class Connection(Client, asyncio.Protocol):
         self._forget_unparsed()
         server = self.server
         server.replies.forget(self)
-        server.congested.discard(self)
-        server.forget(self)
+        server.clients.congested.discard(self)
+        server.clients.forget(self)
 
     def eof_received(self) -> bool:
         """Treat a half-closed client as gone, as Redis does, after the replies to its commands."""
@@ -475,10 +476,10 @@ class Connection(Client, asyncio.Protocol):
     def pause_writing(self) -> None:
         """Run nothing more for a client that does not read (but process a replica's acknowledgements)."""
         if self.replica is not None:
-            self.server.congested.add(self)
+            self.server.clients.congested.add(self)
             self.replica.pause()
             return
-        self.server.congested.add(self)
+        self.server.clients.congested.add(self)
         if self.state.runs:
             self.wait(CONGESTED, None)
         self._pause_reading()
@@ -486,10 +487,10 @@ class Connection(Client, asyncio.Protocol):
     def resume_writing(self) -> None:
         """Continue, because the client reads again."""
         if self.replica is not None:
-            self.server.congested.discard(self)
+            self.server.clients.congested.discard(self)
             self.replica.resume()
             return
-        self.server.congested.discard(self)
+        self.server.clients.congested.discard(self)
         if self.state is not AWAITING_TURN:
             self._resume_reading()
         if self.state is CONGESTED:
@@ -499,7 +500,7 @@ class Connection(Client, asyncio.Protocol):
     @property
     def is_congested(self) -> bool:
         """Whether it does not read its replies; a replica is never congested for the commands that it sends."""
-        return self in self.server.congested and self.replica is None
+        return self in self.server.clients.congested and self.replica is None
 
     # Closing
 

@@ -14,7 +14,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from ...commands.keys.lifecycle import delete_from
-from ...commands.runtime.context import rdb_version
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.rdb import dump_value
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
     from typing import TypeVar
 
+    from ...commands.keys.migrate import Migration
     from ...commands.runtime.client import Client
-    from ...commands.runtime.migration import Migration
     from ...storage.keyspace.database import Database
     from ..execution.blocking import Waiter
     from ..server import Server
@@ -206,7 +205,7 @@ class _Transfer:
         if value is None:
             return None
         defaults = self._server.keyspace.idempotency_defaults
-        return dump_value(value, version=rdb_version(self._server), idempotency_defaults=defaults)
+        return dump_value(value, version=self._server.rdb_version, idempotency_defaults=defaults)
 
     def _delete(self, arrived: list[bytes]) -> list[bytes]:
         """Delete the keys that arrived; return those that changed since they were dumped."""

@@ -67,7 +67,7 @@ class SecureChannel(asyncio.Protocol):
         """Wait for the handshake, for a limited time."""
         self.transport = cast("asyncio.Transport", transport)
         server = self._server
-        if server.is_full():
+        if server.clients.are_full():
             # Redis also closes without an error: the text would have to be encrypted.
             server.stats.connections_rejected += 1
             self.transport.close()

@@ -26,6 +26,7 @@ from .aof_rewrite import AofRewrite
 from .background_writer import ForegroundWriter
 from .load_delay import delay_for
 from .rdb import LOAD_SLICE, rdb_pieces, read_file
+from .threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -293,7 +294,7 @@ class Persistence:
     async def _commit(self, aof: AppendOnlyFile) -> None:
         """Run one fsync for all waiting replies (group commit)."""
         try:
-            await self.server.in_thread(aof.sync)
+            await in_thread(self.server, aof.sync)
         except OSError as error:
             self.server.log.warning(
                 f"Can't persist AOF for fsync error when the AOF fsync policy is 'always': {error}. Exiting..."
@@ -424,11 +425,11 @@ class Persistence:
             await asyncio.wait({self._syncing})
         else:
             return
-        await self.server.in_thread(aof.sync)
+        await in_thread(self.server, aof.sync)
 
     async def _sync_in_background(self, aof: AppendOnlyFile) -> None:
         try:
-            await self.server.in_thread(aof.sync)
+            await in_thread(self.server, aof.sync)
         except OSError as error:
             self.server.log.warning(f"Error syncing the AOF file: {error}")
         finally:
@@ -447,7 +448,7 @@ class Persistence:
         self.aof.write()
         with contextlib.suppress(OSError):  # closing retries, and logs the error
             # In a thread: a second signal must be able to force the end.
-            await self.server.in_thread(self.aof.sync)
+            await in_thread(self.server, self.aof.sync)
         if not self._finish(self.aof):
             self.server.exit_status = 1
 

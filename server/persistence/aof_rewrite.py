@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...commands.runtime.context import rdb_version
 from ...storage.aof.manifest import AofError, make_folder
 from ...storage.aof.rewrite import rewrite_commands
 from ...storage.aof.writer import TEMPORARY_BASE, AppendOnlyFile, install_base_alone
 from ...storage.folder_lock import FolderInUseError
 from .background_writer import BackgroundWriter, writer_of
 from .rdb import rdb_pieces
+from .threads import begin_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -191,7 +191,7 @@ class AofRewrite:
             self._failed()
             return
         log.notice("Background AOF rewrite terminated with success")
-        self.server.snapshots.unsaid_log.note(rdb_version(self.server), writer.unsaid_counts)
+        self.server.snapshots.unsaid_log.note(self.server.rdb_version, writer.unsaid_counts)
         if self._aof is not None and self._aof.is_detached:
             # Its records move with the base: a write between the two would have no file.
             self._installing = Future()
@@ -204,7 +204,7 @@ class AofRewrite:
             self._installed(self._installing)
             return
         # Two fsyncs and the removal of big files do not belong into the loop.
-        self._installing = self.server.begin_in_thread(partial(self._install, writer.path))
+        self._installing = begin_in_thread(self.server, partial(self._install, writer.path))
         self._installing.add_done_callback(self._report_installation)
 
     def _report_installation(self, done: Future[None]) -> None:
@@ -336,7 +336,7 @@ class AofRewrite:
             return
         self._finish_cleaning()
         self._history_at = self.server.loop.time()
-        self._cleaning = self.server.begin_in_thread(aof.remove_history)
+        self._cleaning = begin_in_thread(self.server, aof.remove_history)
 
     def _finish_cleaning(self) -> None:
         """Wait for the removal of files and two fsyncs: the manifest has one writer at a time."""

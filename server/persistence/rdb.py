@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...commands.runtime.context import rdb_version
 from ...protocol.errors import ReplyError
 from ...storage.folder_lock import FolderInUseError
 from ...storage.rdb import ByteSource, RdbError, RdbInfo, is_rdb, load_rdb, rdb_chunks
 from .background_writer import BackgroundWriter, ForegroundWriter, writer_of
 from .load_delay import delay_for
 from .temp_files import remove_orphans
+from .threads import begin_in_thread
 from .unsaid_log import UnsaidLog
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Snapshots:
             server.log.warning(f"Error saving DB on disk: {error}")
             raise ReplyError(b"ERR") from error
         server.log.notice("DB saved on disk")
-        self.unsaid_log.note(rdb_version(server), writer.unsaid_counts)
+        self.unsaid_log.note(server.rdb_version, writer.unsaid_counts)
         self._note_end(ok=True)
         server.keyspace.dirty = 0
 
@@ -362,9 +362,9 @@ class Snapshots:
             server.log.warning(f"Background saving terminated {how}")
             self._end_background(ok=False)
             return
-        self.unsaid_log.note(rdb_version(server), writer.unsaid_counts)
+        self.unsaid_log.note(server.rdb_version, writer.unsaid_counts)
         # A rename and an fsync do not belong into the loop.
-        self._installing = server.begin_in_thread(partial(self._install, writer.path, self._target))
+        self._installing = begin_in_thread(server, partial(self._install, writer.path, self._target))
         self._installing.add_done_callback(self._report_installation)
 
     def _report_installation(self, done: Future[None]) -> None:
@@ -442,7 +442,7 @@ def rdb_pieces(
     """Yield a file for this server's own use, a snapshot or the base of an AOF: see ``rdb_chunks``."""
     return rdb_chunks(
         keyspace,
-        version=rdb_version(server),
+        version=server.rdb_version,
         aux={b"redis-ver": server.version.encode()},
         aof_base=aof_base,
         checksum=server.config.rdbchecksum,

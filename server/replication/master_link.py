@@ -58,7 +58,7 @@ class MasterClient(Client):
 
     def __init__(self, link: MasterLink) -> None:
         server = link.server
-        super().__init__(server, server.next_client_id())
+        super().__init__(server, server.clients.next_id())
         self.link = link
         self.trusted = self.replays = True
         self.authenticated = True
@@ -69,7 +69,7 @@ class MasterClient(Client):
         """CLIENT KILL: drop the link, which then reconnects."""
         del after_reply
         self.begin_to_close()
-        self.link.server.forget(self)
+        self.link.server.clients.forget(self)
         self.link.drop()
 
 
@@ -169,7 +169,7 @@ class MasterLink:
     def _forget_client(self) -> None:
         if self.client is not None:
             self._database = self.database
-            self.server.forget(self.client)
+            self.server.clients.forget(self.client)
             self.client = None
 
     def _tls(self) -> ssl.SSLContext | None:

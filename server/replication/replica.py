@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from ...commands.runtime.context import rdb_version
 from ...commands.runtime.state import CLOSING
 from ...commands.spec.versions import FIRST_WITH_RDB, rdb_version_of
 
@@ -98,7 +97,7 @@ class Replica:
         server = self.connection.server
         if server.config.repl_rdb_version:
             return server.config.repl_rdb_version
-        usual = rdb_version(server)
+        usual = server.rdb_version
         return min(usual, rdb_version_of(self.understands)) if self.rillet is None else usual
 
     @property

@@ -68,7 +68,7 @@ UNUSED = (
 # What a server refers to before it uses it: its place in a cluster, what DEBUG RESET returns to, a time that skips.
 REFERRED = {
     "rillet.server.cluster.membership",
-    "rillet.server.debugging.auto_skip",
+    "rillet.server.debugging.virtual_time",
     "rillet.server.debugging.reset",
 }
 

@@ -158,8 +158,23 @@ class FakeJobs:
             pass
 
 
+class FakeClients(dict[int, Client]):
+    """The clients of a server; `observations` counts how often the observers were counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.monitors: set[Client] = set()
+        self.observations = 0
+
+    def update_observers(self) -> None:
+        self.observations += 1
+
+    def end_control(self, client: Client) -> None:
+        """There are no control connections."""
+
+
 class FakeServer:
-    """What handlers see of a server (``ServerContext``), as far as it is easily faked. `events` holds (event, key) of every keyspace notification, in order."""
+    """What handlers see of a server, as far as it is easily faked. `events` holds (event, key) of every keyspace notification, in order."""
 
     def __init__(self, now: int = 1_700_000_000_000, **config: Any) -> None:
         self.clock = Clock()
@@ -170,6 +185,7 @@ class FakeServer:
         self.events: list[tuple[bytes, bytes]] = []
         self.keyspace.on_event = lambda _db, event, key, _fields: self.events.append((event, key))
         self.config = SimpleNamespace(
+            rdb_version=0,
             requirepass=b"",
             acllog_max_len=128,
             acl_pubsub_default="resetchannels",
@@ -189,22 +205,19 @@ class FakeServer:
         self.tuning = ServerTuning()
         self.propagation = FakePropagation()
         self.blocking = FakeBlocking()
-        self.clients: dict[int, Client] = {}
+        self.clients = FakeClients()
         self.stats = SimpleNamespace(denied=Counter())
         self.users = Users()
         self.users.set_password(self.config.requirepass)
         self.acl_log = AclLog(self)
         self.log = FakeLog()
         self.background_jobs = FakeJobs()
-        self.monitors: set[Client] = set()
         self.interceptor = None
+        self.snapshots = SimpleNamespace(after_flushall=lambda: None)  # there is no dump file
 
-    def after_flushall(self) -> None:
-        """There is no dump file."""
-
-    def part(self, kind: type[Any]) -> Any:
-        """What a family of commands keeps for this server."""
-        return next(value for value in vars(self).values() if type(value) is kind)
+    @property
+    def rdb_version(self) -> int:
+        return self.config.rdb_version or self.compat.rdb_version
 
     def advance(self, milliseconds: int) -> int:
         """Let the time go on; returns the new time in ms."""

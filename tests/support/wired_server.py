@@ -75,7 +75,6 @@ class WiredServer(FakeServer):
         self.stats = SimpleNamespace(denied=Counter())
         self.current_client: Client | None = None
         self.in_script = False
-        self.has_observers = 0
         self.pauses: list[tuple[int, bool] | None] = []
         self.pause = PauseRecorder(self.pauses)
         me: Any = self
@@ -95,13 +94,7 @@ class WiredServer(FakeServer):
         del self.clients[client.id]
         self.pubsub.remove(client)
         self.tracking.remove(client)
-        self.monitors.discard(client)
-
-    def update_observers(self) -> None:
-        self.has_observers += 1
-
-    def end_control(self, client: Client) -> None:
-        """There are no control connections."""
+        self.clients.monitors.discard(client)
 
 
 class PauseRecorder:

@@ -124,13 +124,13 @@ def test_a_client_that_closes_without_having_read_its_replies_is_forgotten(way):
             async with connected(server, way) as (_, writer):
                 writer.transport.pause_reading()
                 writer.write(request(b"SET", b"k", b"x" * 100_000) + request(b"GET", b"k") * 500)
-                while not server._server.congested:
+                while not server._server.clients.congested:
                     await asyncio.sleep(0)
                 writer.close()
             async with asyncio.timeout(WAIT):
                 while server._server.clients:
                     await asyncio.sleep(0)
-            assert not server._server.congested
+            assert not server._server.clients.congested
 
     asyncio.run(leave())
 
@@ -140,7 +140,7 @@ def test_a_writer_that_waits_for_a_server_learns_that_it_was_cut_off(way):
     async def flood():
         async with LoopServer() as server, connected(server, way) as (_, writer):
             writer.write(request(b"SET", b"k", b"x" * 1_000_000) + request(b"GET", b"k") * 100)
-            while not server._server.congested:
+            while not server._server.clients.congested:
                 await asyncio.sleep(0)
             writer.write(request(b"PING") * 1_000_000)
             sending = asyncio.ensure_future(writer.drain())

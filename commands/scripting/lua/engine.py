@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...runtime.client import Client
-    from ...runtime.context import ServerContext
+    from ...runtime.context import Server
     from ...spec.command import Command
     from .libraries import Function
     from .script_cache import Script
@@ -65,7 +65,7 @@ class Scripting:
         on_slow: called now and then while a script runs for longer than busy-reply-threshold; serves others.
     """
 
-    def __init__(self, server: ServerContext) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
         self.run: Run | None = None
         self.on_slow: Callable[[Run], None] | None = None

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.errors import OOM, ReplyError
-from ...acl.log import AclLog
 from ...runtime.denials import refusal_in_script
 from .conversions import NotAWordError, format_number, format_number_7_0, to_lua, to_words
 from .interpreter import ScriptError
 
 if TYPE_CHECKING:
-    from ...runtime.calling import CommandEntry
+    from ...runtime.context import CommandEntry
     from ...spec.versions import Compat
     from .interpreter import Interpreter
     from .script_run import Run
@@ -103,7 +102,7 @@ def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
     if not user.is_unlimited and not run.client.trusted:
         denial = user.check(entry.command, argv)
         if denial is not None:
-            server.part(AclLog).note_denial(run.caller, denial, b"lua")
+            server.acl_log.note_denial(run.caller, denial, b"lua")
             raise _refused(run, entry, refusal_in_script(denial, user, server.compat))
     if entry.write:
         if run.read_only:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from ...runtime.client import Client
 
 if TYPE_CHECKING:
-    from ...runtime.context import ServerContext
+    from ...runtime.context import Server
 
 ANY_SLOT: Final = -1
 
@@ -24,7 +24,7 @@ class ScriptClient(Client):
     is_script: ClassVar[bool] = True
     __slots__ = ("slot",)
 
-    def __init__(self, server: ServerContext) -> None:
+    def __init__(self, server: Server) -> None:
         super().__init__(server)
         self.address = b"lua"
         self.in_exec = True  # nothing blocks in a script
@@ -62,7 +62,7 @@ class Run:
         own_errors: how many errors in its reply are not those of commands.
     """
 
-    server: ServerContext
+    server: Server
     caller: Client
     client: ScriptClient
     name: bytes

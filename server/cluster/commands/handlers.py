@@ -12,13 +12,13 @@ from ....protocol import replies
 from ....protocol.errors import ReplyError
 from ....protocol.key_slots import SLOTS, key_slot
 from .. import views
-from ..membership import Membership
 from . import specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ....commands.runtime.client import Client
+    from ..membership import Membership
     from ..topology import Node
 
 DISABLED: Final = b"ERR This instance has cluster support disabled"
@@ -30,7 +30,7 @@ def place_of(client: Client) -> tuple[Membership, Node]:
     Raises:
         ReplyError: it is no node of a cluster.
     """
-    place = client.server.part(Membership)
+    place = client.server.cluster
     if place.node is None:
         raise ReplyError(DISABLED)
     return place, place.node

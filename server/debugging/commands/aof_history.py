@@ -19,7 +19,6 @@ from ....protocol.errors import ReplyError
 from ....storage.aof.manifest import AofError
 from ....storage.aof.piece import Position, begins_with_data, read_piece
 from ....storage.streams.ids import InvalidID, parse
-from ...access import server_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +48,7 @@ def aof_history(client: Client, args: list[bytes]) -> bytes:
     Raises:
         ReplyError: there is no file, or it is damaged at this place; the ID or the cursor is none.
     """
-    aof = server_of(client).persistence.aof
+    aof = client.server.persistence.aof
     key, entry_id = args[2], parse(args[3])
     if aof is None or aof.is_detached:
         raise ReplyError(

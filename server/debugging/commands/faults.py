@@ -16,7 +16,6 @@ from ....commands.spec.command import REGISTRY
 from ....commands.spec.usage import help_reply
 from ....protocol import replies
 from ....protocol.errors import ReplyError
-from ...access import server_of
 from .. import fault_spec
 from ..fault_spec import parse_fault
 
@@ -36,7 +35,7 @@ def fault(client: Client, args: list[bytes]) -> bytes:
     did, and ``hits`` are the last of them: ``[time, client ID, client name, command, key]``, the time in milliseconds
     of the server's clock, the key "" without one.
     """
-    faults = server_of(client).debugging.faults
+    faults = client.server.debugging.faults
     action, rest = args[2].upper(), args[3:]
     if action == b"ADD" and rest:
         spec = parse_fault(rest)

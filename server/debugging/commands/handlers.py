@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from ....commands.keys.object import encoding
 from ....commands.runtime.arguments import INT64_MAX, parse_integer
-from ....commands.scripting.lua.engine import Scripting
 from ....commands.spec.command import handles
 from ....commands.spec.usage import help_reply
 from ....protocol import replies
 from ....protocol.atoi import atoi
 from ....protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
 from ....storage.value_types import TYPES
-from ...access import server_of
 from ..digest import keyspace_digest, value_digest
 from . import specs
 from .aof_history import aof_history
@@ -75,9 +73,9 @@ def _sleep(_client: Client, args: list[bytes]) -> bytes:
 
 
 def _loadaof(client: Client, _args: list[bytes]) -> bytes:
-    if server_of(client).persistence.aof is None:
+    if client.server.persistence.aof is None:
         raise ReplyError(b"ERR DEBUG LOADAOF needs appendonly yes: there are no AOF files to load")
-    server_of(client).persistence.reload()
+    client.server.persistence.reload()
     return replies.OK
 
 
@@ -85,7 +83,7 @@ def _reload(client: Client, args: list[bytes]) -> bytes:
     options = {word.upper() for word in args[2:]}
     if not {b"NOSAVE", b"NOFLUSH", b"MERGE"}.issuperset(options):
         raise ReplyError(b"ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
-    server_of(client).snapshots.reload(
+    client.server.snapshots.reload(
         save=b"NOSAVE" not in options, flush=b"NOFLUSH" not in options, merge=b"MERGE" in options
     )
     return replies.OK
@@ -122,17 +120,17 @@ def _object(client: Client, args: list[bytes]) -> bytes:
 
 
 def _set_active_expire(client: Client, args: list[bytes]) -> bytes:
-    server_of(client).active_expiry.enabled = atoi(args[2]) != 0
+    client.server.active_expiry.enabled = atoi(args[2]) != 0
     return replies.OK
 
 
 def _pause_cron(client: Client, args: list[bytes]) -> bytes:
-    server_of(client).cron_paused = atoi(args[2]) != 0
+    client.server.cron_paused = atoi(args[2]) != 0
     return replies.OK
 
 
 def _change_repl_id(client: Client, _args: list[bytes]) -> bytes:
-    replication = server_of(client).replication
+    replication = client.server.replication
     replication.id = secrets.token_hex(20)
     replication.forget_second()
     return replies.OK
@@ -175,12 +173,12 @@ def _reset(client: Client, _args: list[bytes]) -> bytes:
     """Reset the server; this connection keeps its protocol, its name and its login."""
     if client.in_exec:
         raise ReplyError(b"ERR DEBUG RESET is not possible inside a transaction")
-    server_of(client).resetting.run(client)
+    client.server.resetting.run(client)
     return replies.OK
 
 
 def _script(client: Client, args: list[bytes]) -> bytes:
-    scripts = client.server.part(Scripting).scripts
+    scripts = client.server.scripting.scripts
     if args[2].upper() == b"LIST":
         chosen = list(scripts)
     else:
@@ -245,7 +243,7 @@ def _protocol(client: Client, args: list[bytes]) -> bytes:
 
 
 def _aof_flush_sleep(client: Client, args: list[bytes]) -> bytes:
-    server_of(client).persistence.flush_delay = max(atoi(args[2]), 0) / 1_000_000
+    client.server.persistence.flush_delay = max(atoi(args[2]), 0) / 1_000_000
     return replies.OK
 
 
@@ -276,17 +274,17 @@ def _replybuffer(_client: Client, args: list[bytes]) -> bytes:
 
 def _clock(client: Client, args: list[bytes]) -> bytes:
     """Control virtual time; replies with the resulting server time in milliseconds."""
-    server = server_of(client)
+    server = client.server
     action, rest = args[2].upper(), args[3:]
     if action == b"NOW" and not rest:
         return replies.integer(server.clock.tick())
     if client.in_exec:
         raise ReplyError(b"ERR DEBUG CLOCK cannot move the time inside a transaction")
     if action == b"SKIP" and not rest:
-        server.skip()
+        server.virtual_time.skip()
         return replies.integer(server.clock.now)
     if action == b"AUTO-SKIP" and len(rest) == 1 and rest[0].upper() in {b"YES", b"NO"}:
-        server.auto_skip.enabled = rest[0].upper() == b"YES"
+        server.virtual_time.skips_alone = rest[0].upper() == b"YES"
         return replies.integer(server.clock.tick())
     if action == b"ADVANCE" and len(rest) == 1:
         by = parse_integer(rest[0])
@@ -307,7 +305,7 @@ def _clock(client: Client, args: list[bytes]) -> bytes:
             b"ERR Use DEBUG CLOCK ADVANCE milliseconds, SKIP, AUTO-SKIP yes|no, FREEZE [milliseconds], RESUME, RESET "
             b"or NOW"
         )
-    server.time_moved()
+    server.virtual_time.moved()
     return replies.integer(server.clock.now)
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 from ....commands.runtime.arguments import parse_integer
 from ....protocol import replies
 from ....protocol.errors import ReplyError
-from ...access import server_of
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
@@ -43,7 +42,7 @@ def record(client: Client, args: list[bytes]) -> bytes:
     keys, words, reply]``: the position of the script in its transaction counts from 0, the commands of all its scripts
     stand beside EXEC.
     """
-    recorder = server_of(client).debugging.recorder
+    recorder = client.server.debugging.recorder
     action, rest = args[2].upper(), args[3:]
     if action == b"START" and (not rest or (len(rest) == 2 and rest[0].upper() == b"LAST")):
         last = parse_integer(rest[1]) if rest else _DEFAULT_LAST
@@ -65,7 +64,7 @@ def record(client: Client, args: list[bytes]) -> bytes:
 
 def control(client: Client, _args: list[bytes]) -> bytes:
     """Make the client a control connection: lists, the ACL, pauses, recordings and faults pass it by."""
-    server_of(client).take_control(client)
+    client.server.clients.take_control(client)
     return replies.OK
 
 

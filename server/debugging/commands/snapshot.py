@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 from ....protocol import replies
 from ....protocol.errors import ReplyError
-from ...access import server_of
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
@@ -30,7 +29,7 @@ def snapshot(client: Client, args: list[bytes]) -> bytes:
     LIST replies with ``[name, keys]`` of each in the order in which they were taken, DUMP with the snapshot as an RDB
     file. LOAD keeps the data of such a file. All others reply OK.
     """
-    snapshots = server_of(client).debugging.snapshots
+    snapshots = client.server.debugging.snapshots
     action, rest = args[2].upper(), args[3:]
     if action == b"LIST" and not rest:
         counts = [(name, sum(map(len, kept.databases))) for name, kept in snapshots.by_name.items()]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import SYNTAX, ReplyError
-from ...access import server_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ _SAVING: Final = b"ERR Background save already in progress"
 @handles(specs.SAVE)
 def save(client: Client, _args: list[bytes]) -> bytes:
     """Reply OK when the file is complete and on disk; all clients wait until then."""
-    snapshots = server_of(client).snapshots
+    snapshots = client.server.snapshots
     if snapshots.in_progress:
         raise ReplyError(_SAVING)
     snapshots.saves += 1
@@ -33,7 +32,7 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
     """Begin a snapshot; or schedule it in a transaction, or during an AOF rewrite with SCHEDULE."""
     if len(args) > 2 or (len(args) == 2 and args[1].upper() != b"SCHEDULE"):
         raise ReplyError(SYNTAX)
-    server = server_of(client)
+    server = client.server
     snapshots = server.snapshots
     if snapshots.in_progress:
         raise ReplyError(_SAVING)
@@ -54,7 +53,7 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.BGREWRITEAOF)
 def bgrewriteaof(client: Client, _args: list[bytes]) -> bytes:
     """Begin a rewrite; or schedule it in a transaction or during a snapshot. Works without appendonly, too."""
-    rewrite = server_of(client).persistence.rewrite
+    rewrite = client.server.persistence.rewrite
     if rewrite.in_progress:
         raise ReplyError(b"ERR Background append only file rewriting already in progress")
     begun = rewrite.ask(at_once=not client.in_exec)
@@ -70,4 +69,4 @@ def bgrewriteaof(client: Client, _args: list[bytes]) -> bytes:
 @handles(specs.LASTSAVE)
 def lastsave(client: Client, _args: list[bytes]) -> bytes:
     """Reply in Unix seconds."""
-    return replies.integer(server_of(client).last_save)
+    return replies.integer(client.server.last_save)

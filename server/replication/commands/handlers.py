@@ -9,7 +9,6 @@ from ....commands.runtime.arguments import INT64_MAX, Arguments, is_host, parse_
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import SYNTAX, ReplyError
-from ...access import server_of
 from . import specs
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def _timeout(client: Client, word: bytes) -> int:
 @handles(specs.WAIT)
 def wait(client: Client, args: list[bytes]) -> bytes | None:
     """Reply with the number of replicas that acknowledged: at once if enough did, else later or at the timeout."""
-    replication = server_of(client).replication
+    replication = client.server.replication
     if replication.link is not None:
         raise ReplyError(_NO_WAIT % (b"WAIT", _WRITABLE))
     replicas = parse_integer(args[1])
@@ -58,10 +57,10 @@ def waitaof(client: Client, args: list[bytes]) -> bytes | None:
     if replicas < 0:
         raise ReplyError(_NOT_POSITIVE)
     timeout = _timeout(client, args[3])
-    replication = server_of(client).replication
+    replication = client.server.replication
     if replication.link is not None:
         raise ReplyError(_NO_WAIT % (b"WAITAOF", b""))
-    if local and server_of(client).persistence.aof is None:
+    if local and client.server.persistence.aof is None:
         raise ReplyError(b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
     synced = _bring_to_disk(client, wanted=bool(local))
     count = replication.waits.count(client.write_offset, on_disk=True)
@@ -76,7 +75,7 @@ def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
 
     The fsync runs here, not later: with everysec the next one is up to a second away, and with ``no`` there is none.
     """
-    aof = server_of(client).persistence.aof
+    aof = client.server.persistence.aof
     if aof is None:
         return False
     if not aof.pending and not aof.unsynced:
@@ -93,7 +92,7 @@ def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
 @handles(specs.REPLICAOF, specs.SLAVEOF)
 def replicaof(client: Client, args: list[bytes]) -> bytes:
     """Reply OK at once; INFO and ROLE show the progress."""
-    server = server_of(client)
+    server = client.server
     replication = server.replication
     if server.config.cluster_enabled:
         raise ReplyError(b"ERR REPLICAOF not allowed in cluster mode.")
@@ -132,7 +131,7 @@ def replconf(client: Client, args: list[bytes]) -> bytes | None:
     _check_connection(client, args)
     if len(args) % 2 == 0:
         raise ReplyError(SYNTAX)
-    replication = server_of(client).replication
+    replication = client.server.replication
     for option, value in zip(args[1::2], args[2::2], strict=True):
         name = option.lower()
         if name == b"ack":
@@ -176,7 +175,7 @@ def _acknowledge(client: Client, args: list[bytes]) -> None:
     with contextlib.suppress(ReplyError):
         offset = parse_integer(args[2])
         on_disk = parse_integer(args[4]) if len(args) > 4 and args[3].lower() == b"fack" else None
-        server_of(client).replication.replicas.acknowledge(client, offset, on_disk)
+        client.server.replication.replicas.acknowledge(client, offset, on_disk)
 
 
 def _two_numbers(version: bytes) -> tuple[int, int]:
@@ -202,12 +201,12 @@ def psync(client: Client, args: list[bytes]) -> bytes | None:
     offset = parse_integer(args[2])
     _check_link(client)
     _check_loop(client)
-    return server_of(client).replication.replicas.synchronize(client, args[1], offset) or None
+    return client.server.replication.replicas.synchronize(client, args[1], offset) or None
 
 
 def _take_over(client: Client, history: bytes) -> None:
     """Become the master in place of our own, which requests it and follows us from now on."""
-    replication, log = server_of(client).replication, client.server.log
+    replication, log = client.server.replication, client.server.log
     log.notice(f"Failover request received for replid {history.decode('latin-1')}.")
     if replication.link is None:
         raise ReplyError(b"ERR PSYNC FAILOVER can't be sent to a master.")
@@ -225,7 +224,7 @@ def _check_connection(client: Client, args: list[bytes]) -> None:
 
 def _check_loop(client: Client) -> None:
     """Raise a ReplyError where a replica cannot be served: a snapshot for it is sent by a thread or a child process."""
-    if server_of(client).shares_loop:
+    if client.server.shares_loop:
         raise ReplyError(
             b"ERR a server in the event loop of a test has no master and no replicas: use rillet.testing.Server"
         )
@@ -233,7 +232,7 @@ def _check_loop(client: Client) -> None:
 
 def _check_link(client: Client) -> None:
     """Refuse while this replica has no complete data from its own master."""
-    link = server_of(client).replication.link
+    link = client.server.replication.link
     if link is not None and link.state != "connected":
         raise ReplyError(b"NOMASTERLINK Can't SYNC while not connected with my master")
 
@@ -246,7 +245,7 @@ def sync(client: Client, args: list[bytes]) -> bytes | None:
     _check_loop(client)
     if client.is_replica:
         return None
-    return server_of(client).replication.replicas.synchronize(client, b"?", -1, old=True) or None
+    return client.server.replication.replicas.synchronize(client, b"?", -1, old=True) or None
 
 
 @handles(specs.FAILOVER)
@@ -254,7 +253,7 @@ def failover(client: Client, args: list[bytes]) -> bytes:
     """Reply OK at once; INFO shows how far the failover is."""
     if client.server.config.cluster_enabled:
         raise ReplyError(b"ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.")
-    replication = server_of(client).replication
+    replication = client.server.replication
     current = replication.failover
     if len(args) == 2 and args[1].upper() == b"ABORT":
         if not current.active:
@@ -298,7 +297,7 @@ def failover(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.ROLE)
 def role(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, link state, offset]``."""
-    replication = server_of(client).replication
+    replication = client.server.replication
     replication.settle()
     link = replication.link
     if link is not None:

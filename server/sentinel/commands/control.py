@@ -9,11 +9,10 @@ from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import ReplyError, shown
 from ....protocol.globs import matcher
-from ...access import server_of
 from ...config.sentinel_settings import is_address
-from ..state import Sentinel
 from . import specs
 from .queries import named_master
+from .shared import state_of
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
@@ -29,7 +28,7 @@ _SCRIPTS_DENIED: Final = (
 @handles(specs.FAILOVER)
 def failover(client: Client, args: list[bytes]) -> bytes:
     """Reply OK at once; events and SENTINEL MASTER show the progress."""
-    sentinel = client.server.part(Sentinel)
+    sentinel = state_of(client.server)
     master = named_master(client, args[2])
     if master.failover_state != "none":
         raise ReplyError(b"INPROG Failover already in progress")
@@ -43,7 +42,7 @@ def failover(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.RESET)
 def reset(client: Client, args: list[bytes]) -> bytes:
     """Reply with the number of masters that were reset."""
-    sentinel = client.server.part(Sentinel)
+    sentinel = state_of(client.server)
     fits = matcher(args[2])
     found = [master for name, master in sentinel.masters.items() if fits(name)]
     for master in found:
@@ -54,7 +53,7 @@ def reset(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.MONITOR)
 def monitor(client: Client, args: list[bytes]) -> bytes:
     """Reply OK; its replicas are found later."""
-    sentinel = client.server.part(Sentinel)
+    sentinel = state_of(client.server)
     quorum = parse_integer(args[5], b"ERR Invalid quorum")
     port = parse_integer(args[4], b"ERR Invalid port")
     if not is_address(args[3]):
@@ -70,14 +69,14 @@ def monitor(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.REMOVE)
 def remove(client: Client, args: list[bytes]) -> bytes:
     """Reply OK."""
-    client.server.part(Sentinel).monitor.forget(named_master(client, args[2]))
+    state_of(client.server).monitor.forget(named_master(client, args[2]))
     return replies.OK
 
 
 @handles(specs.SET)
 def set_(client: Client, args: list[bytes]) -> bytes:
     """Change options in order, up to the first that is refused; publishes ``+set`` for each."""
-    sentinel = client.server.part(Sentinel)
+    sentinel = state_of(client.server)
     master = named_master(client, args[2])
     at = 3
     while at < len(args):
@@ -129,16 +128,16 @@ def config(client: Client, args: list[bytes]) -> bytes:
     changes = [_change(client, args[at : at + 2]) for at in range(3, len(args), 2)]
     for name, value in changes:
         if name == b"loglevel":
-            server_of(client).config.set([(name, value)])
-        elif name in client.server.part(Sentinel).settings.shown:
-            client.server.part(Sentinel).settings.shown[name] = value
+            client.server.config.set([(name, value)])
+        elif name in state_of(client.server).settings.shown:
+            state_of(client.server).settings.shown[name] = value
     return replies.OK
 
 
 def _parameters(client: Client) -> dict[bytes, bytes]:
-    shown_to_others = client.server.part(Sentinel).settings.shown
+    shown_to_others = state_of(client.server).settings.shown
     names = {b"resolve-hostnames": b"no", b"announce-hostnames": b"no"}
-    return names | shown_to_others | server_of(client).config.get([b"loglevel"])
+    return names | shown_to_others | client.server.config.get([b"loglevel"])
 
 
 def _change(client: Client, words: list[bytes]) -> tuple[bytes, bytes]:

@@ -9,19 +9,19 @@ from ....commands.spec.command import handles
 from ....commands.spec.usage import help_of
 from ....protocol import replies
 from ....protocol.errors import ReplyError
-from ..state import Sentinel
 from . import specs
+from .shared import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ....commands.runtime.client import Client
-    from ..state import Instance, Master, Replica
+    from ..state import Instance, Master, Replica, Sentinel
 
 
 def named_master(client: Client, name: bytes) -> Master:
     """Return a master by its name. Raises ReplyError: there is none."""
-    master = client.server.part(Sentinel).masters.get(name)
+    master = state_of(client.server).masters.get(name)
     if master is None:
         raise ReplyError(b"ERR No such master with that name")
     return master
@@ -30,20 +30,20 @@ def named_master(client: Client, name: bytes) -> Master:
 @handles(specs.MASTERS)
 def masters(client: Client, _args: list[bytes]) -> bytes:
     """Reply with a map for each master."""
-    sentinel = client.server.part(Sentinel)
+    sentinel = state_of(client.server)
     return replies.array([_shown(client, _master(sentinel, each)) for each in sentinel.masters.values()])
 
 
 @handles(specs.MASTER)
 def master(client: Client, args: list[bytes]) -> bytes:
     """Reply with a map of texts."""
-    return _shown(client, _master(client.server.part(Sentinel), named_master(client, args[2])))
+    return _shown(client, _master(state_of(client.server), named_master(client, args[2])))
 
 
 @handles(specs.REPLICAS, specs.SLAVES)
 def replicas(client: Client, args: list[bytes]) -> bytes:
     """Reply with a map for each replica."""
-    sentinel = client.server.part(Sentinel)
+    sentinel = state_of(client.server)
     found = named_master(client, args[2]).replicas.values()
     return replies.array([_shown(client, _replica(sentinel, each)) for each in found])
 
@@ -58,7 +58,7 @@ def sentinels(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.GET_MASTER_ADDR_BY_NAME)
 def get_master_addr_by_name(client: Client, args: list[bytes]) -> bytes:
     """Reply ``[host, port]``, or null for an unknown name."""
-    found = client.server.part(Sentinel).masters.get(args[2])
+    found = state_of(client.server).masters.get(args[2])
     if found is None:
         return replies.null_array(client.resp)
     return replies.bulk_array((found.current.host.encode(), b"%d" % found.current.port))
@@ -79,7 +79,7 @@ def ckquorum(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.MYID)
 def myid(client: Client, _args: list[bytes]) -> bytes:
     """Reply with 40 hexadecimal digits."""
-    return replies.bulk(client.server.part(Sentinel).my_id.encode())
+    return replies.bulk(state_of(client.server).my_id.encode())
 
 
 @handles(specs.PENDING_SCRIPTS)
@@ -91,7 +91,7 @@ def pending_scripts(_client: Client, _args: list[bytes]) -> bytes:
 @handles(specs.INFO_CACHE)
 def info_cache(client: Client, args: list[bytes]) -> bytes:
     """Reply with each named master, and ``[[age in milliseconds, INFO] …]`` of it and its replicas."""
-    sentinel = client.server.part(Sentinel)
+    sentinel = state_of(client.server)
     items: list[bytes] = []
     for name, found in sentinel.masters.items():
         if name in args[2:]:
@@ -110,7 +110,7 @@ def _cached(client: Client, sentinel: Sentinel, instance: Instance) -> bytes:
 @handles(specs.IS_MASTER_DOWN_BY_ADDR)
 def is_master_down_by_addr(client: Client, args: list[bytes]) -> bytes:
     """Reply ``[1 if it is down, leader or *, epoch of the vote]``; with a run ID it votes for that sentinel."""
-    sentinel = client.server.part(Sentinel)
+    sentinel = state_of(client.server)
     port, epoch = parse_integer(args[3]), parse_integer(args[4])
     place = args[2].decode("latin-1"), port
     found = next((each for each in sentinel.masters.values() if (each.host, each.port) == place), None)

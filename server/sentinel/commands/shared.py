@@ -8,21 +8,26 @@ from ....commands.pubsub import specs as pubsub
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import ReplyError
-from ...access import server_of
 from ...admin import specs as admin
 from ...admin.info import SECTIONS, info_text
 from ...replication.commands import specs as replication
-from ..state import Sentinel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ....commands.runtime.client import Client
     from ...server import Server
+    from ..state import Sentinel
+
+
+def state_of(server: Server) -> Sentinel:
+    """Return what the sentinel knows; its commands exist in sentinel mode only."""
+    assert server.sentinel is not None
+    return server.sentinel.sentinel
 
 
 def _sentinel(server: Server) -> Iterator[tuple[str, object]]:
-    masters = server.part(Sentinel).masters.values()
+    masters = state_of(server).masters.values()
     yield "sentinel_masters", len(masters)
     yield "sentinel_tilt", 0
     yield "sentinel_tilt_since_seconds", -1
@@ -47,13 +52,13 @@ _SECTIONS: Final = {
 def info(client: Client, args: list[bytes]) -> bytes:
     """Reply with the sections that a sentinel has."""
     names = [word.lower().decode("latin-1") for word in args[1:]]
-    return replies.verbatim(info_text(server_of(client), names, _SECTIONS), client.resp)
+    return replies.verbatim(info_text(client.server, names, _SECTIONS), client.resp)
 
 
 @handles(replication.ROLE, in_sentinel=True)
 def role(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``["sentinel", [name …]]``."""
-    names = replies.bulk_array(client.server.part(Sentinel).masters)
+    names = replies.bulk_array(state_of(client.server).masters)
     return replies.array([replies.bulk(b"sentinel"), names])
 
 

@@ -144,7 +144,7 @@ def test_reset_leaves_every_mode(client):
     assert (client.resp, client.name, client.lib_name, client.reply_mode) == (2, b"", b"lib", "on")
     assert (client.monitor, client.no_evict, client.no_touch, client.tracking) == (False, False, False, None)
     assert client.db is server.keyspace.databases[0]
-    assert not server.monitors
+    assert not server.clients.monitors
     assert not server.pubsub.channels
     assert not server.pubsub.patterns
     assert not server.pubsub.shard_channels

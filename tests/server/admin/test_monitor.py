@@ -12,8 +12,8 @@ def client():
 
 def test_monitor_registers_once(client):
     assert talk(client, "MONITOR") == b"+OK\r\n"
-    assert client.server.monitors == {client}
-    assert client.server.has_observers == 1
+    assert client.server.clients.monitors == {client}
+    assert client.server.clients.observations == 1
     assert client.state is not State.PLAIN
     assert talk(client, "MONITOR") == b""
 
@@ -22,7 +22,7 @@ def test_monitor_is_refused_inside_a_transaction(client):
     talk(client, "MULTI")
     talk(client, "MONITOR")
     assert talk(client, "EXEC") == b"*1\r\n-ERR MONITOR isn't allowed for DENY BLOCKING client\r\n"
-    assert not client.server.monitors
+    assert not client.server.clients.monitors
 
 
 def test_a_line_shows_time_database_address_and_words(client):

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 RESET = """
 AclLog: _next entries
 ActiveExpiry: _running enabled
-AutoSkip: enabled
 AofRewrite: _aof _preparing _wait_minutes consecutive_failures count fork_microseconds forks last_ok last_seconds scheduled writer
 Blocking: _deadlines _resumed _tidy_at _timer waiters waiting
 Clock: _frozen_at offset
@@ -53,17 +52,19 @@ Replicas: _pending _start connected full_syncs good partial_syncs refused_partia
 Replication: backlog id2 link offset second_offset
 Scripting: _client _interpreter run
 Scripts: _by_body _by_sha _from_eval evicted
-Server: busy_error clients congested cron_paused disk_error has_observers interceptor loading monitors
+Clients: congested monitors
+Server: busy_error cron_paused disk_error has_observers interceptor loading
 Server: needs_all_checks role slow_nanoseconds snapshot_error
 Slowlog: _next_id count entries longest of_each total
 Snapshots: _installing _last_try _writer _written_to consecutive_failures fork_microseconds forks last_ok last_seconds
 Snapshots: saves scheduled
 Stats: output_buffer_disconnections query_buffer_disconnections connections_received connections_rejected denied errors evicted_clients evicted_keys
-Stats: _clients exceeded_milliseconds total_errors unexpected_errors without_subcommand
+Stats: exceeded_milliseconds total_errors unexpected_errors without_subcommand
 TrackingTable: _own _prefixes _readers broadcasts clients key_bytes
 Turns: waiting
 UnsaidLog: _logged
 Users: by_name
+VirtualTime: skips_alone
 Waits: _tidied _waits
 """
 
@@ -77,7 +78,7 @@ KEPT = {
         Keyspace: databases
         Log: path quiet
         Listeners: naming
-        Server: _parts handles_signals shares_loop loop mode rillet_version run_id sentinel supervisor
+        Server: handles_signals shares_loop loop mode rillet_version run_id sentinel supervisor
         ServerTuning: bit_bytes entry_bytes few_clients parsed_bytes slice_commands waits
         Turns: slice
     """,
@@ -94,13 +95,13 @@ KEPT = {
         Propagation: commands
         Recorder: _ids _numbers
         Replication: _settled
-        Server: _client_ids
+        Clients: _last_id
         Snapshots: _count
     """,
     "a time of the server's own clock, or a random word": """
         AofRewrite: _history_at _logged_at _not_before _started
         BackgroundJobs: _looked_at
-        AutoSkip: _input _quiet
+        VirtualTime: _input _quiet
         Clock: microseconds now
         ChunkCache: _next_round
         Exhaustion: _silent_until
@@ -133,7 +134,7 @@ KEPT = {
     "the random numbers of a fault that is gone": "Faults: _decided",
     "clients that are still to connect": "Listeners: _postponed _waiting arriving",
     "the sockets and files of the server": "Listeners: _accepting _bound _files _place _tcp _tls doors naming\nFolder: _locks",
-    "control connections, and the one that resets": "Server: controls current_client\nStats: _controls",
+    "control connections, and the one that resets": "Clients: controls\nServer: current_client\nStats: _controls",
     "the end of the server": "Server: _end_announced _stopping exit_status\nSignals: ending",
     "the start of the server": "Server: _loaded",
     "a slow script, in the middle of which nothing is reset": "Busy: _doors _guests _run _selector _tasks",

@@ -350,7 +350,7 @@ def test_nothing_is_remembered_of_a_client_that_is_gone(server):
     for wire in wires:
         wire.close()
     eventually(lambda: not inside.clients)
-    assert not inside.monitors
+    assert not inside.clients.monitors
     assert not inside.has_observers
     assert not inside.keyspace.databases[0].watched
     eventually(lambda: not inside.replies.held)
@@ -413,9 +413,9 @@ def test_the_last_client_that_observes_ends_the_work_for_it(words):
     alone = Alone()
     alone.send(0, command([b"HELLO", b"3"]) + command(words))
     assert alone.server.has_observers
-    alone.server.forget(alone.clients[1])
+    alone.server.clients.forget(alone.clients[1])
     assert alone.server.has_observers
-    alone.server.forget(alone.clients[0])
+    alone.server.clients.forget(alone.clients[0])
     assert not alone.server.has_observers
 
 
@@ -423,7 +423,7 @@ def test_clients_that_observe_nothing_leave_without_a_look_at_all_the_others(mon
     # With 10,000 clients that look cost nine seconds when all of them left.
     alone = Alone()
     looks = []
-    monkeypatch.setattr(alone.server, "update_observers", lambda: looks.append(1))
+    monkeypatch.setattr(alone.server.clients, "update_observers", lambda: looks.append(1))
     for client in alone.clients:
-        alone.server.forget(client)
+        alone.server.clients.forget(client)
     assert looks == []

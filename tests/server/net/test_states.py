@@ -66,7 +66,7 @@ def act(alone: Alone, what: str, number: int, words: list[list[bytes]] | None, j
     elif what == "time":
         server.background_jobs._run()
         server.clock.advance(2000)
-        server.time_moved()
+        server.virtual_time.moved()
     else:
         getattr(client, what)()
 

@@ -25,7 +25,13 @@ def attributes(thing: object) -> list[str]:
         names |= {name for name, value in vars(kind).items() if isinstance(value, cached_property)}
         slots = vars(kind).get("__slots__", ())
         names |= {slots} if isinstance(slots, str) else set(slots)
-    return sorted(name for name in names if not name.startswith("__") and hasattr(thing, name))
+    # `scripting_if_used` is None until `scripting` makes it.
+    names |= {name.removesuffix("_if_used") for name in names}
+    return sorted(
+        name
+        for name in names
+        if not name.startswith("__") and not name.endswith("_if_used") and hasattr(thing, name)
+    )
 
 
 def is_ours(thing: object) -> bool:
@@ -53,7 +59,7 @@ def objects(server: Server) -> Iterator[Any]:
                 continue
             yield thing
             todo += [getattr(thing, name) for name in attributes(thing)]
-        elif isinstance(thing, dict):
+        if isinstance(thing, dict):
             todo += [*thing, *thing.values()]
         elif isinstance(thing, CONTAINERS):
             todo += thing

@@ -1,0 +1,71 @@
+"""The time of a server that tests move: DEBUG CLOCK, with SKIP and AUTO-SKIP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...commands.runtime.state import BLOCKED
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+# Steps of the cron without input until a client that is not blocked counts as one that waits for others: a test keeps
+# connections of its own.
+_IDLE: Final = 5
+
+
+class VirtualTime:
+    """Moves the clock of one server.
+
+    Attributes:
+        skips_alone: by DEBUG CLOCK AUTO-SKIP: the clock moves to what clients wait for, as soon as all of them wait.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.skips_alone = False
+        self._server = server
+        self._input = 0
+        self._quiet = 0  # steps of the cron
+
+    def moved(self) -> None:
+        """Recheck everything that waits for a time, after the clock was moved, stopped or started."""
+        server = self._server
+        server.keyspace.now = server.clock.tick()
+        server.active_expiry.run()
+        server.blocking.time_moved()
+        server.pause.look()
+        if server.debugging_if_used is not None:
+            server.debugging_if_used.faults.time_moved()
+        server.wake()
+
+    def skip(self) -> None:
+        """Move the clock to the next time at which a key expires, or a wait of a client ends; else leave it."""
+        server = self._server
+        times = [server.blocking.next_deadline(), server.active_expiry.next_expiry()]
+        if server.pause.until:
+            times.append(server.pause.until)
+        if server.debugging_if_used is not None:
+            times.append(server.debugging_if_used.faults.next_time())
+        now = server.clock.tick()
+        until = min((when for when in times if when is not None), default=now)
+        if until > now:
+            server.clock.advance(until - now)
+        self.moved()
+
+    def look(self) -> None:
+        """Skip if all clients wait; called by the cron."""
+        if not self.skips_alone:
+            return
+        server = self._server
+        stats = server.stats
+        seen = stats.net_input + stats.connections_received
+        self._quiet = self._quiet + 1 if seen == self._input else 0
+        self._input = seen
+        if not self._quiet or not server.blocking.waiters:
+            return
+        if self._quiet >= _IDLE or all(client.state is BLOCKED for client in server.clients.values()):
+            self.skip()
+
+    def reset(self) -> None:
+        """End AUTO-SKIP."""
+        self.skips_alone = False

@@ -1,0 +1,84 @@
+"""The clients of a server: who is connected, who observes the others, and how one that is gone is forgotten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...commands.transactions.handlers import unwatch_all
+
+if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
+    from ..server import Server
+    from .connection import Connection
+
+
+class Clients(dict[int, "Client"]):
+    """The connected clients that commands show and count, by ID.
+
+    Attributes:
+        controls: the connections that DEBUG CONTROL took out of all lists.
+        congested: the connections with more unsent output than the socket accepts.
+        monitors: the clients in MONITOR.
+    """
+
+    def __init__(self, server: Server) -> None:
+        super().__init__()
+        self._server = server
+        self._last_id = 0
+        self.controls: set[Client] = set()
+        self.congested: set[Connection] = set()
+        self.monitors: set[Client] = set()
+
+    def next_id(self) -> int:
+        """Return a new client ID; IDs count from 1 and are never reused."""
+        self._last_id += 1
+        return self._last_id
+
+    def are_full(self) -> bool:
+        """Return whether maxclients is reached; clients within a TLS handshake count."""
+        server = self._server
+        return len(self) + len(server.listeners.shaking_hands) >= server.config.maxclients
+
+    def forget(self, client: Client) -> None:
+        """Remove a disconnected client from every registry; a second call does nothing."""
+        if self.pop(client.id, None) is None and client not in self.controls:
+            return
+        server = self._server
+        self.controls.discard(client)
+        server.stats.keep(client)
+        server.blocking.forget(client)
+        server.replication.forget(client)
+        server.pubsub.remove(client)
+        server.tracking.remove(client)
+        if client in self.monitors:
+            self.monitors.remove(client)
+            self.update_observers()
+        server.pause.forget(client)
+        if server.debugging_if_used is not None:
+            server.debugging_if_used.forget(client)
+        server.background_jobs.forget(client)
+        unwatch_all(client)
+
+    def close_all(self, *, after_reply: bool = True) -> None:
+        """Close every connection, controls first: they wait for the end."""
+        for client in [*self.controls, *self.values()]:
+            client.close(after_reply=after_reply)
+
+    def update_observers(self) -> None:
+        """Recompute ``Server.has_observers`` after MONITOR or tracking began or ended."""
+        self._server.has_observers = bool(self.monitors) or any(
+            client.tracking is not None for client in self.values()
+        )
+
+    def take_control(self, client: Client) -> None:
+        """DEBUG CONTROL: hide a client from all lists; no rule of the ACL and no pause concerns it."""
+        client.trusted = True
+        if self.pop(client.id, None) is not None:
+            self.controls.add(client)
+
+    def end_control(self, client: Client) -> None:
+        """RESET: make a control connection a plain client again."""
+        if client in self.controls:
+            self.controls.remove(client)
+            self[client.id] = client
+            client.trusted = False

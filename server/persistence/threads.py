@@ -1,0 +1,36 @@
+"""Work that waits for the disk: in a thread, or at once where the event loop is a test's and no thread may be."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..server import Server
+
+
+def begin_in_thread(server: Server, work: Callable[[], None]) -> Future[None]:
+    """Begin work in a thread of its own, or do it here if the loop is shared."""
+    if not server.shares_loop:
+        pool = ThreadPoolExecutor(1, "rillet-disk")
+        begun = pool.submit(work)
+        pool.shutdown(wait=False)
+        return begun
+    done: Future[None] = Future()
+    try:
+        work()
+    except BaseException as error:  # noqa: BLE001 - asking for the result raises it, like that of a thread
+        done.set_exception(error)
+    else:
+        done.set_result(None)
+    return done
+
+
+async def in_thread(server: Server, work: Callable[[], None]) -> None:
+    """Do work in a thread and wait for it, or do it here if the loop is shared."""
+    if server.shares_loop:
+        work()
+    else:
+        await server.loop.run_in_executor(None, work)
