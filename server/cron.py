@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
+import traceback
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -13,90 +16,134 @@ from .clock import LoopClock
 if TYPE_CHECKING:
     from .server import Server
 
+_SECONDS: Final = 0.1
 # Bytes. glibc has buffers of up to this size beside each other, and keeps as much free memory.
 _SMALL: Final = 128 << 10
 
 
-def step(server: Server) -> None:
-    """Do the periodic work that is due; called ten times a second."""
-    if server.cron_paused:
-        return
-    now = server.clock.tick()
-    server.keyspace.now = now
-    server.stats.sample(int(server.loop.time() * 1000))
-    if server.active_expiry.step():
-        server.background_jobs.run_soon(server.active_expiry.step)
-    if server.keyspace.idempotent and not server.loading:
-        server.keyspace.expire_idempotent()
-    if server.keyspace.behind:
-        server.background_jobs.run_when_idle(server.keyspace.settle_some)
-    if not server.loading and server.keyspace.cold.look(server.loop.time()):
-        server.background_jobs.run_when_idle(server.keyspace.cold.step)
-    server.blocking.look()
-    if 0 < server.pause.until <= now:
-        server.pause.look()
-    server.persistence.cron()
-    server.snapshots.cron()
-    server.replication.cron()
-    for connection in list(server.clients.congested):
-        connection.check_output_limit(now)
-    _close_idle_clients(server, now)
-    server.virtual_time.look()
-    server.eviction.cron()
-    server.client_eviction.look()
-    server.exhaustion.look(server.loop.time())
-    if server.handles_signals:  # the process is the server's own
-        # A PEL is one object, but may have a million entries before ten thousand new objects start a collection.
-        # A collection now visits it while it is small, and not again later.
-        gc.collect(1)
-        stats = server.stats
-        if not server.allocator_tuned and stats.net_input + stats.net_output > _SMALL:
-            server.allocator_tuned = _tune_allocator()
+class Cron:
+    """The periodic work of one server.
 
-
-def seconds_of_rest(server: Server) -> float:
-    """Return how long a server in a shared loop has nothing to do unless it gets input: 0 where it may have any time.
-
-    The times of expiry are of the server's clock. Where that is not the loop's, it is looked at once a second, because
-    a test may move it.
+    Attributes:
+        paused: by DEBUG PAUSE-CRON.
     """
-    keyspace, persistence, config = server.keyspace, server.persistence, server.config
-    aof = persistence.aof
-    seen = (server.stats.commands_processed, server.stats.net_input, server.stats.connections_received)
-    had_input, server.last_input = seen != server.last_input, seen
-    if (
-        had_input
-        or server.loading
-        or server.cron_paused
-        or server.virtual_time.skips_alone
-        or server.clients.congested
-        or server.background_jobs.are_left
-        or server.replication.is_in_use
-        or server.sentinel is not None
-        or server.snapshots.in_progress
-        or server.snapshots.scheduled
-        or persistence.rewrite.in_progress
-        or server.disk_error is not None
-        or (aof is not None and (aof.unsynced or aof.last_error is not None))
-        or keyspace.behind
-        or keyspace.idempotent
-        or config.maxmemory
-        or config.timeout
-        or (config.save and keyspace.dirty)
-    ):
-        return 0
-    dues = [
-        server.active_expiry.next_due() if server.active_expiry.enabled else None,
-        server.blocking.next_deadline(),
-    ]
-    due = min((each for each in dues if each is not None), default=None)
-    # The loop looks for old chunks of streams in rounds.
-    rest = inf if due is None else max(0.0, (due - server.clock.tick() + 1) / 1000)
-    if due is not None and server.clock.is_frozen:
-        rest = inf
-    if keyspace.cold.has_young:
-        rest = min(rest, keyspace.cold.round)
-    return rest if isinstance(server.clock, LoopClock) or rest == inf else min(rest, 1.0)
+
+    def __init__(self, server: Server) -> None:
+        self.paused = False
+        self._server = server
+        self._alarm: asyncio.Future[None] | None = None
+        self._allocator_tuned = False
+        self._last_input = (0, 0, 0)  # seen by the cron of a shared loop
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Work until the server is stopped: ten times a second, or in a shared loop when something is due."""
+        while not stopping.is_set():
+            try:
+                self.step()
+            except Exception:  # noqa: BLE001 - a bug of ours must not end the service
+                self._server.log.warning("Internal error in the cron:", details=traceback.format_exc())
+            if self._server.shares_loop:
+                await self._rest()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), _SECONDS)
+
+    def wake(self) -> None:
+        """Let a cron that rests look again: there is input, or a time has come."""
+        if self._alarm is not None and not self._alarm.done():
+            self._alarm.set_result(None)
+
+    async def _rest(self) -> None:
+        """Wait for something that the cron has to do."""
+        seconds = self._seconds_of_rest()
+        if seconds > 0 and not self._server.stopping:
+            loop = self._server.loop
+            self._alarm = loop.create_future()
+            timer = None if seconds == inf else loop.call_later(seconds, self.wake)
+            await self._alarm
+            if timer is not None:
+                timer.cancel()
+
+    def step(self) -> None:
+        """Do the periodic work that is due; called ten times a second."""
+        if self.paused:
+            return
+        server = self._server
+        now = server.clock.tick()
+        server.keyspace.now = now
+        server.stats.sample(int(server.loop.time() * 1000))
+        if server.active_expiry.step():
+            server.background_jobs.run_soon(server.active_expiry.step)
+        if server.keyspace.idempotent and not server.loading:
+            server.keyspace.expire_idempotent()
+        if server.keyspace.behind:
+            server.background_jobs.run_when_idle(server.keyspace.settle_some)
+        if not server.loading and server.keyspace.cold.look(server.loop.time()):
+            server.background_jobs.run_when_idle(server.keyspace.cold.step)
+        server.blocking.look()
+        if 0 < server.pause.until <= now:
+            server.pause.look()
+        server.persistence.cron()
+        server.snapshots.cron()
+        server.replication.cron()
+        for connection in list(server.clients.congested):
+            connection.check_output_limit(now)
+        _close_idle_clients(server, now)
+        server.virtual_time.look()
+        server.eviction.cron()
+        server.client_eviction.look()
+        server.exhaustion.look(server.loop.time())
+        if server.handles_signals:  # the process is the server's own
+            # A PEL is one object, but may have a million entries before ten thousand new objects start a collection.
+            # A collection now visits it while it is small, and not again later.
+            gc.collect(1)
+            stats = server.stats
+            if not self._allocator_tuned and stats.net_input + stats.net_output > _SMALL:
+                self._allocator_tuned = _tune_allocator()
+
+    def _seconds_of_rest(self) -> float:
+        """Return how long a server in a shared loop has nothing to do unless it gets input: 0 where it may have any time.
+
+        The times of expiry are of the server's clock. Where that is not the loop's, it is looked at once a second, because
+        a test may move it.
+        """
+        server = self._server
+        keyspace, persistence, config = server.keyspace, server.persistence, server.config
+        aof = persistence.aof
+        seen = (server.stats.commands_processed, server.stats.net_input, server.stats.connections_received)
+        had_input, self._last_input = seen != self._last_input, seen
+        if (
+            had_input
+            or server.loading
+            or self.paused
+            or server.virtual_time.skips_alone
+            or server.clients.congested
+            or server.background_jobs.are_left
+            or server.replication.is_in_use
+            or server.sentinel is not None
+            or server.snapshots.in_progress
+            or server.snapshots.scheduled
+            or persistence.rewrite.in_progress
+            or server.disk_error is not None
+            or (aof is not None and (aof.unsynced or aof.last_error is not None))
+            or keyspace.behind
+            or keyspace.idempotent
+            or config.maxmemory
+            or config.timeout
+            or (config.save and keyspace.dirty)
+        ):
+            return 0
+        dues = [
+            server.active_expiry.next_due() if server.active_expiry.enabled else None,
+            server.blocking.next_deadline(),
+        ]
+        due = min((each for each in dues if each is not None), default=None)
+        # The loop looks for old chunks of streams in rounds.
+        rest = inf if due is None else max(0.0, (due - server.clock.tick() + 1) / 1000)
+        if due is not None and server.clock.is_frozen:
+            rest = inf
+        if keyspace.cold.has_young:
+            rest = min(rest, keyspace.cold.round)
+        return rest if isinstance(server.clock, LoopClock) or rest == inf else min(rest, 1.0)
 
 
 def _tune_allocator() -> bool:

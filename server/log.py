@@ -57,6 +57,14 @@ class Log:
         """Log what an operator must see; the lines of ``details`` (a traceback) follow it."""
         self._write(3, text, details)
 
+    def banner(self, title: str, port: int) -> None:
+        """Greet on a terminal, or log the process ID."""
+        if self.quiet or self.path:
+            self.notice(f"PID: {os.getpid()}")
+        else:
+            sys.stdout.write(f"\n  {title}\n  Port: {port}\n  PID: {os.getpid()}\n\n")
+            sys.stdout.flush()
+
     def _write(self, level: int, text: str, details: str = "") -> None:
         if level < _LEVELS[self.level] or (self.quiet and self.listener is None):
             return

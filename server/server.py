@@ -1,15 +1,12 @@
-"""The server's life: run → serve → startup → main_loop → shutdown."""
+"""The server's life: run → serve → startup → cron → shutdown."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import ssl
-import sys
 import traceback
-from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from .. import __version__
 from ..commands.acl import file as acl_file
@@ -25,7 +22,6 @@ from ..storage.aof.manifest import AofError
 from ..storage.folder_lock import FolderInUseError
 from ..storage.keyspace.keyspace import Keyspace
 from ..storage.rdb import RdbError
-from . import cron
 from .admin.latency import Latency
 from .admin.memory_use import give_back
 from .admin.slowlog import Slowlog
@@ -33,6 +29,7 @@ from .clock import Clock
 from .cluster.membership import Membership
 from .config.file import rewrite_config
 from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
+from .cron import Cron
 from .debugging.reset import Reset
 from .debugging.virtual_time import VirtualTime
 from .event_loop import new_event_loop
@@ -60,6 +57,7 @@ from .persistence.folder import Folder
 from .persistence.rdb import Snapshots
 from .replication import Replication
 from .signals import Signals
+from .supervisor import notify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,8 +70,6 @@ if TYPE_CHECKING:
     from .net.connection import Connection
     from .net.migration import Migrations
     from .sentinel.monitor import Monitor
-
-_CRON_SECONDS: Final = 0.1
 
 load_specs()
 
@@ -136,9 +132,7 @@ class Server:
         self.current_client: Client | None = None
         self.active_expiry = ActiveExpiry(self)
         self.virtual_time = VirtualTime(self)
-        self.cron_paused = False  # by DEBUG PAUSE-CRON
-        self.allocator_tuned = False
-        self.last_input = (0, 0, 0)  # as the cron of a shared loop has seen it
+        self.cron = Cron(self)
         self.scripting_if_used: Scripting | None = None
         self.busy_if_used: Busy | None = None
         self.debugging_if_used: Debugging | None = None
@@ -169,7 +163,6 @@ class Server:
         self.listeners = Listeners(self)
         self.exhaustion = Exhaustion(self.log)
         self._stopping = asyncio.Event()
-        self._alarm: asyncio.Future[None] | None = None
         self._end_announced = False
         # The data is complete: only then may a last snapshot replace the one on the disk
         self._loaded = False
@@ -267,7 +260,7 @@ class Server:
         if on_ready is not None and not self.stopping:
             on_ready()
         try:
-            await self.main_loop()
+            await self.cron.run(self._stopping)
         finally:
             await self.shutdown()
 
@@ -288,12 +281,13 @@ class Server:
             return False
         if not await self.listeners.open():
             return False
-        self._banner()
+        self.log.notice(f"Running mode={self.mode}, port={config.port}.")
+        self.log.banner(f"Rillet {__version__}: Redis Streams, Redis {self.version} protocol", config.port)
         self.log.notice("Server initialized")
         await asyncio.sleep(0)  # a signal has its turn
         if self.stopping:
             return True
-        self._notify("STATUS=Rillet is loading...\n")
+        notify(self.supervisor, self.log, "STATUS=Rillet is loading...\n")
         try:
             await self.persistence.start()
         except (AofError, FolderInUseError) as error:
@@ -313,52 +307,12 @@ class Server:
         self.replication.start()
         if self.sentinel is not None:
             self.sentinel.start()
-        if config.port:
-            self.log.notice("Ready to accept connections tcp")
-        if config.tls_port:
-            self.log.notice("Ready to accept connections tls")
-        if config.unixsocket:
-            self.log.notice("Ready to accept connections unix")
+        for kind, place in ("tcp", config.port), ("tls", config.tls_port), ("unix", config.unixsocket):
+            if place:
+                self.log.notice(f"Ready to accept connections {kind}")
         waits = " in read-only mode. Waiting for MASTER <-> REPLICA sync" if config.replicaof else ""
-        self._notify(f"STATUS=Ready to accept connections{waits}\nREADY=1\n")
+        notify(self.supervisor, self.log, f"STATUS=Ready to accept connections{waits}\nREADY=1\n")
         return True
-
-    def _notify(self, state: str) -> None:
-        """Send lines to systemd, if that supervises the process."""
-        if self.supervisor == "systemd":
-            from .supervisor import notify
-
-            try:
-                notify(state)
-            except OSError as error:
-                self.log.warning(f"Can't notify systemd: {error.strerror or error}")
-
-    async def main_loop(self) -> None:
-        """Run the cron until the server is stopped: ten times a second, or in a shared loop when something is due."""
-        while not self._stopping.is_set():
-            try:
-                cron.step(self)
-            except Exception:  # noqa: BLE001 - a bug of ours must not end the service
-                self.log.warning("Internal error in the cron:", details=traceback.format_exc())
-            if self.shares_loop:
-                await self._rest()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), _CRON_SECONDS)
-
-    async def _rest(self) -> None:
-        """Wait for something that the cron has to do."""
-        seconds = cron.seconds_of_rest(self)
-        if seconds > 0 and not self.stopping:
-            self._alarm = self.loop.create_future()
-            timer = None if seconds == inf else self.loop.call_later(seconds, self.wake)
-            await self._alarm
-            if timer is not None:
-                timer.cancel()
-
-    def wake(self) -> None:
-        """Let a cron that rests look again: there is input, or a time has come."""
-        if self._alarm is not None and not self._alarm.done():
-            self._alarm.set_result(None)
 
     def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """Log the traceback of a callback that raised; the loop continues."""
@@ -411,7 +365,7 @@ class Server:
         # In a process that is not the server's own only this server ends.
         self.exit_status = 1
         self._stopping.set()
-        self.wake()
+        self.cron.wake()
         self.persistence.drop()
         self.clients.close_all(after_reply=False)
 
@@ -428,7 +382,7 @@ class Server:
         if self.stopping:
             return
         self._stopping.set()
-        self.wake()
+        self.cron.wake()
         self.replication.stop()  # while replicas can be sent the rest of the stream
         # As in Redis the connections end without an error reply, so that client libraries reconnect.
         self.clients.close_all()
@@ -452,7 +406,7 @@ class Server:
         self.signals.ending = True
         if not self._end_announced:
             self._end_announced = True
-            self._notify("STOPPING=1\n")
+            notify(self.supervisor, self.log, "STOPPING=1\n")
             self.log.warning("User requested shutdown...")
 
     @property
@@ -464,19 +418,6 @@ class Server:
     def may_fork(self) -> bool:
         """Whether a child process may have the data: this one is the server's own, and the system can fork."""
         return self.handles_signals and system.HERE.has_fork
-
-    # Startup in detail
-
-    def _banner(self) -> None:
-        self.log.notice(f"Running mode={self.mode}, port={self.config.port}.")
-        if not self.log.quiet and not self.log.path:
-            sys.stdout.write(
-                f"\n  Rillet {__version__}: Redis Streams, Redis {self.version} protocol\n"
-                f"  Port: {self.config.port}\n  PID: {os.getpid()}\n\n"
-            )
-            sys.stdout.flush()
-        else:
-            self.log.notice(f"PID: {os.getpid()}")
 
     @property
     def version(self) -> str:

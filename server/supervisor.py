@@ -13,6 +13,7 @@ from ..storage import system
 
 if TYPE_CHECKING:
     from .config.config import Config
+    from .log import Log
 
 PIDFILE: Final = "/var/run/redis.pid"  # of a daemon without a directive pidfile, as in Redis
 _READY: Final = b"\0"
@@ -31,16 +32,17 @@ def supervisor_of(config: Config) -> str:
     return "no"
 
 
-def notify(state: str) -> None:
-    """Send lines such as ``READY=1`` to systemd, at the socket of NOTIFY_SOCKET (sd_notify).
-
-    Raises:
-        OSError: nobody has them.
-    """
+def notify(supervisor: str, log: Log, state: str) -> None:
+    """Send lines such as ``READY=1`` to systemd, at the socket of NOTIFY_SOCKET (sd_notify), if it supervises the process."""
+    if supervisor != "systemd":
+        return
     path = os.environ["NOTIFY_SOCKET"]
     address = "\0" + path[1:] if path.startswith("@") else path
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
-        sock.sendto(state.encode(), address)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+            sock.sendto(state.encode(), address)
+    except OSError as error:
+        log.warning(f"Can't notify systemd: {error.strerror or error}")
 
 
 class Launch:

@@ -356,7 +356,7 @@ class LoopServer(HasSpies, HasFaults):
         server.keyspace.now = server.clock.tick()
         server.dispatcher.run(client, [list(words)], out, perf_counter_ns())
         server.finish_unit()
-        server.wake()
+        server.cron.wake()
         if not out or client.state is not PLAIN:
             client.end_wait()
             raise ControlError(f"{words[0].decode()} waits for something: send it with server.client()")

@@ -60,7 +60,7 @@ class Reset:
         server.eviction.reset()
         refused += self._open_files()
         server.active_expiry.enabled = True
-        server.cron_paused = server.loading = False
+        server.cron.paused = server.loading = False
         server.stats.reset()
         server.stats.denied = dict.fromkeys(server.stats.denied, 0)
         server.clients.update_observers()

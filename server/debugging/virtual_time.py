@@ -36,7 +36,7 @@ class VirtualTime:
         server.pause.look()
         if server.debugging_if_used is not None:
             server.debugging_if_used.faults.time_moved()
-        server.wake()
+        server.cron.wake()
 
     def skip(self) -> None:
         """Move the clock to the next time at which a key expires, or a wait of a client ends; else leave it."""

@@ -76,12 +76,12 @@ class SharedLoopConnection(Connection):
         naming = self.server.listeners.naming
         if naming is not None:
             self.name = naming(self.address)
-        self.server.wake()
+        self.server.cron.wake()
 
     def data_received(self, data: bytes) -> None:
         """As of any connection."""
         super().data_received(data)
-        self.server.wake()
+        self.server.cron.wake()
 
     def _take_addresses(self) -> None:
         if has_sockets(self.server.loop):

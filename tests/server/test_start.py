@@ -112,7 +112,7 @@ def test_a_start_looks_up_no_address_and_so_makes_no_threads():
 
 def test_the_allocator_is_tuned_once_a_reply_may_have_been_big():
     big = r'writer.write(b"*2\r\n$4\r\nPING\r\n$200000\r\n" + b"x" * 200_000 + b"\r\n"); await reader.readexactly(200_011)'
-    look = "from rillet.server import cron; cron.step(server); print(server.allocator_tuned, 'ctypes' in sys.modules)"
+    look = "server.cron.step(); print(server.cron._allocator_tuned, 'ctypes' in sys.modules)"
     code = PING.replace("print(*sorted(sys.modules))", f"{look}; {big}; {look}")
     assert run(code).splitlines()[-2:] == ["False False", "True True"]
 

@@ -11,7 +11,7 @@ import pytest
 import redis
 import uvloop
 
-from rillet.server import cron
+from rillet.server.cron import Cron
 from rillet.testing import ControlError, LoopServer, Server, StartError
 
 
@@ -112,8 +112,8 @@ def test_a_timeout_ends_by_the_time_of_the_loop(loop_kind):
 @pytest.mark.parametrize("kind", VIRTUAL)
 def test_virtual_time_moves_everything_together_and_an_idle_server_costs_nothing(kind, monkeypatch):
     steps = []
-    step = cron.step
-    monkeypatch.setattr(cron, "step", lambda server: (steps.append(server), step(server)))
+    step = Cron.step
+    monkeypatch.setattr(Cron, "step", lambda server: (steps.append(server), step(server)))
 
     async def test():
         async with LoopServer(appendonly=True) as server:

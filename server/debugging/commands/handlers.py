@@ -125,7 +125,7 @@ def _set_active_expire(client: Client, args: list[bytes]) -> bytes:
 
 
 def _pause_cron(client: Client, args: list[bytes]) -> bytes:
-    client.server.cron_paused = atoi(args[2]) != 0
+    client.server.cron.paused = atoi(args[2]) != 0
     return replies.OK
 
 

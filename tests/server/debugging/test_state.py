@@ -53,7 +53,8 @@ Replication: backlog id2 link offset second_offset
 Scripting: _client _interpreter run
 Scripts: _by_body _by_sha _from_eval evicted
 Clients: congested monitors
-Server: busy_error cron_paused disk_error has_observers interceptor loading
+Cron: paused
+Server: busy_error disk_error has_observers interceptor loading
 Server: needs_all_checks role slow_nanoseconds snapshot_error
 Slowlog: _next_id count entries longest of_each total
 Snapshots: _installing _last_try _writer _written_to consecutive_failures fork_microseconds forks last_ok last_seconds
@@ -109,10 +110,11 @@ KEPT = {
         Persistence: last_sync
         Replicas: _last_ping without_replicas_since
         Replication: _last_cron id
-        Server: _alarm last_input last_save started
+        Cron: _alarm _last_input
+        Server: last_save started
         Snapshots: _started
     """,
-    "the C library's settings, of the whole process": "Server: allocator_tuned",
+    "the C library's settings, of the whole process": "Cron: _allocator_tuned",
     "the commands that were sent yet": "Dispatcher: found\nStats: _found",
     "counts the reset itself, and what follows it": """
         CommandEntry: calls failed histogram nanoseconds rejected

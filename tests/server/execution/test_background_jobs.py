@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import pytest
 from support.live import LiveServer, eventually
 
-from rillet.server import cron
 from rillet.storage.streams.macro_nodes import MacroNodes
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.tuning import Tuning
@@ -348,7 +347,7 @@ def test_keys_expire_a_few_at_a_time(server):
         for _ in range(500):
             wire.read()
         with by_hand(server) as go_on:
-            server.run_inside(lambda: setattr(server.inside, "cron_paused", True))
+            server.run_inside(lambda: setattr(server.inside.cron, "paused", True))
             server.clock.freeze()
             keyspace = server.inside.keyspace
 
@@ -374,7 +373,7 @@ def test_a_pel_is_old_before_it_is_big(server, owns_process, monkeypatch):
 
     def look() -> bool:
         pel = inside.keyspace.databases[0].entries[b"s"].groups[b"g"].pel
-        cron.step(inside)
+        inside.cron.step()
         return any(each is pel for young in (0, 1) for each in gc.get_objects(generation=young))
 
     gc.disable()
