@@ -3,7 +3,7 @@
 What is written as programs write it is cast by Arrow, a column at once. Where a column has anything else, masks say which
 of its texts are what. A mask trims the characters that a text may have: that takes 5 to 10 ns a text, a regular expression 50
 to 80, a function of Python 500 to 3000. So a column half of which does not fit costs at most twice a good one, and only
-hexadecimal numbers, decimals in digits that are not ASCII or with large exponents are looked at one by one.
+hexadecimal numbers and decimals with an exponent or with digits that are not ASCII are looked at one by one.
 
 Spark trims what is at or below a space (of integers and booleans the byte 127, too), reads a sign, and of floating-point numbers what
 Java reads: ``inf``, ``1d``, ``0x1p3``. Decimals are rounded half up. ``1.5`` is no integer.
@@ -32,12 +32,9 @@ _HEXADECIMAL: Final = r"\A[+-]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?[0-9]+[f
 _INFINITE: Final = pa.array(["inf", "+inf", "infinity", "+infinity"])
 _LEAST: Final = pa.array(["-inf", "-infinity"])
 _SIGNED_NAN: Final = pa.array(["+NaN", "-NaN"])
-_PLAIN_DECIMAL: Final = r"\A[+-]?(([0-9]{1,37}(\.[0-9]{0,38})?|\.[0-9]{1,38})|([0-9]{1,18}(\.[0-9]{0,18})?|\.[0-9]{1,18})[eE][+-]?0*1?[0-9])\z"
 _LIKE_DECIMAL: Final = r"\A[+-]?[\p{Nd}.]+([eE][+-]?\p{Nd}+)?\z"
 _ENORMOUS: Final = r"\A[+-]?[1-9][0-9.]*[eE]\+?[1-9][0-9]{2,}\z"  # no type has room for a hundred digits
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_SHORT: Final = pa.decimal128(38, 18)
-_EXACT: Final = pa.decimal256(76, 38)
 _ARROWS_CHARACTERS: Final = 38
 _TRUE: Final = pa.array(["t", "true", "y", "yes", "1"])
 _FALSE: Final = pa.array(["f", "false", "n", "no", "0"])
@@ -194,53 +191,55 @@ def _digits_before_the_point(texts: pa.Array) -> pa.Array:
 
 def _decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     texts = pc.ascii_trim(texts, CONTROL)
-    whole = _digits_before_the_point(texts)
-    is_short = pc.and_(
-        pc.less_equal(whole, _SHORT.scale),
-        pc.less_equal(pc.subtract(pc.binary_length(texts), whole), _SHORT.scale + 1),
+    digits = pc.ascii_ltrim(texts, "+-")
+    has_a_sign_at_most = pc.less_equal(pc.subtract(pc.binary_length(texts), pc.binary_length(digits)), 1)
+    has_a_point_at_most = pc.and_(
+        pc.less_equal(pc.count_substring(digits, "."), 1), pc.not_equal(digits, ".")
     )
-
-    def short(some: pa.Array) -> pa.Array | None:
-        exact = at_once(some, _SHORT)
-        return None if exact is None else _rounded(exact, kind)
-
-    is_usual = pc.and_(is_short, has_only(pc.ascii_ltrim(texts, "+-"), DIGITS + "."))
-    return apart(texts, is_usual, short, lambda some: _long_decimals(some, kind))
+    is_plain = pc.and_(has_only(digits, DIGITS + "."), pc.and_(has_a_sign_at_most, has_a_point_at_most))
+    return apart(texts, is_plain, lambda some: _rounded(some, kind), lambda some: _odd_decimals(some, kind))
 
 
-def _long_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    # Of what is in no number, and of too many digits before the point, it does not matter what else is there.
-    digits = pc.ascii_ltrim(texts, "+-0")
-    is_large = pc.and_(
-        has_only(digits, DIGITS + "."),
-        pc.greater(_digits_before_the_point(digits), kind.precision - kind.scale),
+def _rounded(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Round digits with a point and a sign by the first digit that is cut off; null where the type has no room.
+
+    The texts are cut, for Arrow divides decimals wrongly near multiples of powers of two: its ``round`` makes 17179869183 of
+    17179869183.97799 (pyarrow 26.0.1).
+    """
+    is_negative = pc.starts_with(texts, "-")
+    # A point at the end of each text, so that all have two parts.
+    parts = pc.split_pattern(
+        pc.binary_join_element_wise(pc.ascii_ltrim(texts, "+-"), "", "."), ".", max_splits=1
     )
+    whole = pc.ascii_ltrim(pc.list_element(parts, 0), "0")
+    fraction = pc.ascii_rtrim(pc.list_element(parts, 1), ".")
+    fits = pc.less_equal(pc.binary_length(whole), kind.precision - kind.scale)
+    scale = kind.scale
+    digits = pc.binary_join_element_wise(
+        "0", kept(fits, whole), ".", pc.utf8_slice_codeunits(fraction, 0, scale), ""
+    )
+    is_up = pc.greater_equal(pc.utf8_slice_codeunits(fraction, scale, scale + 1), "5")
+    unit = pc.if_else(is_up, pa.scalar(Decimal(1).scaleb(-scale), kind), pa.scalar(Decimal(0), kind))
+    wide = pa.decimal256(kind.precision + 1, scale)
+    found = pc.add(digits.cast(kind).cast(wide), unit.cast(wide))
+    fits = pc.less(found, pa.scalar(Decimal(10) ** (kind.precision - scale), wide))
+    found = kept(fits, found).cast(kind)
+    return pc.if_else(is_negative, pc.negate(found), found)
+
+
+def _odd_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Read numbers with an exponent or with digits that are not ASCII, one by one."""
     is_like = pc.or_(has_only(texts, DIGITS + ".+-eE"), pc.invert(pc.string_is_ascii(texts)))
-    is_like = pc.and_not(is_like, is_large)
     if not pc.any(is_like).as_py():
         return pa.nulls(len(texts), kind)
     texts = kept(is_like, texts)
     texts = kept(pc.match_substring_regex(texts, _LIKE_DECIMAL), texts)
     texts = kept(pc.invert(pc.match_substring_regex(texts, _ENORMOUS)), texts)
-    if texts.null_count == len(texts):
-        return pa.nulls(len(texts), kind)
-    is_plain = pc.match_substring_regex(texts, _PLAIN_DECIMAL)
-    cells = _rounded(kept(is_plain, texts).cast(_EXACT), kind)
 
     def convert(text: str) -> Decimal | None:
         return _decimal(text, kind.precision, kind.scale)
 
-    return _each_of(pc.invert(is_plain), texts, convert, cells)
-
-
-def _rounded(exact: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return decimals of a type with more digits in another one; null where they do not fit."""
-    if kind.scale < exact.type.scale:
-        exact = pc.round(exact, ndigits=kind.scale, round_mode="half_towards_infinity")
-    whole_digits = kind.precision - kind.scale
-    if whole_digits < exact.type.precision - exact.type.scale:
-        exact = kept(pc.less(pc.abs(exact), pa.scalar(Decimal(10) ** whole_digits, exact.type)), exact)
-    return exact.cast(kind)
+    return _each_of(texts.is_valid(), texts, convert, pa.nulls(len(texts), kind))
 
 
 def _decimal(text: str, precision: int, scale: int) -> Decimal | None:

@@ -162,9 +162,11 @@ def _epochs(texts: pa.Array, kind: pa.DataType, per_second: int) -> pa.Array:
         casts.kept(pc.and_(pc.greater_equal(whole, -limit), pc.less_equal(whole, limit)), whole), factor
     )
     if micros.null_count > texts.null_count:
-        parts = pc.round(pc.multiply(casts.floats(texts, pa.float64()), float(factor)))
-        parts = casts.kept(pc.and_(whole.is_null(), pc.less(pc.abs(parts), 1e18)), parts)
-        micros = pc.coalesce(micros, parts.cast(pa.int64()))
+        # Floating-point numbers of seconds are not exact to the microsecond after the year 2255.
+        exact = casts.decimals(texts, pa.decimal128(18, len(str(factor)) - 1))
+        parts = pc.multiply(casts.kept(whole.is_null(), exact), pa.scalar(Decimal(factor)))
+        parts = parts.cast(pa.int64())
+        micros = pc.coalesce(micros, parts)
     is_between = pc.and_(
         pc.greater_equal(micros, _FIRST_MICROSECOND), pc.less_equal(micros, _LAST_MICROSECOND)
     )

@@ -16,6 +16,8 @@ digits = (
     st.integers(0, 10**6).map(str)
     | st.integers(0, 2**70).map(str)
     | st.integers(2**126, 2**210).map(str)
+    | st.builds(lambda k, d: str(2**k + d), st.integers(0, 126), st.integers(-1, 1))
+    | st.builds(lambda k, d: str(10**k + d), st.integers(0, 38), st.integers(-1, 1))
     | st.sampled_from(["0", "007", "1_0", "\uff11"])
 )
 numbers = st.builds(
@@ -30,6 +32,8 @@ numbers = st.builds(
                 ".",
                 ".5",
                 ".125",
+                ".97799",
+                ".5000000000000000000",
                 ".995",
                 ".000000000000000000000001",
                 ".1234567890123456789012345678901234567890",
