@@ -198,7 +198,7 @@ class _Plan:
     def _tried(server: AnyServer, place: Place, broken: Broken) -> Iterator[None]:
         with (
             server.recording() as seen,
-            server.fault(command=place.command, nth=place.nth, **place.fault) as fault,
+            server.fault(command=place.command, nth=place.nth, empty=True, **place.fault) as fault,
         ):
             try:
                 yield

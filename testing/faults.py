@@ -168,6 +168,7 @@ class HasFaults(TakesCommands):
         first: int | None = None,
         probability: float | None = None,
         seed: int | None = None,
+        empty: bool = False,
         error: str | None = None,
         close: str | None = None,
         reply_bytes: int | None = None,
@@ -191,6 +192,7 @@ class HasFaults(TakesCommands):
             first: only the first n of them.
             probability: each of them with this probability, from 0 to 1.
             seed: of the probability; the same seed and the same commands give the same hits.
+            empty: ``nth``, ``every`` and ``first`` also count waits that end without anything (BLOCK that times out).
             error: the text of an error reply (``CODE text``), or the name of one: LOADING READONLY MISCONF OOM BUSY NOAUTH
                 CLUSTERDOWN MOVED ASK TRYAGAIN. The command does not run.
             close: ``before`` the command runs, ``after`` it ran and without its reply, or ``midway`` in its reply.
@@ -228,6 +230,8 @@ class HasFaults(TakesCommands):
         for name, value in given.items():
             if value is not None:
                 words += [name.encode(), _bytes(value)]
+        if empty:
+            words.append(b"EMPTY")
         if silence:
             words.append(b"SILENCE")
         if slow is not None:

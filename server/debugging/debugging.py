@@ -16,7 +16,10 @@ from .recorder import Recorder
 from .snapshots import DataSnapshots
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...commands.runtime.client import Client
+    from ..execution.blocking import Waiter
     from ..server import Server
 
 
@@ -51,10 +54,16 @@ class Debugging:
         """Record a write command that a script ran: ``Interceptor.scripted``."""
         self.recorder.add_scripted(caller, script, client.db.index, argv, reply)
 
-    def answer(self, client: Connection, reply: bytes) -> bytes:
-        """Return what a client whose command was blocked is sent as its reply."""
-        fault, sent = self.faults.answer(client, reply)
-        self.recorder.answer(client, reply, 0 if fault is None else fault.id)
+    def wake(self, waiter: Waiter, run: Callable[[], None]) -> None:
+        """Run a blocked command again; ``run`` does that."""
+        assert isinstance(waiter.client, Connection)  # only these have to wait
+        self.faults.wake(waiter.client, waiter, run)
+
+    def answer(self, waiter: Waiter, reply: bytes) -> bytes | None:
+        """Return what a client is answered whose wait ends with a reply; None: nothing now."""
+        assert isinstance(waiter.client, Connection)
+        fault, given, sent = self.faults.answer(waiter.client, waiter, reply)
+        self.recorder.answer(waiter.client, given, 0 if fault is None else fault.id)
         return sent
 
     def _passes_unseen(self, client: Client, argv: list[bytes]) -> bool:

@@ -1,14 +1,13 @@
-"""Commands that a fault delays: they wait as in CLIENT PAUSE, each for its own time."""
+"""Commands that a fault delays, each for its own time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...commands.runtime.state import POSTPONED
-
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from ..net.connection import Connection
     from ..server import Server
@@ -20,6 +19,7 @@ class _Wait:
     spec: FaultSpec
     until: int  # by the server's clock; 0: by the real time
     timer: asyncio.TimerHandle
+    end: Callable[[], None]
 
 
 class Delays:
@@ -29,19 +29,18 @@ class Delays:
         self._server = server
         self._waits: dict[Connection, _Wait] = {}
 
-    def begin(self, client: Connection, spec: FaultSpec) -> bool:
-        """Postpone a client; return False if the fault delays nothing."""
+    def begin(self, client: Connection, spec: FaultSpec, end: Callable[[], None]) -> bool:
+        """Call ``end`` after the delay of a fault; return False if it delays nothing."""
         milliseconds = spec.delay or spec.clock_delay
         if not milliseconds:
             return False
         server = self._server
-        client.wait(POSTPONED, self)
         if spec.delay:
             timer = server.loop.call_later(milliseconds / 1000, self._end, client)
-            self._waits[client] = _Wait(spec, 0, timer)
+            self._waits[client] = _Wait(spec, 0, timer, end)
         else:
             timer = server.loop.call_later(milliseconds / 1000, self.look)
-            self._waits[client] = _Wait(spec, server.clock.tick() + milliseconds, timer)
+            self._waits[client] = _Wait(spec, server.clock.tick() + milliseconds, timer, end)
         return True
 
     def look(self) -> None:
@@ -67,12 +66,12 @@ class Delays:
                 self._end(client)
 
     def forget(self, client: Connection) -> None:
-        """Remove a client whose connection is gone."""
+        """End a delay without a call: the client is gone, or its command has ended."""
         wait = self._waits.pop(client, None)
         if wait is not None:
             wait.timer.cancel()
 
     def _end(self, client: Connection) -> None:
-        self.forget(client)
-        client.end_wait()
-        client.resume()
+        wait = self._waits.pop(client)
+        wait.timer.cancel()
+        wait.end()

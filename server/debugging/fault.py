@@ -1,4 +1,7 @@
-"""One fault: its conditions, its choice among the commands that fit, and its hits."""
+"""One fault: its conditions, its choice among the commands that fit, and its hits.
+
+Nothing here, in ``fault_spec.py`` and in ``fault_set.py`` knows the server that applies the faults (``faults.py``).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from ...commands.spec.command import keys_of
@@ -14,9 +17,7 @@ from ...protocol.globs import matches
 
 if TYPE_CHECKING:
     from ..execution.entry import CommandEntry
-    from ..net.connection import Connection
     from .fault_spec import FaultSpec
-    from .transports import Slow
 
 _HITS: Final = 1000
 
@@ -36,6 +37,23 @@ class Hit:
     client_name: bytes
     command: bytes
     key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The client that sent a command, as a fault may name it."""
+
+    id: int
+    name: bytes
+    user: bytes
+    library: bytes
+
+    def fits(self, glob: bytes) -> bool:
+        """Whether a glob means this client; one that begins with ! means all others."""
+        if glob.startswith(b"!"):
+            return not self.fits(glob[1:])
+        names = (self.name, self.user, self.library)
+        return glob == b"%d" % self.id or any(name and matches(glob, name) for name in names)
 
 
 class Sent:
@@ -65,6 +83,8 @@ class Fault:
     Attributes:
         fitted: how many commands were of the kind that it looks for.
         hit: how many it hit; ``hits`` are the last of them.
+        slowed: transports with something to send, which its end hurries.
+        silenced: connections, which its end closes.
     """
 
     def __init__(self, number: int, spec: FaultSpec) -> None:
@@ -73,22 +93,24 @@ class Fault:
         self.fitted = 0
         self.hit = 0
         self.hits: deque[Hit] = deque(maxlen=_HITS)
-        self.slowed: WeakSet[Slow] = WeakSet()  # those with something to send
-        self.silenced: list[Connection] = []
+        self.slowed: WeakSet[Any] = WeakSet()
+        self.silenced: list[Any] = []
         self._random = Random(spec.seed)  # noqa: S311 - the same for the same seed
+        self._drawn = 0.0
+        self._redraws: list[float] = []  # drawn for looks that were taken back
 
-    def takes(self, now: int, client: Connection, sent: Sent) -> bool:
+    def takes(self, now: int, sender: Sender, sent: Sent) -> bool:
         """Count a command if it fits; return True if it is to be hit."""
         spec = self.spec
         if spec.command is not None and spec.command not in sent.names:
             return False
-        if spec.client is not None and not _is_of(client, spec.client):
+        if spec.client is not None and not sender.fits(spec.client):
             return False
         key = self.key_of(sent)
         if key is None and spec.key is not None:
             return False
         name = sent.entry.name.upper().replace("|", " ").encode()
-        return self.counts(Hit(now, client.id, client.name, name, key or b""))
+        return self.counts(Hit(now, sender.id, sender.name, name, key or b""))
 
     def key_of(self, sent: Sent) -> bytes | None:
         """Return the first key of a command that it looks for; None if the command has none."""
@@ -106,16 +128,21 @@ class Fault:
         elif spec.first:
             wanted = self.fitted <= spec.first
         else:
-            wanted = spec.probability is None or self._random.random() < spec.probability
+            wanted = spec.probability is None or self._draw() < spec.probability
         if wanted:
             self.hit += 1
             self.hits.append(hit)
         return wanted
 
+    def _draw(self) -> float:
+        self._drawn = self._redraws.pop() if self._redraws else self._random.random()
+        return self._drawn
 
-def _is_of(client: Connection, glob: bytes) -> bool:
-    """Whether a glob means this client; one that begins with ! means all others."""
-    if glob.startswith(b"!"):
-        return not _is_of(client, glob[1:])
-    names = (client.name, client.user.name, client.lib_name)
-    return glob == b"%d" % client.id or any(name and matches(glob, name) for name in names)
+    def take_back(self, hit: Hit | None) -> None:
+        """Forget the last command that fitted, and its hit: it is looked at again when its reply is due."""
+        self.fitted -= 1
+        if self.spec.probability is not None:
+            self._redraws.append(self._drawn)
+        if hit is not None:
+            self.hit -= 1
+            self.hits.remove(hit)

@@ -6,6 +6,7 @@ Each option may be given once, in any order::
     KEY glob            one of its keys matches
     CLIENT [!]glob      the name, user or library of the client matches, or it is the ID of the connection; !: all others
     NTH n | EVERY n | FIRST n | PROBABILITY p [SEED n]      of those only these
+    EMPTY               NTH, EVERY and FIRST also count waits that end without anything
 
     ERROR text          refuse it: a text, or the name of one in ``ERRORS``
     CLOSE before        close the connection; the command does not run
@@ -75,6 +76,7 @@ class FaultSpec:
     first: int = 0
     probability: float | None = None
     seed: int = 0
+    empty: bool = False
     error: bytes | None = None
     close: bytes | None = None
     reply_bytes: int | None = None
@@ -90,6 +92,16 @@ class FaultSpec:
     def is_of_commands(self) -> bool:
         """Whether it hits commands."""
         return not self.connections and self.disk is None
+
+    @property
+    def delays(self) -> bool:
+        """Whether it lets a command wait before anything else."""
+        return bool(self.delay or self.clock_delay)
+
+    @property
+    def passes_empty(self) -> bool:
+        """Whether a wait that ends without anything is left alone, because it would use up a count."""
+        return bool(self.nth or self.every or self.first) and not self.empty
 
     @property
     def spoils_reply(self) -> bool:
@@ -129,6 +141,8 @@ def _check(spec: FaultSpec) -> None:
         raise _contradiction(*counters)
     if "SEED" in given and "PROBABILITY" not in given:
         raise ReplyError(b"ERR SEED needs PROBABILITY")
+    if "EMPTY" in given and not counters - {"PROBABILITY"}:
+        raise ReplyError(b"ERR EMPTY needs NTH, EVERY or FIRST")
     if {"DELAY", "CLOCK-DELAY"} <= given:
         raise _contradiction("DELAY", "CLOCK-DELAY")
     effects = given & {"ERROR", "CLOSE", "REPLY-BYTES", "SILENCE", "SLOW", "CONNECTIONS", "DISK"}
@@ -142,7 +156,7 @@ def _check(spec: FaultSpec) -> None:
             b"ERR A fault needs ERROR, CLOSE, REPLY-BYTES, SILENCE, SLOW, DELAY, CONNECTIONS or DISK"
         )
     for alone in effects & {"CONNECTIONS", "DISK"}:
-        wrong = given.intersection(_WHICH) | delays
+        wrong = given.intersection((*_WHICH, "EMPTY")) | delays
         if spec.disk == b"fsync":
             wrong.discard("DELAY")
         if wrong:
@@ -221,6 +235,7 @@ _OPTIONS: Final[dict[str, tuple[int, Callable[..., None]]]] = {
     "FIRST": (1, _numbered("FIRST", "first", 1)),
     "PROBABILITY": (1, _probability),
     "SEED": (1, _numbered("SEED", "seed", 0)),
+    "EMPTY": (0, lambda spec: setattr(spec, "empty", True)),
     "ERROR": (1, _error),
     "CLOSE": (1, _one_of("CLOSE", b"before", b"after", b"midway")),
     "REPLY-BYTES": (1, _numbered("REPLY-BYTES", "reply_bytes", 0)),

@@ -1,17 +1,17 @@
-"""DEBUG FAULT at work: which commands a fault hits, and its effects on them.
+"""DEBUG FAULT at work: the effects of faults on the commands of clients; ``fault_set.py`` says which fault hits.
 
-A fault looks at a command when a client has sent it, before every check. The first fault in the order of adding that
-hits a command has it to itself, and later ones do not count it. Inside MULTI an error refuses a command when it is to
-be queued, as Redis does; every other fault hits EXEC as a whole if one of its commands fits, for they run then. A
-script fits by its own name and keys: its commands have no reply and no connection. A blocked command is hit when its
-reply is due. Replicas, masters, the loading of files, DEBUG and control connections are never hit.
+The faults look at a command when a client has sent it, before every check. If it then has to wait, that look does not
+count: they look at it when its reply is due, also those that began meanwhile. Its reply is due when there is something
+for it, before it takes that, or when its wait ends in another way. A wait that ends without anything is passed by the
+faults that count (``FaultSpec.passes_empty``). A delay counts where it begins, and the command is then that fault's.
+
+A script fits by its own name and keys: its commands have no reply and no connection. Replicas, masters, the loading of
+files, DEBUG and control connections are never hit.
 """
 
 from __future__ import annotations
 
-from itertools import count
-from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.state import BLOCKED, POSTPONED
 from ...protocol.errors import ReplyError
@@ -19,44 +19,41 @@ from ...protocol.key_slots import key_slot
 from ..execution.entry import IMMEDIATE
 from .delays import Delays
 from .disk import Disk
-from .fault import Fault, Hit, Sent
+from .due import is_due
+from .fault import Fault, Hit, Sender, Sent
+from .fault_set import FaultSet, Look
 from .recorder import first_id
 from .transports import Cut, Slow
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..execution.blocking import Waiter
     from ..net.connection import Connection
     from ..server import Server
     from .fault_spec import FaultSpec
 
+_NOTHING: Final = frozenset({b"*-1\r\n", b"$-1\r\n", b"_\r\n"})
 
-class Faults:
-    """The faults of one server.
 
-    Attributes:
-        active: by their ID, in the order of adding.
-    """
+class Faults(FaultSet):
+    """The faults of one server."""
 
     def __init__(self, server: Server) -> None:
+        super().__init__(first_id(server))
         self._server = server
-        self.active: dict[int, Fault] = {}
-        # The faults of commands, by the name that they look for; None: any.
-        self._of_commands: dict[str | None, list[Fault]] = {}
         self._disk = Disk(server, self._find_of_disk)
-        self._ids = count(first_id(server))
         self._delays = Delays(server)
-        # The decision about the command that a postponed client will run again.
-        self._decided: dict[Connection, Fault | None] = {}
-        # The fault that awaits the reply of a blocked command.
-        self._due: dict[Connection, Fault] = {}
+        # The look at the command that a postponed client will run again.
+        self._decided: dict[Connection, Look] = {}
+        # The look at a blocked command whose reply is due, or that a fault has delayed.
+        self._due: dict[Connection, Look] = {}
 
     def add(self, spec: FaultSpec) -> int:
         """Begin a fault; returns its ID."""
         if not self.active:
             self._decided.clear()  # of commands that an earlier fault was to hit, or a recording saw
-        number = next(self._ids)
-        fault = self.active[number] = Fault(number, spec)
-        if spec.is_of_commands:
-            self._of_commands.setdefault(spec.command, []).append(fault)
+        number = super().add(spec)
         self._server.update_checks()
         self._disk.update(is_on=any(fault.spec.disk for fault in self.active.values()))
         return number
@@ -67,13 +64,8 @@ class Faults:
         Raises:
             KeyError: there is none with this ID.
         """
-        fault = self.active.pop(number)
-        if fault.spec.is_of_commands:
-            same = self._of_commands[fault.spec.command]
-            same.remove(fault)
-            if not same:
-                del self._of_commands[fault.spec.command]
-        self._due = {client: due for client, due in self._due.items() if due is not fault}
+        fault = self.end(number)
+        self._due = {client: look for client, look in self._due.items() if look.fault is not fault}
         self._server.update_checks()
         self._disk.update(is_on=any(fault.spec.disk for fault in self.active.values()))
         self._delays.release(fault.spec)
@@ -115,15 +107,15 @@ class Faults:
             The fault, and the reply as the command gave it, also where it does not reach the client.
         """
         dispatcher = self._server.dispatcher
-        if client in self._decided:
-            fault = self._decided.pop(client)
-            if fault is not None and fault.id not in self.active:
-                fault = None
-        else:
-            fault = self._find(client, argv)
-            if fault is not None and self._delays.begin(client, fault.spec):
-                self._decided[client] = fault
-                return fault, None
+        look = self._decided.pop(client, None)
+        if look is not None and look.fault is not None and look.fault.id not in self.active:
+            look.fault = None
+        if look is None or look.fault is None:
+            look = self._look_at_sent(client, argv, look)
+            if look.fault is not None and self._postpones(client, look.fault, client.resume):
+                self._decided[client] = look
+                return look.fault, None
+        fault = look.fault
         if fault is not None and fault.spec.error is not None:
             entry = dispatcher.find(argv)
             return fault, dispatcher.refuse(client, entry, self._error(client, fault, Sent(entry, argv)))
@@ -135,55 +127,110 @@ class Faults:
             out.clear()
         reply = dispatcher.process(client, argv)
         if client.state is POSTPONED:
-            self._decided[client] = fault
+            self._decided[client] = look
+        elif reply is None and client.state is BLOCKED:
+            if fault is None or not fault.spec.delays:
+                look.take_back()
+                return None, None
+            self._due[client] = look
         elif fault is not None and fault.spec.spoils_reply:
-            if reply is None and client.state is BLOCKED:
-                self._due[client] = fault
-            else:
-                self._spoil(client, fault, reply or b"")
-                if _closes(fault.spec):
-                    client.close()
+            self._spoil(client, fault, reply or b"")
+            if _closes(fault.spec):
+                client.close()
         return fault, reply
 
-    def answer(self, client: Connection, reply: bytes) -> tuple[Fault | None, bytes]:
-        """Return the fault that hits the reply of a command that was blocked, and the bytes left to send."""
-        fault = self._due.pop(client, None)
-        if fault is None:
-            return None, reply
-        self._spoil(client, fault, reply)
-        if not _closes(fault.spec):
-            return fault, reply
-        if client.reply_mode == "on":
-            client.write(reply)
-        client.close()
-        return fault, b""
+    def wake(self, client: Connection, waiter: Waiter, run: Callable[[], None]) -> None:
+        """Run a blocked command again because of a key, unless a fault hits it."""
+        if not self.active or not is_due(waiter):
+            run()
+            return
+        look = self._due.get(client)
+        if look is None:
+            look = self._due[client] = self._look(client, Sent(waiter.entry, waiter.argv))
+            if look.fault is not None and self._delays.begin(
+                client, look.fault.spec, lambda: self._server.blocking.end_hold(waiter)
+            ):
+                waiter.is_held = True
+                return
+        if look.fault is not None and (
+            look.fault.spec.error is not None or look.fault.spec.close == b"before"
+        ):
+            self._server.blocking.end_wait(waiter, b"")  # `answer` knows what becomes of it
+            return
+        run()
+        if client.state is BLOCKED and (look.fault is None or not look.fault.spec.delays):
+            self._due.pop(client, None)
+            look.take_back()  # there was nothing for it after all
 
-    def _find(self, client: Connection, argv: list[bytes]) -> Fault | None:
-        """Return the first fault that hits a command."""
+    def answer(
+        self, client: Connection, waiter: Waiter, reply: bytes
+    ) -> tuple[Fault | None, bytes | None, bytes | None]:
+        """Take the reply with which the wait of a command ends.
+
+        Returns:
+            The fault that hits it, the reply as the command gave it (None: it did not run), and the bytes to answer with
+            (None: the client is not to be answered now).
+        """
+        look = self._due.pop(client, None)
+        if look is None:
+            sent = Sent(waiter.entry, waiter.argv)
+            look = self._look(client, sent, is_empty=reply in _NOTHING)
+            if look.fault is not None and self._postpones(
+                client, look.fault, lambda: self._server.blocking.answer(waiter, reply)
+            ):
+                self._due[client] = look
+                return look.fault, reply, None
+        else:
+            self._delays.forget(client)
+        fault = look.fault
+        if fault is None:
+            return None, reply, reply
+        if fault.spec.error is not None:
+            error = ReplyError(self._error(client, fault, Sent(waiter.entry, waiter.argv)))
+            waiter.entry.rejected += 1
+            self._server.stats.count_error(error.text)
+            return fault, error.encoded, error.encoded
+        if fault.spec.close == b"before":
+            client.close()
+            return fault, None, None
+        if fault.spec.spoils_reply:
+            self._spoil(client, fault, reply)
+            if _closes(fault.spec):
+                if client.reply_mode == "on":
+                    client.write(reply)
+                client.close()
+                return fault, reply, b""
+        return fault, reply, reply
+
+    def _postpones(self, client: Connection, fault: Fault, then: Callable[[], None]) -> bool:
+        """Let a client wait for the delay of a fault, and call ``then``; return False if it delays nothing."""
+
+        def end() -> None:
+            client.end_wait()
+            then()
+
+        delays = self._delays.begin(client, fault.spec, end)
+        if delays:
+            client.wait(POSTPONED, self._delays)
+        return delays
+
+    def _look(self, client: Connection, sent: Sent, *, is_empty: bool = False) -> Look:
+        return self.look(self._server.clock.now, _sender(client), [sent], is_empty=is_empty)
+
+    def _look_at_sent(self, client: Connection, argv: list[bytes], before: Look | None) -> Look:
+        """Look at a command that a client has sent; of EXEC also at those that it runs."""
+        find = self._server.dispatcher.find
         try:
-            entry = self._server.dispatcher.find(argv)
+            entry = find(argv)
         except ReplyError:
-            return None
+            return Look()
         sent = [Sent(entry, argv)]
         transaction = client.transaction
         is_queued = transaction is not None and entry.name not in IMMEDIATE
         if transaction is not None and entry.name == "exec" and not transaction.aborted:
             sent += [Sent(*each) for each in transaction.commands]
         now = self._server.clock.now
-        for fault in self._looking_for(sent):
-            is_error = fault.spec.error is not None
-            if is_queued and not is_error:
-                continue
-            if any(fault.takes(now, client, each) for each in (sent[:1] if is_error else sent)):
-                return fault
-        return None
-
-    def _looking_for(self, sent: list[Sent]) -> list[Fault]:
-        """Return the faults that may hit one of some commands, in the order of adding."""
-        names = {None, *(name for each in sent for name in each.names)}
-        found = [fault for name in names for fault in self._of_commands.get(name, ())]
-        found.sort(key=attrgetter("id"))
-        return found
+        return self.look(now, _sender(client), sent, is_queued=is_queued, before=before)
 
     def _error(self, client: Connection, fault: Fault, sent: Sent) -> bytes:
         """Return the text of an error; MOVED and ASK alone lead to this very server."""
@@ -218,6 +265,10 @@ class Faults:
         hit = Hit(self._server.clock.now, 0, b"", call, b"")
         faults = [fault for fault in list(self.active.values()) if fault.spec.disk == kind]
         return next((fault for fault in faults if fault.counts(hit)), None)
+
+
+def _sender(client: Connection) -> Sender:
+    return Sender(client.id, client.name, client.user.name, client.lib_name)
 
 
 def _closes(spec: FaultSpec) -> bool:

@@ -200,15 +200,15 @@ class Recorder:
         for recording in recordings:
             recording.add(entry)
 
-    def answer(self, client: Client, reply: bytes, fault: int) -> None:
-        """Add the reply of a command that was blocked."""
+    def answer(self, client: Client, reply: bytes | None, fault: int) -> None:
+        """Add the reply of a command that was blocked; None: a fault has ended it before it ran."""
         waiting = self._blocked.pop(client, None)
         if waiting is not None:
             entry, recordings = waiting
             entry.answered, entry.reply = self._server.clock.now, reply
             entry.fault = entry.fault or fault
             for recording in recordings:
-                recording.grow(entry, len(reply))
+                recording.grow(entry, len(reply or b""))
 
     def forget(self, client: Client) -> None:
         """Wait no longer for the reply of a client whose connection is gone."""

@@ -59,6 +59,7 @@ class Waiter:
     still_blocked: Callable[[], bool] | None = (
         None  # a cheap check: True if the command would only block again
     )
+    is_held: bool = False  # a fault delays it: neither a key nor its deadline ends the wait
 
 
 class Blocking:
@@ -213,19 +214,41 @@ class Blocking:
     def _serve_one(self, waiter: Waiter, db: Database, key: bytes) -> None:
         """Serve a waiter whose key was signalled."""
         try:
-            if self.waiters.get(waiter.client) is waiter and self._concerns(waiter, db, key):
-                if not self.server.compat.reruns_blocked_command:
-                    self._serve_from(waiter, key)
-                elif waiter.still_blocked is not None and waiter.still_blocked():
-                    self.server.calls.track(waiter.client, waiter.entry, waiter.argv)
-                    self._to_the_tail(waiter)
-                elif not self._is_refused(waiter):
-                    self._run_again(waiter)
+            if (
+                self.waiters.get(waiter.client) is waiter
+                and self._concerns(waiter, db, key)
+                and not waiter.is_held
+            ):
+                interceptor = self.server.interceptor
+                if interceptor is None:
+                    self._look_again(waiter, key)
+                else:
+                    interceptor.wake(waiter, lambda: self._look_again(waiter, key))
         except BaseException:
             # Its command may have run: the client gets neither a second reply nor none, it is closed.
             self._release(waiter)
             waiter.client.close(after_reply=False)
             raise
+
+    def _look_again(self, waiter: Waiter, key: bytes) -> None:
+        """Run a waiter's command again because of a key, unless it may not run or would only block again."""
+        if not self.server.compat.reruns_blocked_command:
+            self._serve_from(waiter, key)
+        elif waiter.still_blocked is not None and waiter.still_blocked():
+            self.server.calls.track(waiter.client, waiter.entry, waiter.argv)
+            self._to_the_tail(waiter)
+        elif not self._is_refused(waiter):
+            self._run_again(waiter)
+
+    def end_hold(self, waiter: Waiter) -> None:
+        """Look at all keys of a waiter, and at its deadline, which a fault has held back."""
+        waiter.is_held = False
+        self.server.keyspace.now = now = self.server.clock.tick()
+        for key in waiter.keys:
+            self._serve_one(waiter, waiter.db, key)
+        self.server.finish_unit()
+        if waiter.deadline is not None and waiter.deadline <= now and not self._is_stale(waiter):
+            self.unblock(waiter.client)
 
     @staticmethod
     def _concerns(waiter: Waiter, db: Database, key: bytes) -> bool:
@@ -258,8 +281,7 @@ class Blocking:
         if reply is None:
             waiter.client.send_deferred()
         else:
-            self._release(waiter)
-            waiter.client.answer(reply)
+            self.end_wait(waiter, reply)
 
     def _is_refused(self, waiter: Waiter) -> bool:
         """Whether the command may not run any more; if so, end the wait with that error.
@@ -284,13 +306,12 @@ class Blocking:
             text = refusal_of_write(server)
         if text is None:
             return False
-        self._release(waiter)
         if denial is not None:
             server.acl_log.note_denial(client, denial)
         error = ReplyError(text)
         entry.rejected += 1
         server.stats.count_error(error.text)
-        client.answer(error.encoded)
+        self.end_wait(waiter, error.encoded)
         return True
 
     def _run_again(self, waiter: Waiter) -> None:
@@ -298,8 +319,22 @@ class Blocking:
         reply = self._call(waiter)
         if reply is None:
             waiter.client.send_deferred()
-        else:
+        elif self.server.interceptor is None:
             waiter.client.answer(reply)
+        else:
+            self.answer(waiter, reply)
+
+    def end_wait(self, waiter: Waiter, reply: bytes) -> None:
+        """End a wait with a reply."""
+        self._release(waiter)
+        self.answer(waiter, reply)
+
+    def answer(self, waiter: Waiter, reply: bytes) -> None:
+        """Send the reply of a command that waits no longer, unless a fault hits it."""
+        interceptor = self.server.interceptor
+        sent = reply if interceptor is None else interceptor.answer(waiter, reply)
+        if sent is not None:
+            waiter.client.answer(sent)
 
     def _call(self, waiter: Waiter, handler: Handler | None = None) -> bytes | None:
         """Run the waiter's command, or serve it by another handler, as a unit of its own."""
@@ -336,13 +371,13 @@ class Blocking:
         if error is not None:
             entry.failed += 1
             self.server.stats.count_error(error[1:])
-            client.answer(error)
+            self.answer(waiter, error)
         elif waiter.on_timeout is not None:
             entry.failed += asked and not self._counts_late
-            client.answer(waiter.on_timeout)
+            self.answer(waiter, waiter.on_timeout)
         else:
             entry.failed += asked and not self._counts_late
-            client.answer(replies.null_array(client.resp))
+            self.answer(waiter, replies.null_array(client.resp))
         return True
 
     def send_away_all(self, error: bytes) -> None:
@@ -370,7 +405,7 @@ class Blocking:
             if not (self._is_stale(waiter) or when <= now or loop_time <= by_loop):
                 break
             heapq.heappop(self._deadlines)
-            if self._is_stale(waiter):
+            if self._is_stale(waiter) or waiter.is_held:
                 continue
             if key is None:
                 self.unblock(waiter.client)

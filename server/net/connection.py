@@ -321,8 +321,6 @@ class Connection(Client, asyncio.Protocol):
 
     def answer(self, reply: bytes) -> None:
         """As of any client; without later input it needs no turn."""
-        if self.server.interceptor is not None:
-            reply = self.server.interceptor.answer(self, reply)
         if self.reply_mode == "on":
             self.write(reply)
         elif self.reply_mode == "skip":

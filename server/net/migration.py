@@ -82,7 +82,7 @@ class Migrations:
             waiter.entry.calls += 1
             waiter.entry.failed += 1
             server.stats.count_error(b"ERR")
-            client.answer(INTERNAL_ERROR)
+            server.blocking.answer(waiter, INTERNAL_ERROR)
 
     def stop(self) -> None:
         """Abandon all transfers, because the server stops or begins again; the keys stay."""

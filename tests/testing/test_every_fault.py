@@ -57,6 +57,24 @@ def test_a_counter_before_the_acknowledgement_doubles_and_each_place_is_named():
     assert "XREADGROUP number" not in text
 
 
+def test_each_wait_is_reached_although_some_end_without_anything():
+    @every_fault("XREADGROUP", close=("before", "after"), error="LOADING")
+    def test(server):
+        client = prepare(server)
+        client.xgroup_setid("jobs", "w", "$")
+        for n in range(2):
+            assert client.xreadgroup("w", "a", {"jobs": ">"}, block=1) == []
+            client.xadd("jobs", {"n": n})
+            assert client.xreadgroup("w", "a", {"jobs": ">"}, block=60_000)
+
+    with pytest.raises(AssertionError) as found:
+        test()
+    text = str(found.value)
+    assert text.startswith("12 of 12 faults break the test:")
+    assert text.count("the connection was closed") == 8
+    assert "the test did not come to this command" not in text
+
+
 def test_a_note_by_id_holds():
     @every_fault("XREADGROUP", "XACK", "SET", close=("before", "after"))
     def test(server):

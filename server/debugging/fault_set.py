@@ -1,0 +1,129 @@
+"""The faults that are on, and which of them hits a command.
+
+The first fault in the order of adding that hits a command has it to itself, and later ones do not count it. Inside
+MULTI an error refuses a command when it is to be queued, as Redis does; every other fault hits EXEC as a whole if one
+of its commands fits, for they run then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from .fault import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .fault import Hit, Sender, Sent
+    from .fault_spec import FaultSpec
+
+
+@dataclass(slots=True)
+class Look:
+    """What the faults have decided about a command.
+
+    Attributes:
+        fault: hits it; None: none does.
+        until: the ID of the last fault that has looked.
+    """
+
+    fault: Fault | None = None
+    until: int = 0
+    _counted: list[tuple[Fault, Hit | None]] = field(default_factory=list)
+
+    def count(self, fault: Fault, hit: Hit | None) -> None:
+        """Note that a fault has counted the command."""
+        self._counted.append((fault, hit))
+
+    def take_back(self) -> None:
+        """Let no fault count the command: it waits, and is looked at again when its reply is due."""
+        for fault, hit in reversed(self._counted):
+            fault.take_back(hit)
+        self._counted.clear()
+
+
+class FaultSet:
+    """Faults, in the order of adding.
+
+    Args:
+        first_id: the ID of the first.
+
+    Attributes:
+        active: by their ID.
+    """
+
+    def __init__(self, first_id: int) -> None:
+        self.active: dict[int, Fault] = {}
+        # The faults of commands, by the name that they look for; None: any.
+        self._of_commands: dict[str | None, list[Fault]] = {}
+        self._ids = count(first_id)
+
+    def add(self, spec: FaultSpec) -> int:
+        """Begin a fault; returns its ID."""
+        number = next(self._ids)
+        fault = self.active[number] = Fault(number, spec)
+        if spec.is_of_commands:
+            self._of_commands.setdefault(spec.command, []).append(fault)
+        return number
+
+    def end(self, number: int) -> Fault:
+        """End a fault.
+
+        Raises:
+            KeyError: there is none with this ID.
+        """
+        fault = self.active.pop(number)
+        if fault.spec.is_of_commands:
+            same = self._of_commands[fault.spec.command]
+            same.remove(fault)
+            if not same:
+                del self._of_commands[fault.spec.command]
+        return fault
+
+    def look(
+        self,
+        now: int,
+        sender: Sender,
+        sent: Sequence[Sent],
+        *,
+        is_queued: bool = False,
+        is_empty: bool = False,
+        before: Look | None = None,
+    ) -> Look:
+        """Find the first fault that hits a command.
+
+        Args:
+            now: milliseconds, for the hit.
+            sender: the client.
+            sent: the command; behind EXEC, the commands of its transaction.
+            is_queued: it is to be queued for EXEC.
+            is_empty: it has waited, and ends without anything.
+            before: an earlier look at the same command, by the faults that were on then.
+        """
+        look = before or Look()
+        last = next(reversed(self.active), look.until)
+        for fault in self._looking_for(sent):
+            spec = fault.spec
+            is_error = spec.error is not None
+            if fault.id <= look.until or (is_queued and not is_error) or (is_empty and spec.passes_empty):
+                continue
+            for each in sent[:1] if is_error else sent:
+                fitted = fault.fitted
+                is_hit = fault.takes(now, sender, each)
+                if fault.fitted > fitted:
+                    look.count(fault, fault.hits[-1] if is_hit else None)
+                if is_hit:
+                    look.fault, look.until = fault, last
+                    return look
+        look.until = last
+        return look
+
+    def _looking_for(self, sent: Sequence[Sent]) -> list[Fault]:
+        """Return the faults that may hit one of some commands, in the order of adding."""
+        names = {None, *(name for each in sent for name in each.names)}
+        found = [fault for name in names for fault in self._of_commands.get(name, ())]
+        found.sort(key=attrgetter("id"))
+        return found
