@@ -12,6 +12,7 @@ from ..redis import ids
 from ..redis.key_names import key_of
 from ..redis.options import FLAG, Endpoint, Kind, OptionError, Options, number, option, part, words
 from .durability import WAIT, WAIT_TIMEOUT, Wait
+from .texts import unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,6 +137,12 @@ class SinkOptions:
 
     def _refuse_contradictions(self, options: Options, schema: StructType) -> None:
         columns = set(schema.fieldNames())
+        for field in schema.fields:
+            if (found := unsupported(field.dataType)) is not None:
+                raise OptionError(
+                    f"column {field.name!r} has {found.simpleString()!r} values, which no entry can hold: cast them to STRING, or "
+                    "see to_json"
+                )
         if self.stream and "streamColumn" in options:
             raise OptionError("options 'stream' and 'streamColumn' exclude each other")
         if self.stream_column and self.stream_column not in columns:

@@ -7,10 +7,8 @@ have in common. With hiredis.pack_command for each row the encoder takes 1.1 to 
 
 from __future__ import annotations
 
-import base64
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import hiredis
 import pyarrow as pa
@@ -18,6 +16,7 @@ import pyarrow.compute as pc
 
 from ..error_tokens import LabelledError
 from ..redis.key_names import name_of
+from .texts import texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
 # With this many rows a producer, the server's window (100 ids a producer unless configured) never drops one.
 _ROWS_OF_A_PRODUCER: Final = 100
-_SIMPLE: Final = (
-    pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_date,
-)  # fmt: skip
 
 
 class RowError(LabelledError, ValueError):
@@ -215,51 +211,6 @@ class RowEncoder:
             counts.append(len(parts))
             rows.append(b"".join(parts))
         return counts, rows
-
-
-def texts(column: pa.Array) -> list[bytes | None]:
-    """Return values as an entry holds them.
-
-    Strings are UTF-8, binary values as they are, numbers and booleans as Spark shows them (``1.5``, ``true``),
-    timestamps and dates ISO 8601 (UTC ends in ``Z``), arrays, structs and maps JSON.
-    """
-    kind = column.type
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        plain = column
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        plain = column.cast(pa.large_binary())
-    elif any(check(kind) for check in _SIMPLE):
-        plain = column.cast(pa.string()).cast(pa.binary())
-    elif pa.types.is_timestamp(kind):
-        plain = pc.replace_substring(column.cast(pa.string()), " ", "T").cast(pa.binary())
-    else:
-        return [None if value is None else _json(value, kind) for value in column.to_pylist()]
-    result: list[bytes | None] = plain.to_pylist()
-    return result
-
-
-def _json(value: Any, kind: pa.DataType) -> bytes:
-    return json.dumps(_plain(value, kind), ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    """Return what JSON can say of a value: bytes that are no UTF-8 go as base64, what it does not know as text."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if pa.types.is_struct(kind):
-        return {field.name: _plain(value[field.name], field.type) for field in kind}
-    if pa.types.is_map(kind):
-        return {str(_plain(key, kind.key_type)): _plain(item, kind.item_type) for key, item in value}
-    if isinstance(value, list):
-        return [_plain(item, kind.value_type) for item in value]
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return base64.b64encode(value).decode()
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return value.isoformat()
-    return str(value)
 
 
 def _bulk(word: bytes) -> bytes:

@@ -11,7 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from rillet.pipeline.redis.connection import packed
 from rillet.pipeline.sink.options import SinkOptions
-from rillet.pipeline.sink.rows import RowEncoder, RowError, texts
+from rillet.pipeline.sink.rows import RowEncoder, RowError
+from rillet.pipeline.sink.texts import texts
 
 MOMENT = dt.datetime(2026, 11, 20, 1, 2, 3, 4)  # noqa: DTZ001 - Arrow's type says the zone
 
