@@ -124,8 +124,12 @@ class Control:
             self._reader.feed(data)
         return reply
 
-    def reset(self, *following: Sequence[bytes]) -> list[Any]:
+    def reset(self, *following: Sequence[bytes], kept: Sequence[bytes] = ()) -> list[Any]:
         """Run DEBUG RESET, and other commands after it; a script that runs for too long is killed first.
+
+        Args:
+            following: the other commands.
+            kept: the addresses of clients whose sockets stay.
 
         Returns:
             The replies to the other commands.
@@ -135,8 +139,9 @@ class Control:
                 failed.
             ControlError: the connection broke.
         """
+        words = (b"DEBUG", b"RESET", *((b"KEEP", *kept) if kept else ()))
         while True:
-            replies = self.run_all([(b"DEBUG", b"RESET"), *following])
+            replies = self.run_all([words, *following])
             error = next((each for each in replies if isinstance(each, Exception)), None)
             if error is None:
                 return replies[1:]

@@ -95,7 +95,7 @@ def server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet)
 
 def client(request: pytest.FixtureRequest, server: Server | RemoteRillet) -> Iterator[redis.Redis]:
     """Give a test its redis-py client."""
-    with server.client(**options_of(request.node).client) as connected:
+    with server.client_of_test(**options_of(request.node).client) as connected:
         yield connected
 
 

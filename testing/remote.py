@@ -36,6 +36,8 @@ class RemoteServer(HasStreams):
 
         return redis.Redis.from_url(self.url, **options)
 
+    client_of_test = client  # which closes it at the end
+
     def async_client(self, **options: Any) -> redis.asyncio.Redis:
         """Return a new ``redis.asyncio`` client."""
         import redis.asyncio

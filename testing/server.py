@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import traceback
+import weakref
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -21,6 +22,7 @@ from .clients import for_client
 from .clock import Clock
 from .control import Control, ControlError
 from .faults import HasFaults
+from .kept import KeptClient, connection_class, taken
 from .log import ServerLog
 from .process import START_SECONDS, STOP_SECONDS, InWith, ServerProcess, StartError, StopError
 from .seeds import run_commands, seed_file
@@ -29,7 +31,7 @@ from .spies import HasSpies
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
     import redis
@@ -78,6 +80,8 @@ class Server(HasSpies, HasFaults, InWith):
         self._seed = seed
         self._planted: Snapshot | None = None
         self._snapshots: SnapshotStore | None = None
+        self._pools: weakref.WeakSet[redis.ConnectionPool] = weakref.WeakSet()  # of ``client``
+        self._kept: dict[str, KeptClient] = {}  # between tests, by their options
 
     # Lifecycle
 
@@ -110,6 +114,9 @@ class Server(HasSpies, HasFaults, InWith):
             StopError: its thread does something that cannot be ended, and is left behind.
         """
         self._planted = None
+        for kept in self._kept.values():
+            kept.client.close()
+        self._kept.clear()
         try:
             self._halt()
         finally:
@@ -162,8 +169,28 @@ class Server(HasSpies, HasFaults, InWith):
         """Return a new redis-py client; ``options`` are redis-py's (``protocol=3``, ``db=1``, …)."""
         import redis
 
+        if not options.keys() & {"connection_class", "ssl", "unix_socket_path"}:
+            options = {"connection_class": connection_class()} | options
         # A database in the URL would override `db`.
-        return redis.Redis.from_url(self.url.removesuffix("/0"), **for_client(options))
+        made = redis.Redis.from_url(self.url.removesuffix("/0"), **for_client(options))
+        self._pools.add(made.connection_pool)
+        return made
+
+    @contextlib.contextmanager
+    def client_of_test(self, **options: Any) -> Iterator[redis.Redis]:
+        """Give a test a client as ``client`` makes it, which serves the next one, too, unless the test changes it.
+
+        The server must have been reset.
+        """
+        key = repr(sorted(options.items()))
+        kept = self._kept.pop(key, None) or KeptClient(self.client(**options))
+        try:
+            yield kept.client
+        finally:
+            if kept.is_as_new():
+                self._kept[key] = kept
+            else:
+                kept.client.close()
 
     def async_client(self, **options: Any) -> redis.asyncio.Redis:
         """Return a new ``redis.asyncio`` client."""
@@ -189,13 +216,14 @@ class Server(HasSpies, HasFaults, InWith):
         control = self._control
         if control is None or not control.is_open:
             control = self._controller()
-        try:
-            # Without a look at the server first, which would cost as much; a second reset does no harm.
-            return control.reset(*following)
-        except ControlError:
-            if not control.is_open:  # the server took too long
-                raise
-            return self._controller().reset(*following)
+        with taken(self._pools) as kept:
+            try:
+                # Without a look at the server first, which would cost as much; a second reset does no harm.
+                return control.reset(*following, kept=kept)
+            except ControlError:
+                if not control.is_open:  # the server took too long
+                    raise
+                return self._controller().reset(*following, kept=kept)
 
     def snapshot(self) -> Snapshot:
         """Return a copy of all data and functions, which nothing changes later."""

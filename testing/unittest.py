@@ -51,8 +51,9 @@ class RilletMixin(unittest.TestCase):
         self.rillet_server.start()  # a test may have stopped it
         self.rillet_server.reset()
         self.rillet_server.watch()
-        self.rillet = self.rillet_server.client(**split(self.rillet_options).client)
-        self.addCleanup(self.rillet.close)
+        self.rillet = self.enterContext(
+            self.rillet_server.client_of_test(**split(self.rillet_options).client)
+        )
         super().setUp()
 
 

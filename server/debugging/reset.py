@@ -9,12 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from ...commands.connection.session import leave_modes
+from ...commands.runtime.state import PLAIN
 from ...protocol.errors import ReplyError
 from ...storage.aof.manifest import AofError
 from ...storage.folder_lock import FolderInUseError
 from ..execution.checks import LOADING
+from ..net.dormant import Dormant
+from .transports import Faulty
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ...commands.runtime.client import Client
     from ...commands.runtime.users import User
     from ..net.connection import Connection
@@ -34,8 +39,12 @@ class Reset:
         self._values = vars(self._server.config).copy()
         self._users = self._server.users.copy()
 
-    def run(self, client: Client) -> None:
+    def run(self, client: Client, kept: Collection[bytes] = ()) -> None:
         """Reset everything but the connection of a client.
+
+        Args:
+            client: the one that resets.
+            kept: addresses of clients whose sockets stay open, for new clients; those with something under way are closed.
 
         Raises:
             ReplyError: the configuration or the append-only file could not be restored; all else is reset.
@@ -44,7 +53,7 @@ class Reset:
         if server.persistence.loading:
             raise ReplyError(LOADING)
         server.replication.reset()
-        self._disconnect_all_but(client)
+        self._disconnect_all_but(client, kept)
         self._stop_work()
         server.keyspace.reset()
         if server.scripting_if_used is not None:
@@ -72,13 +81,21 @@ class Reset:
         if refused:
             raise ReplyError(f"ERR DEBUG RESET could not restore {', '.join(refused)}".encode())
 
-    def _disconnect_all_but(self, client: Client) -> None:
-        server = self._server
-        for other in list(server.clients.values()):
+    def _disconnect_all_but(self, client: Client, kept: Collection[bytes]) -> None:
+        server, clients = self._server, self._server.clients
+        for socket in [each for each in clients.dormant if each.address not in kept]:
+            socket.wake()
+        for control in [each for each in clients.controls if each is not client and each.address in kept]:
+            clients.end_control(control)
+        for other in list(clients.values()):
             if other is not client:
-                # A client library that looks whether its connection is open must not find it so after the reply.
-                cast("Connection", other).cut()  # the master's is gone
-                server.clients.forget(other)
+                connection = cast("Connection", other)  # the master's is gone
+                if connection.address in kept and _may_be_kept(connection):
+                    Dormant(connection)
+                else:
+                    # A client library that looks whether its connection is open must not find it so after the reply.
+                    connection.cut()
+                clients.forget(connection)
         for channel in list(server.listeners.shaking_hands):
             channel.abort()
         leave_modes(client)
@@ -124,3 +141,22 @@ class Reset:
         propagation.add(0, [b"FUNCTION", b"FLUSH"])
         propagation.flush()
         self._server.replication.forget_commands()
+
+
+def _may_be_kept(connection: Connection) -> bool:
+    """Whether nothing is under way on a connection, in either direction, and it has a socket's own transport."""
+    transport = connection.transport
+    return (
+        connection.state is PLAIN
+        and connection.is_reading
+        and connection.replica is None
+        and not connection.backlog
+        and not connection.query_buffer
+        and connection.parser.error is None
+        and transport is not None
+        and not isinstance(transport, Faulty)
+        and hasattr(transport, "set_protocol")  # TLS has not
+        and not transport.is_closing()
+        and not transport.get_write_buffer_size()
+        and not connection.server.replies.is_held(connection)
+    )

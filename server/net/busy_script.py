@@ -274,6 +274,8 @@ class Busy:
                     door = sock.dup()
                 self._doors.append(door)
                 self._watch(door.fileno(), partial(self._accept, door, meet))
+        for dormant in list(server.clients.dormant):
+            dormant.wake()
         for client in [*server.clients.values(), *server.clients.controls]:
             if (
                 isinstance(client, Connection)

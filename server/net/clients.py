@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..server import Server
     from .connection import Connection
+    from .dormant import Dormant
 
 
 class Clients(dict[int, "Client"]):
@@ -18,6 +19,7 @@ class Clients(dict[int, "Client"]):
     Attributes:
         controls: the connections that DEBUG CONTROL took out of all lists.
         congested: the connections with more unsent output than the socket accepts.
+        dormant: sockets without a client, which DEBUG RESET has kept.
         monitors: the clients in MONITOR.
     """
 
@@ -27,6 +29,7 @@ class Clients(dict[int, "Client"]):
         self._last_id = 0
         self.controls: set[Client] = set()
         self.congested: set[Connection] = set()
+        self.dormant: set[Dormant] = set()
         self.monitors: set[Client] = set()
 
     def next_id(self) -> int:
@@ -63,6 +66,8 @@ class Clients(dict[int, "Client"]):
         """Close every connection, controls first: they wait for the end."""
         for client in [*self.controls, *self.values()]:
             client.close(after_reply=after_reply)
+        for socket in list(self.dormant):
+            socket.transport.close()
 
     def update_observers(self) -> None:
         """Recompute ``Server.has_observers`` after MONITOR or tracking began or ended."""

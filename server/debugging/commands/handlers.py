@@ -13,7 +13,7 @@ from ....commands.spec.command import handles
 from ....commands.spec.usage import help_reply
 from ....protocol import replies
 from ....protocol.atoi import atoi
-from ....protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
+from ....protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError, wrong_subcommand_arguments
 from ....storage.value_types import TYPES
 from ..digest import keyspace_digest, value_digest
 from . import specs
@@ -169,11 +169,13 @@ def _replicate(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _reset(client: Client, _args: list[bytes]) -> bytes:
+def _reset(client: Client, args: list[bytes]) -> bytes:
     """Reset the server; this connection keeps its protocol, its name and its login."""
+    if len(args) > 2 and args[2].upper() != b"KEEP":
+        raise ReplyError(SYNTAX)
     if client.in_exec:
         raise ReplyError(b"ERR DEBUG RESET is not possible inside a transaction")
-    client.server.resetting.run(client)
+    client.server.resetting.run(client, args[3:])
     return replies.OK
 
 
@@ -354,7 +356,8 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"RELOAD": (0, _ANY, _reload, " [MERGE] [NOFLUSH] [NOSAVE]",
         "Write the dump file, forget the data and load it from there."),
     b"REPLICATE": (1, _ANY, _replicate, " <command> [<arg> ...]", "Put a command into the AOF without running it."),
-    b"RESET": (0, 0, _reset, "", "Return to the state of the start, without data and other connections. Rillet only."),
+    b"RESET": (0, _ANY, _reset, " [KEEP <address> ...]",
+        "Return to the state of the start, without data and other connections. Rillet only."),
     b"REPLY-COPY-AVOIDANCE": (1, 1, _accept, " <0|1>", "Accepted; it changes nothing here."),
     b"REPLYBUFFER": (2, 2, _replybuffer, " PEAK-RESET-TIME <NEVER|RESET|milliseconds>|RESIZING <0|1>",
         "Accepted; reply buffers have no peak."),

@@ -52,7 +52,7 @@ Replicas: _pending _start connected full_syncs good partial_syncs refused_partia
 Replication: backlog id2 link offset second_offset
 Scripting: _client _interpreter run
 Scripts: _by_body _by_sha _from_eval evicted
-Clients: congested monitors
+Clients: congested dormant monitors
 Cron: paused
 Server: busy_error disk_error has_observers interceptor loading
 Server: needs_all_checks role slow_nanoseconds snapshot_error

@@ -1,0 +1,71 @@
+"""Connections that outlive DEBUG RESET: the socket stays, and the client behind it is a new one.
+
+A test whose client is new pays for a socket and a greeting. A socket that is kept belongs to no client until its next bytes
+arrive: no list shows it and nothing counts it. Then a new ``Connection`` takes it over as if the loop had accepted it at
+that moment, with limits, refusals and faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .connection import Connection
+
+
+class Dormant(asyncio.Protocol):
+    """The protocol of such a socket.
+
+    Args:
+        before: the connection whose transport it takes.
+    """
+
+    def __init__(self, before: Connection) -> None:
+        assert before.transport is not None
+        self.server = before.server
+        self.address = before.address
+        self.transport = before.transport
+        self._meet = type(before)
+        before.transport = None
+        self.server.clients.dormant.add(self)
+        self.transport.set_protocol(self)
+
+    def wake(self) -> Connection:
+        """Give the socket to a new client."""
+        self.server.clients.dormant.discard(self)
+        connection = self._meet(self.server)
+        self.transport.set_protocol(connection)
+        connection.connection_made(self.transport)
+        return connection
+
+    def data_received(self, data: bytes) -> None:
+        """Let a new client begin with these bytes, as if each command of its greeting had waited for the last reply."""
+        connection = self.wake()
+        for command in _commands(data):
+            connection.data_received(command)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the socket, which its client or the server has closed."""
+        del exc
+        self.server.clients.dormant.discard(self)
+
+
+def _commands(data: bytes) -> Iterator[bytes]:
+    """Cut bytes after each command; from what is not a complete command on they stay in one piece."""
+    at = 0
+    with contextlib.suppress(ValueError):
+        while data.startswith(b"*", at):
+            end = data.index(b"\r\n", at)
+            for _ in range(int(data[at + 1 : end])):
+                length = data.index(b"\r\n", end + 2)
+                end = length + 2 + int(data[end + 3 : length])
+            if not at < end + 2 <= len(data):
+                break
+            yield data[at : end + 2]
+            at = end + 2
+    if at < len(data):
+        yield data[at:]

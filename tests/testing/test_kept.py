@@ -1,0 +1,344 @@
+"""Clients that outlive a reset: the socket stays, and everything that a client can see is new."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.programs.pytest_run import run_tests
+from support.until import until
+
+import rillet.testing
+from rillet.server.net.dormant import _commands
+from rillet.testing.control import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WAYS = [{}, {"protocol": 2}, {"db": 3, "client_name": "me", "protocol": 3, "decode_responses": True}]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
+def running(request):
+    with rillet.testing.Server(process=request.param, slowlog_log_slower_than=-1) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running):
+    running.reset()
+    return running
+
+
+def place(client: redis.Redis) -> bytes:
+    [connection] = client.connection_pool._available_connections
+    return connection._sock.getsockname() if connection._sock is not None else None
+
+
+def use(server: rillet.testing.Server, act: Callable[[redis.Redis], Any], **options: Any) -> redis.Redis:
+    """Be a test that does something with its client; return the client of the next test."""
+    server.reset()
+    with server.client_of_test(**options) as client, contextlib.suppress(redis.RedisError):
+        act(client)
+    server.reset()
+    with server.client_of_test(**options) as again:
+        return again
+
+
+# What stays
+
+
+@pytest.mark.parametrize("options", WAYS, ids=str)
+def test_client_and_socket_are_those_of_the_test_before(server, options):
+    with server.client_of_test(**options) as first:
+        first.set("k", "v")
+        before, number = place(first), first.client_id()
+    server.reset()
+    with server.client_of_test(**options) as second:
+        assert second.dbsize() == 0
+        assert second is first
+        assert place(second) == before
+        assert second.client_id() == number + 1
+
+
+def test_a_client_of_a_wider_fixture_keeps_its_socket(server):
+    with server.client() as client:
+        client.set("k", "v")
+        before = place(client)
+        for _ in range(3):
+            server.reset()
+            assert client.get("k") is None
+            assert place(client) == before
+
+
+def test_clients_with_other_options_are_others(server):
+    with server.client_of_test() as one, server.client_of_test(db=1) as two, server.client_of_test() as three:
+        assert len({id(one), id(two), id(three)}) == 3
+        one.set("k", "one")
+        assert (two.get("k"), three.get("k")) == (None, b"one")
+
+
+def test_a_restart_and_a_shutdown_only_close_the_socket(server):
+    for end in (server.restart, lambda: server.client().shutdown(nosave=True)):
+        with server.client_of_test() as client:
+            client.ping()
+        end()
+        server.start()
+        server.reset()
+        with server.client_of_test() as client:
+            assert client.ping()
+
+
+# What is new
+
+
+def seen(server: rillet.testing.Server, client: redis.Redis) -> dict[str, Any]:
+    """Return all that a client can see of its session and of the clients of its server."""
+    # The reply of HELLO has the ID, with more digits each time.
+    moving = {"id", "addr", "laddr", "fd", "age", "idle", "tot-mem", "tot-net-out"}
+    with server.recording() as recording:
+        replies = {
+            "info": client.client_info(),
+            "list": client.client_list(),
+            "name": client.client_getname(),
+            "user": client.acl_whoami(),
+            "redirect": client.client_getredir(),
+            "tracking": client.client_trackinginfo(),
+            "clients": client.info("clients"),
+            "stats": {
+                name: value
+                for name, value in client.info("stats").items()
+                if name in {"total_connections_received", "total_commands_processed", "total_net_input_bytes"}
+            },
+            "calls": {name: value["calls"] for name, value in client.info("commandstats").items()},
+            "pubsub": client.pubsub_channels(),
+            "hash": client.execute_command("HGETALL", "h"),
+            "exec": client.pipeline().get("k").execute(),
+            "size": client.dbsize(),
+            "errors": client.info("errorstats"),
+        }
+    replies["info"] = {k: v for k, v in replies["info"].items() if k not in moving}
+    replies["list"] = [{k: v for k, v in each.items() if k not in moving} for each in replies["list"]]
+    replies["recorded"] = [(each.words, each.database, each.client) for each in recording]
+    return replies
+
+
+def raw(client: redis.Redis, *words: str) -> None:
+    connection = client.connection_pool.get_connection()
+    connection.send_command(*words)
+    client.connection_pool.release(connection)
+
+
+def half(client: redis.Redis) -> None:
+    connection = client.connection_pool.get_connection()
+    connection._sock.sendall(b"*2\r\n$3\r\nGET\r\n$1")
+    client.connection_pool.release(connection)
+
+
+ACTS: dict[str, Callable[[redis.Redis], Any]] = {
+    "data": lambda c: c.set("k", "v"),
+    "select": lambda c: c.execute_command("SELECT", 5),
+    "name": lambda c: c.client_setname("other"),
+    "information": lambda c: c.client_setinfo("LIB-NAME", "other"),
+    "resp2": lambda c: c.execute_command("HELLO", 2),
+    "resp3": lambda c: c.execute_command("HELLO", 3),
+    "multi": lambda c: c.execute_command("MULTI"),
+    "watch": lambda c: c.execute_command("WATCH", "k"),
+    "a pipeline that watches": lambda c: c.pipeline().watch("k"),
+    "tracking": lambda c: c.execute_command("CLIENT", "TRACKING", "ON"),
+    "broadcasts": lambda c: c.execute_command("CLIENT", "TRACKING", "ON", "BCAST"),
+    "subscription": lambda c: c.pubsub().subscribe("c"),
+    "a raw subscription": lambda c: c.execute_command("SUBSCRIBE", "c"),
+    "replies skipped": lambda c: raw(c, "CLIENT", "REPLY", "SKIP"),
+    "replies off": lambda c: raw(c, "CLIENT", "REPLY", "OFF"),
+    "a reply that nobody reads": lambda c: raw(c, "PING"),
+    "half a command": half,
+    "no evict": lambda c: c.client_no_evict("ON"),
+    "no touch": lambda c: c.client_no_touch("ON"),
+    "reset": lambda c: c.execute_command("RESET"),
+    "readonly": lambda c: c.execute_command("READONLY"),
+    "monitor": lambda c: c.execute_command("MONITOR"),
+    "pause": lambda c: c.client_pause(1_000_000, all=False),
+    "an error": lambda c: c.lpush("k", "a") and c.get("k"),
+    "another user": lambda c: (c.acl_setuser("u", enabled=True, nopass=True, categories=["+@all"]), c.auth("u", "u")),
+    "control": lambda c: c.execute_command("DEBUG", "CONTROL"),
+    "quit": lambda c: c.execute_command("QUIT"),
+    "kill": lambda c: c.client_kill_filter(_type="normal", skipme=False),
+    "close": lambda c: c.close(),
+    "disconnect": lambda c: c.connection_pool.disconnect(),
+    "no clients": lambda c: c.config_set("maxclients", 1),
+    "a password": lambda c: c.config_set("requirepass", "secret"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", WAYS, ids=str)
+@settings(max_examples=20, deadline=None)
+@given(acts=st.lists(st.sampled_from(sorted(ACTS)), max_size=5))
+def test_whatever_a_test_does_the_next_sees_a_new_client(running, options, acts):
+    def act(client: redis.Redis) -> None:
+        for name in acts:
+            with contextlib.suppress(redis.RedisError):
+                ACTS[name](client)
+
+    kept = seen(running, use(running, act, **options))
+    running.reset()
+    with running.client(**options) as new:
+        assert kept == seen(running, new)
+
+
+def test_nobody_sees_the_socket_before_it_is_used(server):
+    with server.client_of_test() as client:
+        client.ping()
+    server.reset()
+    with server.client() as other:
+        assert len(other.client_list()) == other.info("clients")["connected_clients"] == 1
+        assert other.info("stats")["total_connections_received"] == 1
+        assert other.config_set("maxclients", 1)
+        with (
+            server.client_of_test() as client,
+            pytest.raises(redis.ConnectionError, match="max number of clients"),
+        ):
+            client.ping()
+
+
+def test_a_server_that_refuses_connections_refuses_this_one(server):
+    with server.client_of_test() as client:
+        client.ping()
+    server.reset()
+    with server.client_of_test() as client, server.fault(connections="refuse") as fault:
+        with pytest.raises(redis.ConnectionError):
+            client.ping()
+        assert fault.count
+
+
+def test_a_greeting_that_fails_fails_as_at_any_connection(server):
+    with server.client_of_test(protocol=3) as client:
+        client.ping()
+    server.reset()
+    with server.client_of_test(protocol=3) as client:
+        server.client().config_set("requirepass", "secret")
+        with pytest.raises(redis.AuthenticationError):
+            client.ping()
+
+
+def test_a_slow_script_answers_a_client_that_has_slept(server):
+    with server.client_of_test() as client:
+        client.ping()
+    server.reset()
+    with server.client_of_test() as client, server.client() as other, server.client() as third:
+        third.config_set("busy-reply-threshold", 1)
+
+        def run() -> None:
+            with pytest.raises(redis.ResponseError, match="killed"):
+                other.eval("while true do end", 0)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        until(lambda: is_busy(third))
+        try:
+            assert is_busy(client)
+        finally:
+            third.script_kill()
+            thread.join()
+
+
+def is_busy(client: redis.Redis) -> bool:
+    try:
+        client.get("k")
+    except redis.ResponseError as error:
+        return str(error).startswith("BUSY")
+    return False
+
+
+def test_a_thread_that_uses_the_client_during_the_reset_is_cut_off(server):
+    ended = []
+
+    def wait(client: redis.Redis) -> None:
+        with pytest.raises(redis.ConnectionError):
+            client.blpop("q", 0)
+        ended.append(True)
+
+    with server.client_of_test() as client:
+        thread = threading.Thread(target=wait, args=(client,))
+        thread.start()
+        until(lambda: server._command(b"INFO", b"clients").find(b"blocked_clients:1") > 0)
+        server.reset()
+        thread.join()
+    assert ended
+
+
+CHANGES: dict[str, Callable[[redis.Redis], Any]] = {
+    "a callback": lambda c: c.set_response_callback("GET", lambda *_: 1),
+    "no callback": lambda c: c.response_callbacks.pop("GET", None) or c.response_callbacks.clear(),
+    "a method": lambda c: setattr(c, "get", lambda *_: 1),
+    "another pool": lambda c: setattr(c, "connection_pool", redis.ConnectionPool()),
+    "closed": lambda c: c.close(),
+    "options of connections": lambda c: c.connection_pool.connection_kwargs.update(db=1),
+    "retries": lambda c: c.set_retry(redis.retry.Retry(redis.backoff.NoBackoff(), 3)),
+    "a retry": lambda c: c.get_retry() and c.get_retry().update_supported_errors([redis.ResponseError]),
+    "a limit": lambda c: setattr(c.connection_pool, "max_connections", 1),
+    "a transaction": lambda c: [pipeline := c.pipeline(), pipeline.watch("k")],
+    "a connection that is in use": lambda c: c.connection_pool.get_connection(),
+    "a timeout of the connection": lambda c: setattr(idle(c), "socket_timeout", 0.001),
+    "the database of the connection": lambda c: setattr(idle(c), "db", 7),
+    "the encoder": lambda c: setattr(idle(c).encoder, "decode_responses", not idle(c).encoder.decode_responses),
+    "a callback of the connection": lambda c: idle(c).register_connect_callback(c.connection_pool.release),
+}  # fmt: skip
+
+
+def idle(client: redis.Redis) -> Any:
+    client.ping()
+    return client.connection_pool._available_connections[0]
+
+
+@pytest.mark.parametrize("name", sorted(CHANGES))
+def test_a_client_that_the_test_has_changed_is_replaced(server, name):
+    with server.client_of_test(protocol=3) as first:
+        first.ping()
+    server.reset()
+    with server.client_of_test(protocol=3) as second:
+        assert second is first
+        left = CHANGES[name](second)
+        if name == "a retry" and second.get_retry() is None:
+            return
+    server.reset()
+    del left
+    with server.client_of_test(protocol=3) as third:
+        assert third is not first
+        assert third.ping()
+
+
+def test_the_fixture_keeps_its_client(tmp_path):
+    run_tests(
+        tmp_path,
+        """
+        import pytest
+        seen = []
+
+        @pytest.mark.parametrize("n", range(3))
+        def test_it(n, rillet):
+            assert rillet.incr("k") == 1
+            seen.append(rillet)
+            assert rillet is seen[0]
+        """,
+    ).outcome(passed=3)
+
+
+@given(
+    words=st.lists(st.lists(st.binary(max_size=5), min_size=1, max_size=3), max_size=4),
+    rest=st.binary(max_size=9),
+)
+def test_first_bytes_are_cut_after_each_command(words, rest):
+    pieces = list(_commands(b"".join(encode(*each) for each in words) + rest))
+    assert b"".join(pieces) == b"".join(encode(*each) for each in words) + rest
+    assert pieces[: len(words)] == [encode(*each) for each in words]
+
+
+@given(data=st.text("*$-019\r\nab").map(str.encode))
+def test_no_bytes_are_lost_by_cutting(data):
+    assert b"".join(_commands(data)) == data
