@@ -92,8 +92,8 @@ def flushall(client: Client, args: list[bytes]) -> bytes:
     """Reply OK; propagated even if all databases are empty."""
     _check_flush(args)
     _flush(client, args, client.server.keyspace.databases)
-    client.server.snapshots.after_flushall()
     client.propagate(args)
+    client.server.snapshots.after_flushall()
     return _flushed(client, args)
 
 

@@ -89,7 +89,9 @@ def _clients(server: Server) -> Iterator[tuple[str, object]]:
     yield "maxclients", server.config.maxclients
     yield "client_recent_max_input_buffer", 0
     yield "client_recent_max_output_buffer", 0
-    yield "blocked_clients", len(server.blocking.waiters) + len(server.pause.postponed)
+    link = server.replication.link
+    held = link is not None and link.is_held  # the master is a client, too
+    yield "blocked_clients", len(server.blocking.waiters) + len(server.pause.postponed) + held
     yield "tracking_clients", sum(client.tracking is not None for client in clients)
     yield "pubsub_clients", sum(client.is_subscriber for client in clients)
     yield "watching_clients", len(watching)
@@ -384,7 +386,7 @@ def _link(server: Server) -> Iterator[tuple[str, object]]:
     yield "master_link_status", "up" if connected else "down"
     yield "master_last_io_seconds_ago", int(now - link.last_io) if connected else -1
     yield "master_sync_in_progress", int(link.state == "sync")
-    yield "slave_read_repl_offset", offset
+    yield "slave_read_repl_offset", link.read_offset
     yield "slave_repl_offset", offset
     receiver = link.receiver
     if link.state == "sync" and receiver is not None:

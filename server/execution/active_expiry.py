@@ -26,7 +26,7 @@ class ActiveExpiry:
         self.server = server
         self.enabled = True
         self._running = False
-        server.keyspace.on_expired = self._propagate_key
+        server.keyspace.on_expired = self.propagate_key
         server.keyspace.on_field_expired = self._propagate_field
 
     def run(self) -> None:
@@ -68,7 +68,8 @@ class ActiveExpiry:
         fields = [first[0] for db in databases if (first := db.field_due.first()) is not None]
         return min(keys + fields) + 1 if keys or fields else None
 
-    def _propagate_key(self, db: Database, key: bytes) -> None:
+    def propagate_key(self, db: Database, key: bytes) -> None:
+        """Propagate that a key has expired."""
         name = b"UNLINK" if self.server.config.lazyfree_lazy_expire else b"DEL"
         self._propagate(db, [name, key])
 

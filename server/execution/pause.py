@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from ...commands.runtime.state import POSTPONED
+from ...protocol.errors import ReplyError
 from .flags import flags_of
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class Pause:
         for client in postponed:
             client.end_wait()
             client.resume()
+        if self._server.replication.link is not None:
+            self._server.replication.link.end_pause()
 
     def reset(self) -> None:
         """Begin without a pause; the clients that were postponed are gone."""
@@ -104,6 +108,19 @@ class Pause:
         if self.until and not self.writes_only:
             return True
         return not flags_of(self._server, client, entry, argv).isdisjoint(_REPLICATED)
+
+    def concerns_unit(self, master: Client, unit: list[list[bytes]]) -> bool:
+        """Whether the pause holds back a command, or a transaction, of our master's stream."""
+        if not self.is_on:
+            return False
+        if self.until and not self.writes_only:
+            return True
+        for argv in unit:
+            with contextlib.suppress(ReplyError):  # the master knows commands that we do not
+                entry = self._server.dispatcher.find(argv)
+                if not flags_of(self._server, master, entry, argv).isdisjoint(_REPLICATED):
+                    return True
+        return False
 
     def postpone(self, client: Client) -> None:
         """Postpone the client; the dispatcher leaves its command in its backlog."""

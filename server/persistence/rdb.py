@@ -11,7 +11,7 @@ import contextlib
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.errors import ReplyError
 from ...storage.folder_lock import FolderInUseError
@@ -23,7 +23,7 @@ from .threads import begin_in_thread
 from .unsaid_log import UnsaidLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from concurrent.futures import Future
 
     from ...storage.keyspace.keyspace import Keyspace
@@ -37,6 +37,7 @@ MISCONF: Final = (
     b"error."
 )
 _RETRY_AFTER: Final = 5  # seconds after a failure
+_NO_FIELDS: Final[Mapping[bytes, bytes]] = {}
 LOAD_SLICE: Final = 0.02  # seconds of loading before clients get a turn
 
 
@@ -120,15 +121,21 @@ class Snapshots:
         server, loop = self.server, self.server.loop
         persistence = server.persistence
         started = loop.time()
+        dropped = None
+        if server.config.replicaof is None:
+            server.replication.open_backlog()
+            dropped = server.replication.note_dropped
         try:
             source = ByteSource(lambda count: files.read(fd, count))
             persistence.begin_loading(path.stat().st_size)
-            is_whole = await load_in_turns(server, self._read(source), source, self.info)
+            load = self._read(source, on_dropped=dropped)
+            is_whole = await load_in_turns(server, load, source, self.info)
         finally:
             files.close(fd)
         if not is_whole:
             return
         persistence.end_loading()
+        server.replication.take_up(self.info)
         empty = f", empty keys skipped: {self.info.empty}" if self.info.empty else ""
         server.log.notice(
             f"Done loading RDB, keys loaded: {self.info.keys}, keys expired: {self.info.expired}{empty}."
@@ -168,15 +175,13 @@ class Snapshots:
             server.persistence.end_loading()
             server.propagation.take_back(effects)
 
-    def _read(self, source: ByteSource, *, allow_duplicates: bool = False) -> Iterator[None]:
+    def _read(self, source: ByteSource, **more: Any) -> Iterator[None]:
         server = self.server
         self.info = RdbInfo()
         if not is_rdb(source):
             raise RdbError("Wrong signature trying to load DB from file")
-        master = server.role == "master"
-        return read_file(
-            server, source, server.keyspace, self.info, drop_expired=master, allow_duplicates=allow_duplicates
-        )
+        leads = server.config.replicaof is None
+        return read_file(server, source, server.keyspace, self.info, drop_expired=leads, **more)
 
     # Save
 
@@ -194,7 +199,8 @@ class Snapshots:
             incremental_sync=server.config.rdb_save_incremental_fsync,
         )
         try:
-            writer.write(rdb_pieces(server, server.keyspace, unsaid=writer.unsaid))
+            history = server.replication.fields()
+            writer.write(rdb_pieces(server, server.keyspace, unsaid=writer.unsaid, history=history))
             self._install(writer.path, self._path)
         except OSError as error:
             server.log.warning(f"Error saving DB on disk: {error}")
@@ -225,7 +231,8 @@ class Snapshots:
         self._target = self._path
         self._changes = server.keyspace.dirty
         try:
-            pieces = partial(rdb_pieces, server, unsaid=writer.unsaid)
+            history = server.replication.fields()  # now: a thread may write later
+            pieces = partial(rdb_pieces, server, unsaid=writer.unsaid, history=history)
             writer.start(server.loop, server.keyspace, pieces, self._written)
         except OSError as error:
             server.log.warning(f"Can't save in background: fork: {error.strerror}")
@@ -404,7 +411,7 @@ class Snapshots:
 
 
 def read_file(
-    server: Server, source: ByteSource, keyspace: Keyspace, info: RdbInfo, **more: bool
+    server: Server, source: ByteSource, keyspace: Keyspace, info: RdbInfo, **more: Any
 ) -> Iterator[None]:
     """Load an RDB file as the configuration asks for; ``more`` as in ``load_rdb``."""
     return load_rdb(
@@ -437,13 +444,21 @@ async def load_in_turns(server: Server, load: Iterator[None], source: ByteSource
 
 
 def rdb_pieces(
-    server: Server, keyspace: Keyspace, *, aof_base: bool = False, unsaid: Unsaid | None = None
+    server: Server,
+    keyspace: Keyspace,
+    *,
+    aof_base: bool = False,
+    unsaid: Unsaid | None = None,
+    history: Mapping[bytes, bytes] = _NO_FIELDS,
 ) -> Iterator[bytes]:
-    """Yield a file for this server's own use, a snapshot or the base of an AOF: see ``rdb_chunks``."""
+    """Yield a file for this server's own use, a snapshot or the base of an AOF: see ``rdb_chunks``.
+
+    ``history`` has the fields that tell where its data stands in the replication stream.
+    """
     return rdb_chunks(
         keyspace,
         version=server.rdb_version,
-        aux={b"redis-ver": server.version.encode()},
+        aux={b"redis-ver": server.version.encode(), **history},
         aof_base=aof_base,
         checksum=server.config.rdbchecksum,
         compress=server.config.rdbcompression,

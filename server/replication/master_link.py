@@ -85,6 +85,8 @@ class MasterLink:
         attempts, attempts_in_all: to connect since the link was lost last, and with this master.
         seconds_down: how long the link was lost in all, without the present time.
         on_disk: offset up to which our append-only file has the stream on the disk.
+        can_continue: the data is that of the history up to the offset; False requests a full synchronization.
+        applied: bytes of the stream that are applied but not forwarded yet.
     """
 
     def __init__(
@@ -102,12 +104,22 @@ class MasterLink:
         self.attempts = self.attempts_in_all = 0
         self.seconds_down = 0.0
         self.on_disk = -1
-        self._can_continue = can_continue
+        self.can_continue = can_continue
         self._database = database
         self._task: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._units = UnitReader()
-        self._processed = 0  # bytes of units that are applied but not forwarded yet
+        self.applied = 0
+
+    @property
+    def read_offset(self) -> int:
+        """Offset up to which the stream has arrived."""
+        return self.replication.offset + self._units.waiting
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a pause holds back what has arrived."""
+        return self._units.holds_unit
 
     @property
     def database(self) -> int:
@@ -141,7 +153,7 @@ class MasterLink:
                 await self._session()
             except (OSError, LinkError, StreamError, EOFError, TimeoutError) as error:
                 if isinstance(error, LostPlaceError):
-                    self._can_continue = False
+                    self.can_continue = False
                 if self.state == CONNECTED:
                     self.changed_at = self.server.loop.time()
                     self.attempts = 0
@@ -151,7 +163,7 @@ class MasterLink:
                     log.warning(f"MASTER <-> REPLICA sync: {error or type(error).__name__}")
             except Exception:  # noqa: BLE001 - a bug of ours must not end the link permanently
                 log.warning("Internal error in the link to the master:", details=traceback.format_exc())
-                self._can_continue = False
+                self.can_continue = False
             finally:
                 self._end_session()
             await asyncio.sleep(pause)
@@ -160,6 +172,7 @@ class MasterLink:
     def _end_session(self) -> None:
         self.state = CONNECT
         self.receiver = None
+        self._units = UnitReader()
         self._forget_client()
         if self._writer is not None:
             self._writer.transport.abort()
@@ -268,7 +281,7 @@ class MasterLink:
     async def _synchronize(self, reader: asyncio.StreamReader) -> None:
         replication = self.replication
         log = self.server.log
-        if self._can_continue:
+        if self.can_continue:
             known, offset = replication.id.encode(), replication.offset + 1
             log.notice(f"Trying a partial resynchronization (request {replication.id}:{offset}).")
         else:
@@ -284,7 +297,7 @@ class MasterLink:
                 raise LinkError("this server remains the master")
             replication.failover.finish()
         if words[0] == b"+CONTINUE":
-            if not self._can_continue:
+            if not self.can_continue:
                 raise LinkError("Bad protocol from MASTER: it continues a stream that was not asked for")
             has_id = len(words) > 1 and len(words[1]) == _ID
             self._continue(words[1].decode("latin-1") if has_id else replication.id)
@@ -320,7 +333,7 @@ class MasterLink:
             try:
                 self._database = await load_snapshot(self.server, file)
                 self.replication.adopt(history, offset)
-                self._can_continue = True
+                self.can_continue = True
             finally:
                 # DEBUG RESET may have opened another one.
                 if appends and persistence.aof is None and not self.server.stopping:
@@ -349,7 +362,7 @@ class MasterLink:
     async def _follow(self, reader: asyncio.StreamReader) -> None:
         server = self.server
         self._units = UnitReader()
-        self._processed = 0
+        self.applied = 0
         self.client = MasterClient(self)
         self.client.db = server.keyspace.databases[self._database]
         server.clients[self.client.id] = self.client
@@ -375,20 +388,37 @@ class MasterLink:
         server.current_client = client
         # The master alone decides what has expired: its commands still find keys that are past their time.
         server.keyspace.expiring = False
-        self._processed = 0
+        self.applied = 0
         try:
             for unit, size in self._units.take():
+                if self.server.pause.concerns_unit(client, unit):
+                    self._units.put_back(unit, size)
+                    break
                 self._run_unit(client, unit)
-                self._processed += size
+                self.applied += size
                 if client.state is CLOSING:  # the next link asks for the rest
                     break
         finally:
             server.keyspace.expiring = True
             server.current_client = None
-            done, self._processed = self._processed, 0
+            done, self.applied = self.applied, 0
             if done:
                 self.replication.feed(self._units.forward(done))
         server.finish_unit()
+
+    def end_pause(self) -> None:
+        """Apply what arrived during a pause, in a turn of its own."""
+        if self.state == CONNECTED:
+            self.server.loop.call_soon(self._catch_up)
+
+    def _catch_up(self) -> None:
+        if self.state != CONNECTED:
+            return
+        try:
+            self._apply()
+        except Exception:
+            self.drop()  # the next link requests the rest, and handles the error where it comes again
+            raise
 
     def _run_unit(self, client: MasterClient, unit: list[list[bytes]]) -> None:
         server = self.server
@@ -434,7 +464,7 @@ class MasterLink:
         """Send the master our offset, and that of our append-only file if there is one."""
         if self._writer is None or self.state != CONNECTED:
             return
-        offset = self.replication.offset + self._processed
+        offset = self.replication.offset + self.applied
         words = [b"REPLCONF", b"ACK", b"%d" % offset]
         aof = self.server.persistence.aof
         if aof is not None:

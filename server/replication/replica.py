@@ -53,7 +53,7 @@ class Replica:
         self.reads_eof = False  # capa eof
         self.reads_new_id = False  # capa psync2
         self.only_snapshot = False  # rdb-only
-        self.needs_nothing = False  # rdb-filter-only functions: no data
+        self.needs_data = self.needs_functions = True  # else rdb-filter-only
         self.old_sync = False  # SYNC
         self.rillet: tuple[int, int] | None = None  # capa rillet-8.10: a Rillet that answers as this version
         self.receives_two_channels = False  # capa rdb-channel-repl: Redis 8.0 or later
@@ -99,6 +99,16 @@ class Replica:
             return server.config.repl_rdb_version
         usual = server.rdb_version
         return min(usual, rdb_version_of(self.understands)) if self.rillet is None else usual
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether its snapshot lacks a part."""
+        return not (self.needs_data and self.needs_functions)
+
+    @property
+    def wanted(self) -> tuple[bool, bool, int]:
+        """What the snapshot for it has: data, functions, the version of its format."""
+        return self.needs_data, self.needs_functions, self.rdb_version
 
     @property
     def address(self) -> bytes:

@@ -48,7 +48,7 @@ class Replicas:
         self._scheduled = False
         self._asked_for_acks = False
         self._start: asyncio.TimerHandle | None = None
-        self._last_ping = 0.0
+        self._crons = 0
 
     @property
     def online(self) -> list[Replica]:
@@ -109,7 +109,7 @@ class Replicas:
             offset: of the first byte that it lacks.
             old: no line may precede the snapshot.
         """
-        replica = self._replica_of(client)
+        replica = self.of(client)
         log = self.server.log
         if not replica.only_snapshot:
             self._understand(replica)
@@ -177,7 +177,8 @@ class Replicas:
             )
         return missing
 
-    def _replica_of(self, client: Client) -> Replica:
+    def of(self, client: Client) -> Replica:
+        """Return the state of a connection as a replica, or as what may become one."""
         replica = client.replica
         if not isinstance(replica, Replica):
             client.replica = replica = Replica(client)  # type: ignore[arg-type]
@@ -185,7 +186,7 @@ class Replicas:
 
     def introduce(self, client: Client) -> Replica:
         """Return the state that REPLCONF fills in before PSYNC."""
-        replica = self._replica_of(client)
+        replica = self.of(client)
         replica.announced = True
         return replica
 
@@ -219,11 +220,7 @@ class Replicas:
             return
         first = waiting[0]
         # None loses what another one does not read: the others get a snapshot of their own.
-        together = [
-            each
-            for each in waiting
-            if (each.needs_nothing, each.rdb_version) == (first.needs_nothing, first.rdb_version)
-        ]
+        together = [each for each in waiting if each.wanted == first.wanted]
         self.transfer = SnapshotSender(self, together)
         self.flush()
         self.replication.begin_again_for_readers()
@@ -292,13 +289,13 @@ class Replicas:
         now = self.server.loop.time()
         config = self.server.config
         replication = self.replication
+        self._crons += 1  # a stream that just began, or went on after a restart, gets no PING at once
         if not self.connected:
             self._forget_backlog_in_time(now)
             self.count_good()
             return
         idle = replication.link is None and not replication.failover.active
-        if idle and now - self._last_ping >= config.repl_ping_replica_period:
-            self._last_ping = now
+        if idle and self._crons % config.repl_ping_replica_period == 0:
             replication.feed(PING)
         for replica in list(self.connected.values()):
             connection = replica.connection

@@ -47,7 +47,7 @@ class SnapshotSender:
         self.is_preparing = True
         self.rdb_version = recipients[0].rdb_version
         self.diskless = (
-            self.server.config.repl_diskless_sync
+            (self.server.config.repl_diskless_sync or recipients[0].is_filtered)
             and hasattr(os, "mkfifo")
             and all(each.reads_eof for each in recipients)
         )
@@ -93,9 +93,7 @@ class SnapshotSender:
         writer.start(
             server.loop,
             server.keyspace,
-            self.replicas.replication.snapshot_pieces(
-                self.rdb_version, writer.unsaid, empty=self.recipients[0].needs_nothing
-            ),
+            self.replicas.replication.snapshot_pieces(self.recipients[0], writer.unsaid),
             self._note_written,
         )
         self._writer = writer

@@ -4,12 +4,14 @@ The bytes of a history's stream are numbered. A master produces the stream from 
 from its master and forwards it byte for byte, so its own replicas have the same history with the same offsets. A
 replica that becomes a master begins a new history where the old one ended, and remembers the old one as its second:
 replicas of the old master can continue with it. A master that becomes a replica requests to continue from its own
-history.
+history. A dump file names the history and the offset of its data: a replica that restarts continues there, and for a
+master the history of the file becomes the second one.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ReplyError
@@ -25,11 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...commands.runtime.client import Client
+    from ...storage.keyspace.database import Database
     from ...storage.keyspace.keyspace import Keyspace
-    from ...storage.rdb import Unsaid
+    from ...storage.rdb import RdbInfo, Unsaid
     from ..persistence.background_writer import Pieces
     from ..server import Server
+    from .replica import Replica
 
+_HISTORY: Final = re.compile(rb"([0-9a-f]{40}) ([0-9]{1,18}) ([0-9]{1,9})")  # ID, offset, database
 NO_ID: Final = "0" * 40
 UNBLOCKED: Final = ReplyError(
     b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
@@ -58,6 +63,7 @@ class Replication:
         self._settled = 0  # how many commands had been propagated when ``offset`` was up to date
         self.backlog: Backlog | None = None
         self.link: MasterLink | None = None
+        self._database: int | None = None  # selected in the stream up to here, where a replica restarts
         self.waits = Waits(self)
         self.replicas = Replicas(self)
         self.failover = Failover(self)
@@ -175,28 +181,41 @@ class Replication:
         """Make the stream name its database again, because a snapshot is being taken."""
         self.server.propagation.select_again(self.feed)
 
-    def snapshot_pieces(self, version: int, unsaid: Unsaid, *, empty: bool) -> Pieces:
-        """Return the writer of an RDB file.
+    def fields(self) -> dict[bytes, bytes]:
+        """Return the fields of a dump file that tell where its data stands in the stream; none if it stands nowhere."""
+        database, applied = 0, 0
+        if self.link is not None:
+            if not self.link.can_continue:
+                return {}
+            database, applied = self.link.database, self.link.applied
+        elif self.backlog is None or self.server.propagation.effects:  # the data would be ahead of the stream
+            return {}
+        else:
+            database = max(self.server.propagation.sinks.get(self.feed, 0), 0)
+        return self._fields(database, self.offset + applied)
 
-        The file holds our replication ID and offset.
+    def _fields(self, database: int, offset: int) -> dict[bytes, bytes]:
+        return {
+            b"repl-stream-db": b"%d" % database,
+            b"repl-id": self.id.encode(),
+            b"repl-offset": b"%d" % offset,
+        }
 
-        Args:
-            version: of the RDB format.
-            unsaid: counts the parts without a place in it.
-            empty: leave the data out.
+    def snapshot_pieces(self, replica: Replica, unsaid: Unsaid) -> Pieces:
+        """Return the writer of the RDB file for a replica, with our replication ID and offset.
+
+        ``unsaid`` counts the parts without a place in it.
         """
         selected = 0 if self.link is None else self.link.database
-        aux = {
-            b"redis-ver": self.server.version.encode(),
-            b"repl-stream-db": b"%d" % selected,
-            b"repl-id": self.id.encode(),
-            b"repl-offset": b"%d" % self.offset,
-        }
+        aux = {b"redis-ver": self.server.version.encode(), **self._fields(selected, self.offset)}
+        needs_data, needs_functions, version = replica.wanted
         checksum, compress = self.server.config.rdbchecksum, self.server.config.rdbcompression
 
         def pieces(keyspace: Keyspace) -> Iterator[bytes]:
-            if empty:
-                keyspace = type(keyspace)(len(keyspace.databases))
+            if not needs_data:
+                libraries, keyspace = keyspace.libraries, type(keyspace)(len(keyspace.databases))
+                if needs_functions:
+                    keyspace.libraries = libraries
             return rdb_chunks(
                 keyspace, version=version, aux=aux, checksum=checksum, compress=compress, unsaid=unsaid
             )
@@ -205,18 +224,20 @@ class Replication:
 
     # Changes of role
 
-    def follow(self, host: str, port: int) -> None:
-        """Become the replica of a master; a replica changes its master."""
+    def follow(self, host: str, port: int, *, can_continue: bool = True) -> None:
+        """Become the replica of a master; a replica changes its master.
+
+        It requests the stream from its own offset on, unless it cannot continue.
+        """
         self.settle()
         server = self.server
         was_master = self.link is None
-        database = 0
+        database, self._database = self._database or 0, None
         if self.link is not None:
-            database = self.link.database
+            can_continue, database = self.link.can_continue, self.link.database
             self.link.stop()
         server.config.replicaof = (host, port)
         self._disconnect_stream()
-        can_continue = self.backlog is not None
         self.link = MasterLink(self, host, port, can_continue=can_continue, database=database)
         server.role = self.role
         server.log.role = "S"
@@ -264,6 +285,43 @@ class Replication:
         self.replicas.disconnect_all()
         self.backlog = Backlog(self.server.config.repl_backlog_size, offset)
 
+    # Start from files
+
+    def note_dropped(self, database: Database, key: bytes) -> None:
+        """Propagate that a master leaves out a key of its dump file, because it is past its time."""
+        self.server.active_expiry.propagate_key(database, key)
+        self.server.propagation.flush()
+
+    def take_up(self, info: RdbInfo) -> None:
+        """Continue the history of the dump file that was loaded; the stream since ``open_backlog`` continues it."""
+        history = self._history_of(info)
+        if self.backlog is None:  # a replica
+            if history is not None:
+                self.id, self.offset, self._database = history
+            return
+        if history is None:
+            self.close_backlog()
+            self.offset = 0
+            return
+        self.id2, offset, _ = history
+        self.second_offset = offset + 1
+        self.offset += offset
+        self.backlog.first += offset
+
+    def _history_of(self, info: RdbInfo) -> tuple[str, int, int] | None:
+        """Return the history that a dump file names, its offset, and the database that its stream has selected."""
+        names = (b"repl-id", b"repl-offset", b"repl-stream-db")
+        found = _HISTORY.fullmatch(b" ".join(info.aux.get(name, b"") for name in names))
+        if found is None or info.skipped:  # without a part of its data it is another history
+            return None
+        history, offset, database = found[1].decode(), int(found[2]), int(found[3])
+        return (history, offset, database) if database < len(self.server.keyspace.databases) else None
+
+    def count_from(self, offset: int) -> None:
+        """Continue to count where the append-only file that was loaded ends."""
+        self.offset = offset
+        self.forget_commands()
+
     # Life
 
     def reset(self) -> None:
@@ -284,7 +342,7 @@ class Replication:
         self.replicas.without_replicas_since = self.server.loop.time()
         self._update_demands()
         if master is not None:
-            self.follow(*master)
+            self.follow(*master, can_continue=self._database is not None)
 
     @property
     def is_in_use(self) -> bool:

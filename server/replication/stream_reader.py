@@ -23,7 +23,7 @@ class LostPlaceError(StreamError):
 class UnitReader:
     """A sans-I/O reader of a replication stream that accounts for every byte."""
 
-    __slots__ = ("_encoded", "_raw", "_reader", "_size", "_unit")
+    __slots__ = ("_encoded", "_kept", "_raw", "_reader", "_size", "_unit")
 
     def __init__(self) -> None:
         self._reader = Reader(notEnoughData=_MORE)
@@ -31,6 +31,17 @@ class UnitReader:
         self._unit: list[list[bytes]] = []  # the transaction that is not complete yet
         self._size = 0  # its bytes
         self._encoded: list[bytes] = []  # commands taken and not forwarded yet, in their canonical spelling
+        self._kept: tuple[list[list[bytes]], int, list[bytes]] | None = None  # a unit that was put back
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes arrived and are not forwarded yet."""
+        return len(self._raw)
+
+    @property
+    def holds_unit(self) -> bool:
+        """Whether a unit was put back."""
+        return self._kept is not None
 
     def feed(self, data: bytes) -> None:
         """Append bytes that arrived."""
@@ -43,6 +54,10 @@ class UnitReader:
         Raises:
             StreamError: the bytes are not a stream of commands.
         """
+        if self._kept is not None:
+            (unit, size, encoded), self._kept = self._kept, None
+            self._encoded += encoded
+            yield unit, size
         while True:
             try:
                 argv: Any = self._reader.gets()
@@ -52,9 +67,9 @@ class UnitReader:
                 return
             if not isinstance(argv, list) or not argv or not all(type(word) is bytes for word in argv):
                 raise StreamError(f"the master's stream holds {repr(argv)[:80]}, which is no command")
-            encoded: bytes = pack_command(tuple(argv))
-            self._encoded.append(encoded)
-            self._size += len(encoded)
+            record: bytes = pack_command(tuple(argv))
+            self._encoded.append(record)
+            self._size += len(record)
             unit = self._unit
             unit.append(argv)
             first = unit[0][0]
@@ -62,6 +77,11 @@ class UnitReader:
                 continue
             size, self._size, self._unit = self._size, 0, []
             yield unit, size
+
+    def put_back(self, unit: list[list[bytes]], size: int) -> None:
+        """Return the unit that was taken last: the next ``take`` begins with it."""
+        self._kept = unit, size, self._encoded[-len(unit) :]
+        del self._encoded[-len(unit) :]
 
     def forward(self, size: int) -> bytes:
         """Remove and return the bytes, as they arrived, of taken units of ``size`` bytes.

@@ -17,7 +17,7 @@ from . import opcodes
 from .module_values import skip_module_data, skip_value, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..keyspace.database import Database
     from ..keyspace.keyspace import Keyspace
@@ -68,6 +68,7 @@ def load_rdb(
     *,
     skip_unknown: bool = False,
     drop_expired: bool = False,
+    on_dropped: Callable[[Database, bytes], None] | None = None,
     allow_duplicates: bool = False,
     sanitize: bool = False,
     log: Log = silent,
@@ -83,6 +84,7 @@ def load_rdb(
         keyspace: None reads everything and keeps nothing.
         skip_unknown: leave out values of types that Rillet does not have, with a warning each.
         drop_expired: leave out keys past their time, as a master does with its dump file.
+        on_dropped: called with each of them.
         allow_duplicates: a key may be there already; the file's value replaces it.
         sanitize: check everything now. Otherwise parts of a file with a right checksum are checked when they are read
             (nodes of streams, see ``codecs/stream_nodes``).
@@ -96,7 +98,16 @@ def load_rdb(
     if now is None:
         now = 0 if keyspace is None else keyspace.now
     yield from _Loader(
-        source, keyspace, skip_unknown, drop_expired, allow_duplicates, sanitize, log, info or RdbInfo(), now
+        source,
+        keyspace,
+        skip_unknown,
+        drop_expired,
+        on_dropped,
+        allow_duplicates,
+        sanitize,
+        log,
+        info or RdbInfo(),
+        now,
     ).run()
 
 
@@ -150,6 +161,7 @@ class _Loader:
     keyspace: Keyspace | None
     skip_unknown: bool
     drop_expired: bool
+    on_dropped: Callable[[Database, bytes], None] | None
     allow_duplicates: bool
     sanitize: bool
     log: Log
@@ -314,6 +326,8 @@ class _Loader:
             return
         if is_over and self.drop_expired:
             self.info.keys -= 1
+            if self.on_dropped is not None:
+                self.on_dropped(keyspace.databases[self.database], key)
             return
         database = keyspace.databases[self.database]
         if key in database.entries:

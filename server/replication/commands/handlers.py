@@ -9,10 +9,12 @@ from ....commands.runtime.arguments import INT64_MAX, Arguments, is_host, parse_
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import SYNTAX, ReplyError
+from ....storage.aof.manifest import split_words
 from . import specs
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
+    from ..replica import Replica
 
 _NO_WAIT: Final = (
     b"ERR %b cannot be used with replica instances. Please also note that %bwrites to replicas are just local and are "
@@ -159,15 +161,31 @@ def replconf(client: Client, args: list[bytes]) -> bytes | None:
         elif name == b"version":
             replica.version = _check_version(value)
         elif name == b"rdb-only":
-            replica.only_snapshot = parse_integer(value) == 1
+            replica.only_snapshot = _parse_flag(value)
         elif name == b"rdb-filter-only":
-            kinds = value.lower().split()
-            if kinds not in ([], [b"functions"]):
-                raise ReplyError(b"ERR Unsupported rdb-filter-only option: %b" % value)
-            replica.needs_nothing = bool(kinds)
+            _filter(replica, value)
         else:
             raise ReplyError(b"ERR Unrecognized REPLCONF option: %b" % option)
     return replies.OK
+
+
+def _parse_flag(value: bytes) -> bool:
+    flag = parse_integer(value)
+    if not 0 <= flag <= 1:
+        raise ReplyError(b"ERR value is out of range, value must between 0 and 1")
+    return flag == 1
+
+
+def _filter(replica: Replica, value: bytes) -> None:
+    """Leave all out of the snapshot of a replica but the parts that it names."""
+    parts = split_words(value)
+    if parts is None:
+        raise ReplyError(b"ERR Missing rdb-filter-only values")
+    replica.needs_data = replica.needs_functions = False
+    for part in parts:
+        if part.lower() != b"functions":
+            raise ReplyError(b"ERR Unsupported rdb-filter-only option: %b" % part)
+        replica.needs_functions = True
 
 
 def _acknowledge(client: Client, args: list[bytes]) -> None:
@@ -200,6 +218,7 @@ def psync(client: Client, args: list[bytes]) -> bytes | None:
         _take_over(client, args[1])
     offset = parse_integer(args[2])
     _check_link(client)
+    _check_filter(client)
     _check_loop(client)
     return client.server.replication.replicas.synchronize(client, args[1], offset) or None
 
@@ -222,6 +241,13 @@ def _check_connection(client: Client, args: list[bytes]) -> None:
         raise ReplyError(b"ERR %b isn't allowed for DENY BLOCKING client" % args[0].upper())
 
 
+def _check_filter(client: Client) -> None:
+    """Refuse a part of the data to a replica that reads no snapshot without a length, as Redis does."""
+    replica = client.server.replication.replicas.of(client)
+    if replica.is_filtered and not replica.reads_eof:
+        raise ReplyError(b"ERR Filtered replica requires EOF capability")
+
+
 def _check_loop(client: Client) -> None:
     """Raise a ReplyError where a replica cannot be served: a snapshot for it is sent by a thread or a child process."""
     if client.server.shares_loop:
@@ -241,10 +267,11 @@ def _check_link(client: Client) -> None:
 def sync(client: Client, args: list[bytes]) -> bytes | None:
     """Reply nothing until the snapshot is sent."""
     _check_connection(client, args)
-    _check_link(client)
-    _check_loop(client)
     if client.is_replica:
         return None
+    _check_link(client)
+    _check_filter(client)
+    _check_loop(client)
     return client.server.replication.replicas.synchronize(client, b"?", -1, old=True) or None
 
 

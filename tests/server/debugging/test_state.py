@@ -108,7 +108,7 @@ KEPT = {
         Exhaustion: _silent_until
         Keyspace: now
         Persistence: last_sync
-        Replicas: _last_ping without_replicas_since
+        Replicas: _crons without_replicas_since
         Replication: _last_cron id
         Cron: _alarm _last_input
         Server: last_save started

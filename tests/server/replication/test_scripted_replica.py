@@ -346,3 +346,31 @@ def test_the_server_keeps_serving_while_a_slow_replica_takes_its_snapshot(master
     assert b"late" not in file
     slow.send("REPLCONF", "ACK", 0)
     assert slow.expect("select", "set") == [b"set", b"late", b"1"]
+
+
+@pytest.mark.parametrize("kind", ["rillet", "redis810"])
+def test_a_replica_may_ask_for_parts_of_the_snapshot(started, connect, kind):
+    master = started(kind, "--repl-diskless-sync", "no")
+    call(master, "SET", "k", "v")
+    call(master, "FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() end)")
+    bad = b"ERR Unsupported rdb-filter-only option: bad"
+    for words, answer, has_library in (
+        (["rdb-filter-only", "functions"], b"OK", True),
+        (["rdb-filter-only", '"FUNCTIONS" functions', "rdb-only", "1"], b"OK", True),
+        (["rdb-filter-only", ""], b"OK", False),
+        (["rdb-filter-only", "functions", "rdb-filter-only", ""], b"OK", False),
+        (["rdb-filter-only", "functions bad keys"], bad, True),
+        (["rdb-filter-only", "bad functions"], bad, False),
+        (["rdb-filter-only", '"functions'], b"ERR Missing rdb-filter-only values", None),
+        (["rdb-only", "2"], b"ERR value is out of range, value must between 0 and 1", None),
+    ):
+        replica = connect(master, "eof")
+        assert replica.call("REPLCONF", *words).value == answer
+        file = replica.full_sync()[2]
+        assert (b"\x00\x01k\x01v" in file) == (has_library is None)
+        assert (b"#!lua name=lib" in file) == (has_library is not False)
+        replica.close()
+    unable = connect(master)
+    unable.call("REPLCONF", "rdb-filter-only", "functions")
+    for request in (["PSYNC", "?", "-1"], ["SYNC"]):
+        assert unable.call(*request).value == b"ERR Filtered replica requires EOF capability"
