@@ -113,6 +113,7 @@ class Compat:
             8.8).
         counts_without_replicas: master_repl_offset counts the commands of the append-only file while no stream is kept
             (7.2).
+        writes_aof_offsets: the manifest has replication offsets, from which a start continues to count (8.0).
         rdb_version: of the files, DUMP payloads and snapshots that it writes.
     """
 
@@ -176,6 +177,7 @@ class Compat:
     discards_expired_values: bool
     names_last_expired: bool
     counts_without_replicas: bool
+    writes_aof_offsets: bool
     rdb_version: int
 
     def knows(self, since: str) -> bool:
@@ -258,6 +260,7 @@ def compat_with(version: str) -> Compat:
         discards_expired_values=number >= (8, 8),
         names_last_expired=number < (8, 10),
         counts_without_replicas=number >= (7, 2),
+        writes_aof_offsets=number >= (8, 0),
         rdb_version=rdb_version_of(number),
     )
 

@@ -139,7 +139,15 @@ class Persistence:
             "files": self.files,
             "log": self.server.log.notice,
             "outdated": self.outdated_history,
+            "offset": self._offset,
         }
+
+    def _offset(self) -> int | None:
+        replication = self.server.replication
+        if not self.server.compat.writes_aof_offsets:
+            return None
+        replication.settle()
+        return replication.offset
 
     def outdated_history(self, directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
         """Return the history files that the configuration no longer keeps."""
@@ -196,6 +204,8 @@ class Persistence:
                 self.server.keyspace.now = self.server.clock.tick()
         await delay_for(self.server, self.base.keys - delayed)
         self.end_loading()
+        if loader.end_offset is not None:
+            self.server.replication.count_from(loader.end_offset)
         self.server.log.notice(f"DB loaded from append only file: {loader.total_bytes} bytes")
 
     def reload(self) -> None:

@@ -71,6 +71,14 @@ class AofLoader:
         """Whether there is an append-only file at all, even an empty one."""
         return bool(self.manifest.live)
 
+    @property
+    def end_offset(self) -> int | None:
+        """The replication offset at the end of the files, approximately after a crash; None if they name none."""
+        last = self.manifest.incr[-1] if self.manifest.incr else None
+        if last is None or last.start_offset is None or last.end_offset is not None:
+            return None if last is None else last.end_offset
+        return last.start_offset + self._size(last.name)
+
     def batches(self) -> Iterator[list[list[bytes]]]:
         """Yield the commands; an empty batch only lets the caller do other work."""
         live = self.manifest.live

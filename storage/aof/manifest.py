@@ -37,7 +37,7 @@ class AofError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """One file of the manifest; offsets are replication offsets of newer servers (None: absent)."""
+    """One file of the manifest; offsets are replication offsets at its ends (None: absent)."""
 
     name: str
     seq: int
@@ -149,13 +149,19 @@ class Manifest:
         else:
             raise ValueError("Found duplicate base file information")
 
-    def with_new_incr(self, basename: str) -> Manifest:
+    def with_new_incr(self, basename: str, start_offset: int | None = None) -> Manifest:
         """Return a copy with a new incr file at its end."""
         # Not the name of a file in the history: until that is removed the manifest on the disk may need it.
         used = [info.seq for info in self.history if info.name == f"{basename}.{info.seq}.incr.aof"]
         seq = max([*used, *(info.seq for info in self.incr)], default=0) + 1
-        info = FileInfo(f"{basename}.{seq}.incr.aof", seq, "i")
+        info = FileInfo(f"{basename}.{seq}.incr.aof", seq, "i", start_offset)
         return Manifest(self.base, list(self.history), [*self.incr, info])
+
+    def with_end(self, end_offset: int | None) -> Manifest:
+        """Return a copy whose last incr file ends at an offset; None for a file that is appended to."""
+        return Manifest(
+            self.base, self.history, [*self.incr[:-1], replace(self.incr[-1], end_offset=end_offset)]
+        )
 
     def with_new_base(self, basename: str, covered: int = 0, *, rdb: bool = False) -> Manifest:
         """Return a copy with a new base, which contains the first `covered` incr files.

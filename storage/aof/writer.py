@@ -22,11 +22,17 @@ if TYPE_CHECKING:
 
     # Chooses the history files of a folder to remove; the others are kept.
     Outdated = Callable[[Path, Sequence[FileInfo]], Sequence[FileInfo]]
+    # Returns the replication offset up to which records were appended.
+    Offset = Callable[[], int | None]
 
 
 def everything(_directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
     """Remove all history, as Redis does."""
     return history
+
+
+def no_offset() -> None:
+    """Write no replication offsets into the manifest, as before Redis 8."""
 
 
 # Followed by a unique number; the next start removes what a crash leaves.
@@ -50,6 +56,7 @@ class AppendOnlyFile:
         log: Log,
         detached: bool = False,
         outdated: Outdated = everything,
+        offset: Offset = no_offset,
     ) -> None:
         self.timestamps = timestamps
         self.manifest = manifest
@@ -68,6 +75,8 @@ class AppendOnlyFile:
         self._annotated_second = 0
         self._annotated_ms = 0
         self._outdated = outdated
+        self._offset = offset
+        self._detached_at = offset()
         self._write_error: OSError | None = None
         self._sync_error: OSError | None = None
         self._detached = detached
@@ -85,6 +94,7 @@ class AppendOnlyFile:
         files: FileOperations | None = None,
         log: Log = silent,
         outdated: Outdated = everything,
+        offset: Offset = no_offset,
         empty_rdb: bytes | None = None,
     ) -> AppendOnlyFile:
         """Open below `root` (the server's `dir`), creating missing folders and files; AofError if that fails.
@@ -101,8 +111,11 @@ class AppendOnlyFile:
         reopened = bool(manifest.incr)
         if fresh:
             manifest = manifest.with_new_base(appendfilename, rdb=empty_rdb is not None)
+        loaded = manifest
         if not reopened:
-            manifest = manifest.with_new_incr(appendfilename)
+            manifest = manifest.with_new_incr(appendfilename, offset())
+        elif manifest.incr[-1].end_offset is not None:
+            manifest = manifest.with_end(None)
         aof = cls(
             directory,
             appendfilename,
@@ -111,6 +124,7 @@ class AppendOnlyFile:
             files=files,
             log=log,
             outdated=outdated,
+            offset=offset,
         )
         if fresh and manifest.base is not None:
             log(f"Creating AOF base file {manifest.base.name} on server start")
@@ -121,7 +135,7 @@ class AppendOnlyFile:
         try:
             if not fresh:  # Redis does not count the first base either
                 aof._count_sizes()
-            if not reopened:
+            if manifest is not loaded:
                 manifest.persist(directory, appendfilename, files)
         except BaseException:
             files.close(aof._fd)
@@ -152,6 +166,7 @@ class AppendOnlyFile:
         files: FileOperations | None = None,
         log: Log = silent,
         outdated: Outdated = everything,
+        offset: Offset = no_offset,
     ) -> AppendOnlyFile:
         """Open for a server that already has data; the file is valid only after `install_base`.
 
@@ -171,6 +186,7 @@ class AppendOnlyFile:
             log=log,
             detached=True,
             outdated=outdated,
+            offset=offset,
         )
         aof.base_size = 0
         aof.remove_temporaries()
@@ -288,10 +304,21 @@ class AppendOnlyFile:
             if not self.write() and self._write_error is not None:
                 raise self._write_error
             self.sync()
+            self._note_end()
         finally:
             with self._syncing:
                 fd, self._fd = self._fd, -1
                 self._files.close(fd)
+
+    def _note_end(self) -> None:
+        """Write into the manifest where the file ends: a start cannot tell from its size what else the stream had."""
+        end = self._offset()
+        if self._detached or end is None:
+            return
+        try:
+            self.manifest.with_end(end).persist(self._directory, self._basename, self._files)
+        except AofError as error:
+            self._log(str(error))
 
     def lose_unsynced(self) -> None:
         """Close without the rest, and cut off the bytes that are not synced, as a loss of power does."""
@@ -316,7 +343,7 @@ class AppendOnlyFile:
         if not self.write() and self._write_error is not None:
             raise self._write_error
         self.sync()
-        manifest = self.manifest.with_new_incr(self._basename)
+        manifest = self.manifest.with_new_incr(self._basename, self._offset())
         name = manifest.incr[-1].name
         fd = self._open_file(name, os.O_TRUNC)
         try:
@@ -347,6 +374,7 @@ class AppendOnlyFile:
             old, self._fd = self._fd, fd
         self._files.close(old)
         self.manifest = manifest
+        self._detached_at = self._offset()
         self._pending.clear()
         self._written = self._synced = self._file_size = 0
         self._write_error = self._sync_error = None
@@ -363,7 +391,7 @@ class AppendOnlyFile:
         covered = len(incr) if self._detached else len(incr) - 1
         manifest = self.manifest.with_new_base(self._basename, covered, rdb=rdb)
         if self._detached:
-            manifest = manifest.with_new_incr(self._basename)
+            manifest = manifest.with_new_incr(self._basename, self._detached_at)
             self._files.rename(self._path(self._detached_name), self._path(manifest.incr[-1].name))
         _install(self._directory, self._basename, manifest, temporary, self._files)
         self._detached = False
