@@ -41,7 +41,7 @@ def read(path: str, *, folder: str = "", all_channels: bool) -> dict[bytes, User
     errors = []
     for number, raw in enumerate(content.split(b"\n"), 1):
         line = raw.strip(b" \t\r\n")
-        if not line:
+        if not line or line.startswith(b"#"):
             continue
         place = b"%b:%d" % (os.fsencode(path), number)
         words = line.split()

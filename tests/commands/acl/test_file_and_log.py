@@ -55,6 +55,20 @@ def test_a_bad_acl_file_changes_nothing(start, tmp_path):
         assert wire.call("ACL", "LIST").plain() == before
 
 
+def test_comments_of_the_acl_file_are_left_out(start, tmp_path):
+    path = tmp_path / "users.acl"
+    path.write_text("# ours\nuser a on\n\t #user b on\n#\n")
+    server = start("--aclfile", str(path))
+    with server.wire() as wire:
+        assert wire.call("ACL", "USERS").plain() == [b"a", b"default"]
+        path.write_text("#x\nuser c on\nuser d on # no hash\n")
+        assert b"users.acl:3: The password hash must be" in wire.call("ACL", "LOAD").value
+        path.write_text("#x\nuser c on")
+        assert wire.call("ACL", "LOAD").value == wire.call("ACL", "SAVE").value == b"OK"
+        assert wire.call("ACL", "USERS").plain() == [b"c", b"default"]
+    assert "#x" not in path.read_text()
+
+
 def test_a_client_whose_user_is_gone_after_acl_load_is_closed(start, tmp_path):
     path = tmp_path / "users.acl"
     path.write_text("user bob on nopass +@all ~*\nuser al on nopass +@all\n")
