@@ -25,6 +25,7 @@ Usage: rillet [/path/to/redis.conf] [options] [-]
        rillet check-aof [--fix] <file.manifest|file.aof>
        rillet check-rdb <dump.rdb>
        rillet cluster [--shards 3] [--replicas 0] [--port 7000]     (for tests of clients)
+       rillet audit -- <command>  (a worker in any language: does it lose messages?)
        rillet pipeline <verb>     (Spark: --help lists the verbs)
        rillet dev                 (a server in memory and its console)
        rillet console redis://…   (streams and groups in the browser)
@@ -70,6 +71,10 @@ def _tool(name: str) -> Callable[[list[str]], int] | None:
         from .console.top import main as top
 
         return top
+    if name == "audit":
+        from .testing.auditing.command import main as audit
+
+        return audit
     if name == "cluster":
         from .testing.cluster_command import main as cluster
 

@@ -166,7 +166,7 @@ class Lives:
             "EVALSHA": self._script,
             "FCALL": self._script,
         }
-        for command, self._inside in _in_effect(commands):
+        for command, self._inside in in_effect(commands):
             act = acts.get(command.words[0].upper())
             if (
                 act is None
@@ -370,7 +370,7 @@ class Lives:
         return Event(what, when, group, consumer, client, by.number, lost, certain, note)
 
 
-def _in_effect(commands: Iterable[RecordedCommand]) -> Iterator[tuple[RecordedCommand, str]]:
+def in_effect(commands: Iterable[RecordedCommand]) -> Iterator[tuple[RecordedCommand, str]]:
     """Give commands when they run, those of a script in its place, and say inside of which script they are."""
     for command in _outside_transactions(commands):
         if command.words[0].upper() not in _SCRIPTS or command.scripted is None:

@@ -1,0 +1,161 @@
+"""Promises about what is delivered and not finished: who dies with it, which reply is lost, who takes it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from .verdicts import BROKEN, Broken, NotTried
+
+if TYPE_CHECKING:
+    from .bench import Bench
+
+_ATTEMPTS: Final = 10
+_GHOST: Final = "gone"  # a consumer that died, whose process nobody ever was
+
+
+def _comes_to_an_end(bench: Bench, entry: str) -> bool:
+    """Let a day pass, send other messages, and wait until an entry is done."""
+    bench.later(days=1)
+    return bench.until(partial(bench.is_done, entry), hurry=True, traffic=True)
+
+
+def crash(bench: Bench) -> str:
+    """Kill it with a message in its hands; start it again under the same name."""
+    worker = bench.begin()
+    entry = bench.die_in_the_middle(worker)
+    bench.later(days=1)
+    bench.start(worker.name)
+    if not _comes_to_an_end(bench, entry):
+        raise Broken(
+            f"{entry} {bench.fate(entry)} after the worker died and came back under its name{bench.again}"
+        )
+    return f"what it had when it died was done when it came back{bench.again}"
+
+
+def crash_elsewhere(bench: Bench) -> str:
+    """Kill it with a message in its hands; start another one."""
+    worker = bench.begin()
+    entry = bench.die_in_the_middle(worker)
+    holder = (bench.pending(entry) or ("", 0))[0]
+    bench.later(days=1)
+    other = bench.begin("w2", fresh=False)
+    if not bench.consumers_of(other):
+        raise NotTried(
+            f"two workers both call their consumer {holder!r}: let it take the name from {{consumer}} in its command or "
+            "an --env, or from CONSUMER"
+        )
+    if not _comes_to_an_end(bench, entry):
+        raise Broken(f"{entry} of a dead consumer {bench.fate(entry)}{bench.again}")
+    return f"another consumer did what a dead one had{bench.again}"
+
+
+def delivery_lost(bench: Bench) -> str:
+    """Lose the reply of an XREADGROUP that has delivered something."""
+    bench.begin()
+    lost = ""
+    with bench.stage.fault(command="XREADGROUP", key=bench.plan.stream, close="after"):
+        for _ in range(_ATTEMPTS):
+            entry = bench.send()
+            bench.until(partial(bench.is_delivered, entry), hurry=True)
+            # A read that waited since before the fault may have got its reply.
+            deliveries = bench.sight().events(entry)
+            if deliveries and deliveries[0].lost:
+                lost = entry
+                break
+    if not lost:
+        raise NotTried("no reply with an entry could be lost: XREADGROUP is not sent as a command of its own")
+    bench.note(f"the reply that delivered {lost} was lost")
+    if not _comes_to_an_end(bench, lost):
+        blame(bench, "cut")
+        raise Broken(f"{lost}, whose delivery was lost, {bench.fate(lost)}{bench.again}")
+    return f"a message whose delivery was lost was done{bench.again}"
+
+
+def ack_lost(bench: Bench) -> str:
+    """Lose an acknowledgement on its way, then the reply to one."""
+    if not bench.plan.carrier:
+        raise NotTried("it acknowledges nothing (NOACK)")
+    bench.begin()
+    with bench.stage.fault(command=bench.plan.carrier, close="before", first=1) as fault:
+        entry = bench.send()
+        bench.until(lambda: fault.count > 0, hurry=True)
+        if not fault.count:
+            raise NotTried(f"no {bench.plan.carrier} came")
+    if not _comes_to_an_end(bench, entry):
+        blame(bench, "cut")
+        raise Broken(f"{entry}, whose acknowledgement was lost, {bench.fate(entry)}{bench.again}")
+    with bench.stage.fault(command=bench.plan.carrier, close="after", first=1) as fault:
+        bench.send()
+        bench.until(lambda: fault.count > 0, hurry=True)
+    if not bench.goes_on():
+        blame(bench, "cut")
+        raise Broken(f"it stopped after the reply to an acknowledgement was lost{bench.again}")
+    return f"a message whose acknowledgement was lost was done{bench.again}"
+
+
+def blame(bench: Bench, other: str) -> None:
+    """Leave it to another promise to be broken, if that one is, and the worker does not even read any more.
+
+    Raises:
+        NotTried: it is so.
+    """
+    if bench.verdict_of(other) == BROKEN and not bench.goes_on(seconds=bench.plan.timeout / 5):
+        raise NotTried(f"it stops before that: see {other}")
+
+
+def idle_claim(bench: Bench) -> str:
+    """Leave messages stuck with a dead consumer and with its own, and send nothing more."""
+    worker = bench.begin()
+    own = bench.consumers_of(worker)[-1]
+    stuck = {_GHOST: bench.stick(_GHOST), own: bench.stick(own)}
+    bench.later(days=1)
+    bench.until(lambda: all(map(bench.is_done, stuck.values())), hurry=True)
+    idle = {name for name, entry in stuck.items() if bench.is_done(entry)}
+    if len(idle) < len(stuck):
+        bench.note("messages are sent again")
+        bench.until(lambda: all(map(bench.is_done, stuck.values())), hurry=True, traffic=True)
+    late = [name for name, entry in stuck.items() if name not in idle and bench.is_done(entry)]
+    if late:
+        raise Broken(
+            f"{stuck[late[0]]} was taken from {late[0]} only when something new arrived{bench.again}"
+        )
+    if not idle:
+        entry = stuck[_GHOST]
+        raise Broken(f"{entry} {bench.fate(entry)}, though nothing else was to do{bench.again}")
+    return f"what is stuck is taken though nothing new arrives{bench.again}"
+
+
+def deleted(bench: Bench) -> str:
+    """Delete entries that are pending, before they are taken."""
+    worker = bench.begin()
+    own = bench.consumers_of(worker)[-1]
+    again = worker.name
+    if worker.can_be_killed:
+        bench.kill(worker)
+    gone = {name: bench.stick(name) for name in (_GHOST, own)}
+    twins = {name: bench.stick(name) for name in (_GHOST, own)}
+    bench.stage.run("XDEL", bench.plan.stream, *gone.values())
+    bench.note(f"XDEL {bench.plan.stream} {' '.join(gone.values())}, which are pending")
+    bench.later(days=1)
+    if worker.can_be_killed:
+        bench.start(again)
+    if not bench.goes_on():
+        raise Broken(f"it does nothing more once a pending entry was deleted{bench.again}")
+
+    def open_() -> list[str]:
+        return [
+            name
+            for name, entry in gone.items()
+            if bench.is_done(twins[name]) and bench.pending(entry) is not None
+        ]
+
+    bench.until(
+        lambda: all(map(bench.is_done, twins.values())) and not open_(),
+        hurry=True, traffic=True,
+    )  # fmt: skip
+    if left := open_():
+        raise Broken(f"{gone[left[0]]}, which was deleted, {bench.fate(gone[left[0]])}{bench.again}")
+    if not any(map(bench.is_done, twins.values())):
+        raise NotTried("it takes nothing that is pending, so a deleted entry never came to it")
+    return f"it goes on, and entries that were deleted do not stay pending{bench.again}"

@@ -1,0 +1,75 @@
+"""What a message is: the fields that are sent, good ones and bad ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NUMBER: Final = "{n}"
+_FIRST: Final = 73_001  # numbers that stand for nothing else in a worker's commands
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message to send.
+
+    Attributes:
+        fields: of the entry.
+        sign: its number, where the fields have one; "" otherwise.
+    """
+
+    fields: dict[str, str]
+    sign: str
+
+
+class Messages:
+    """Makes messages of templates, each with another number in the place of ``{n}``.
+
+    Args:
+        templates: fields and values; one after the other is used.
+        seed: changes the numbers.
+    """
+
+    def __init__(self, templates: Sequence[Mapping[str, str]] = (), seed: int = 0) -> None:
+        self._templates = [dict(each) for each in templates] or [{"n": NUMBER}]
+        self._seed = seed
+
+    def good(self, index: int) -> Message:
+        """Return a message that the worker understands; another for each index."""
+        template = self._templates[index % len(self._templates)]
+        number = str(_FIRST + 1000 * (self._seed % 900) + index)
+        fields = {name: value.replace(NUMBER, number) for name, value in template.items()}
+        return Message(fields, number if fields != template else "")
+
+    def bad(self) -> list[dict[str, str]]:
+        """Return fields that the worker should not understand: others, and the right ones with wrong values."""
+        return [{"wrong": "x"}, dict.fromkeys(self._templates[0], "wrong")]
+
+
+def parse(text: str) -> list[dict[str, str]]:
+    """Return the templates of a JSON text: an object, an array of objects, or an object in each line.
+
+    A value that is no text is sent as JSON.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise
+        found = [json.loads(line) for line in lines]
+    every = found if isinstance(found, list) else [found]
+    if not every or not all(isinstance(each, dict) and each for each in every):
+        raise ValueError("a message is a JSON object with at least one field")
+    return [{name: _text(value) for name, value in each.items()} for each in every]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

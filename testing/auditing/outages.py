@@ -1,0 +1,94 @@
+"""Promises about the server: it refuses, goes, comes back, forgets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .losing import blame
+from .verdicts import Broken, NotTried
+
+if TYPE_CHECKING:
+    from .bench import Bench
+
+_REFUSALS: Final = 3
+_DOWN_SECONDS: Final = 1.0
+
+
+def failover(bench: Bench) -> str:
+    """Make its server a replica, which refuses writes, then a master."""
+    bench.begin()
+    before = bench.stage.commands()[-1].number
+    bench.stage.run("REPLICAOF", "127.0.0.1", "1")
+    bench.note("the server became a replica: READONLY")
+
+    def refusals() -> int:
+        return sum("READONLY" in (each.error or "") for each in bench.sight().errors(before))
+
+    bench.until(lambda: refusals() >= _REFUSALS, hurry=True, seconds=bench.plan.timeout / 3)
+    bench.stage.run("REPLICAOF", "NO", "ONE")
+    bench.note("it became a master again")
+    if not bench.goes_on():
+        raise Broken(f"{_stopped(bench)} after READONLY, though the server is a master again{bench.again}")
+    if not bench.sight().errors(before):
+        raise NotTried("it sent nothing that a replica refuses")
+    return f"it went on when there was a master again{bench.again}"
+
+
+def restart(bench: Bench) -> str:
+    """Stop its server for a second; it comes back with its data."""
+    bench.begin()
+    bench.down()
+    bench.pause(_DOWN_SECONDS)
+    bench.up()
+    if not bench.goes_on():
+        blame(bench, "cut")
+        blame(bench, "scripts")
+        raise Broken(f"{_stopped(bench)} after its server was away for a second{bench.again}")
+    return f"it went on when the server was back{bench.again}"
+
+
+def cut(bench: Bench) -> str:
+    """Reset its connections while it waits, twice."""
+    bench.begin()
+    for _ in range(2):
+        bench.stage.run("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        bench.note("all its connections were reset")
+        if not bench.goes_on():
+            raise Broken(f"{_stopped(bench)} after its connections were reset{bench.again}")
+    return f"it connected again{bench.again}"
+
+
+def flushed(bench: Bench) -> str:
+    """Remove everything, its group too."""
+    bench.begin()
+    if not bench.goes_on():
+        raise NotTried("it did not get so far")
+    bench.stage.run("FLUSHALL")
+    bench.note("FLUSHALL")
+    if not bench.goes_on():
+        raise Broken(f"{_stopped(bench)} after FLUSHALL: {_state(bench)}{bench.again}")
+    return f"it made its group again{bench.again}"
+
+
+def _state(bench: Bench) -> str:
+    if bench.group() is None:
+        return f"the group {bench.plan.group} was not made again"
+    return "no message sent since then is done"
+
+
+def scripts(bench: Bench) -> str:
+    """Remove its scripts from the server."""
+    if not bench.plan.uses_scripts:
+        raise NotTried("it sends no EVALSHA")
+    bench.begin()
+    if not bench.goes_on():
+        raise NotTried("it did not get so far")
+    bench.stage.run("SCRIPT", "FLUSH")
+    bench.note("SCRIPT FLUSH")
+    if not bench.goes_on():
+        raise Broken(f"{_stopped(bench)} after SCRIPT FLUSH{bench.again}")
+    return f"it loaded its script again{bench.again}"
+
+
+def _stopped(bench: Bench) -> str:
+    return bench.ended() or "it does nothing more"

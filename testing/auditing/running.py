@@ -1,0 +1,128 @@
+"""An audit: the experiments in an order, some at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from .bench import Bench
+from .catalogue import PROMISES
+from .stage import Stage
+from .verdicts import BROKEN, KEPT, NOT_TRIED, Broken, Cancelled, NotTried, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .bench import Plan
+
+FIRST: Final = "works"
+# What others are told by first, and what lasts long, so that no core is idle at the end.
+_EARLY: Final = (
+    "cut",
+    "scripts",
+    "consumers",
+    "crash-elsewhere",
+    "poison-capped",
+    "retention",
+    "fair",
+    "long-job",
+)
+
+
+class Audit:
+    """One worker, and the promises that were tried with it.
+
+    Args:
+        plan: what is known of the worker.
+        jobs: how many experiments are busy at a time; one that waits for what may never come is not counted.
+    """
+
+    def __init__(self, plan: Plan, jobs: int = 2) -> None:
+        self.plan = plan
+        plan.slots = threading.Semaphore(jobs)
+        self._lock = threading.Lock()
+        self._results: dict[str, Future[Result]] = {}
+
+    def run(
+        self, names: Iterable[str] = tuple(PROMISES), tell: Callable[[Result], object] = lambda _: None
+    ) -> list[Result]:
+        """Try promises, and return the results in the order of the catalogue.
+
+        Args:
+            names: of the promises.
+            tell: called with each result as soon as it is there.
+
+        Raises:
+            CannotRunError: the worker cannot be audited.
+        """
+        wanted = [each for each in PROMISES if each in set(names)]
+        results: dict[str, Result] = {}
+        try:
+            first = self.result(FIRST)
+            if FIRST in wanted:
+                results[FIRST] = first
+                tell(first)
+            order = sorted(
+                (each for each in wanted if each != FIRST),
+                key=lambda each: _EARLY.index(each) if each in _EARLY else len(_EARLY),
+            )
+            with ThreadPoolExecutor(max(1, len(order)), thread_name_prefix="audit") as pool:
+                try:
+                    waiting = [pool.submit(self.result, each) for each in order]
+                    for each in waiting:
+                        each.add_done_callback(lambda done: self._tell(done, tell))
+                    for name, each in zip(order, waiting, strict=True):
+                        results[name] = each.result()
+                except BaseException:
+                    self.plan.cancelled.set()
+                    raise
+        except Cancelled:
+            raise KeyboardInterrupt from None
+        return [results[each] for each in wanted]
+
+    def _tell(self, done: Future[Result], tell: Callable[[Result], object]) -> None:
+        if done.exception() is None:
+            with self._lock:
+                tell(done.result())
+
+    def result(self, name: str) -> Result:
+        """Return the result of a promise; the first who asks tries it."""
+        with self._lock:
+            future = self._results.get(name)
+            mine = future is None
+            if future is None:
+                future = self._results[name] = Future()
+        if not mine:
+            return future.result()
+        try:
+            future.set_result(self._try(name))
+        except BaseException as error:
+            future.set_exception(error)
+            raise
+        return future.result()
+
+    def _try(self, name: str) -> Result:
+        promise = PROMISES[name]
+        if name != FIRST:
+            first = self.result(FIRST)
+            if first.result != KEPT:
+                return Result(name, NOT_TRIED, f"it does not even work: see {FIRST}", (), 0.0)
+        with (
+            self.plan.slots,
+            Stage(durable=promise.durable) as stage,
+            Bench(self.plan, stage, self._verdict) as bench,
+        ):
+            begin = time.monotonic()
+            try:
+                result, what = KEPT, promise.experiment(bench)
+            except Broken as broken:
+                result, what = BROKEN, str(broken)
+            except NotTried as reason:
+                result, what = NOT_TRIED, str(reason)
+            evidence = bench.evidence()
+        return Result(name, result, what, evidence, time.monotonic() - begin)
+
+    def _verdict(self, name: str) -> str:
+        return self.result(name).result

@@ -1,0 +1,132 @@
+"""The server of one experiment, and what an audit does to it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from ..control import Control
+from ..server import Server
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ..faults import Fault
+    from ..recording import RecordedCommand
+
+_REMEMBERED = 50_000  # commands; a worker that asks without BLOCK sends many
+
+
+class Stage:
+    """A server with a clock, faults and a recording; the commands of the audit itself are neither recorded nor hit.
+
+    Args:
+        durable: keep the data over ``down`` and ``up``.
+    """
+
+    def __init__(self, *, durable: bool = False) -> None:
+        self._folder = tempfile.mkdtemp(prefix="rillet-audit-")
+        self._server = Server(dir=self._folder, appendonly=durable)
+        self._recording = self._server.recording(last=_REMEMBERED)
+        self._before: list[RecordedCommand] = []  # of the server's earlier lives
+        self.host = self._server.host
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def port(self) -> int:
+        """Where the worker connects to."""
+        return self._server.port
+
+    @property
+    def url(self) -> str:
+        """Likewise."""
+        return self._server.url
+
+    def _open(self) -> None:
+        self._server.start()
+        self._recording.start()
+        self._control = Control(self._server.host, self._server.port, None)
+
+    def run(self, *words: str | bytes) -> Any:
+        """Run a command; the reply as hiredis parses it.
+
+        Raises:
+            hiredis.ReplyError: the reply is an error.
+        """
+        return self._control.run(*map(_bytes, words))
+
+    def run_together(self, *commands: tuple[str | bytes, ...]) -> list[Any]:
+        """Run commands in one transaction, and return their replies."""
+        replies = self._control.run_all(
+            [(b"MULTI",), *(tuple(map(_bytes, each)) for each in commands), (b"EXEC",)]
+        )
+        answers = replies[-1]
+        for each in [answers] if isinstance(answers, Exception) else answers:
+            if isinstance(each, Exception):
+                raise each
+        return list(answers)
+
+    def run_all(self, commands: list[tuple[str | bytes, ...]]) -> list[Any]:
+        """Run commands as one pipeline, and return their replies, errors among them."""
+        return self._control.run_all([tuple(map(_bytes, each)) for each in commands])
+
+    def commands(self) -> list[RecordedCommand]:
+        """Return what clients have sent so far; over ``down`` and ``up`` their numbers go on."""
+        if not self._before:
+            return list(self._recording)
+        last = self._before[-1].number
+        return self._before + [replace(each, number=last + each.number) for each in self._recording]
+
+    def fault(self, **options: Any) -> Fault:
+        """Return a fault, for ``with``; as ``rillet.testing.Server.fault``."""
+        return self._server.fault(**options)
+
+    def later(self, **units: float) -> None:
+        """Move the clock."""
+        self._server.clock.advance(**units)
+
+    def skip(self) -> None:
+        """Move the clock to the next time that somebody waits for."""
+        self._server.clock.skip()
+
+    def now(self) -> int:
+        """Return the time in milliseconds."""
+        return self._server.clock.now
+
+    def streams(self) -> list[str]:
+        """Return the names of all streams."""
+        return self._server.streams()
+
+    def clients(self) -> set[int]:
+        """Return the IDs of the connections that there are."""
+        lines = self.run("CLIENT", "LIST").decode().splitlines()
+        return {int(line.split()[0].removeprefix("id=")) for line in lines}
+
+    def down(self) -> None:
+        """Stop the server in order."""
+        self._before = self.commands()
+        self._control.close()
+        self._server.stop()
+
+    def up(self) -> None:
+        """Start it again at the same port, with its data."""
+        self._open()
+
+
+def _bytes(word: str | bytes) -> bytes:
+    return word if isinstance(word, bytes) else word.encode(errors="surrogateescape")

@@ -1,0 +1,229 @@
+"""The worker under audit, as a process or inside this one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from .stage import Stage
+
+_TAIL: Final = 4000  # bytes of what a worker has printed
+_END_SECONDS: Final = 30
+_DEAD: Final[list[asyncio.AbstractEventLoop]] = []  # kept, because garbage would run what was to die
+
+
+class Worker(ABC):
+    """A running worker.
+
+    Attributes:
+        name: what it was told to call its consumer.
+        wanted: whether the audit starts it again when it ends, as a supervisor does.
+        ended: why it is not started again; "" otherwise.
+        last_start: in seconds of ``time.monotonic``.
+    """
+
+    can_be_killed = True
+    is_inside = False  # this process
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.wanted = True
+        self.ended = ""
+        self.last_start = time.monotonic()
+
+    @property
+    @abstractmethod
+    def status(self) -> int | None:
+        """The exit status; None while it runs."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it in the middle of whatever it does, and wait for its end."""
+
+    @abstractmethod
+    def terminate(self) -> None:
+        """Ask it to end: SIGTERM."""
+
+    @abstractmethod
+    def words(self) -> str:
+        """Return the end of what it has printed, or its error."""
+
+
+class ProcessWorker(Worker):
+    """A command, in a process group of its own.
+
+    Args:
+        command: with ``{url}``, ``{host}``, ``{port}``, ``{consumer}``.
+        environment: added to that of this process; with the same words.
+    """
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], stage: Stage, name: str
+    ) -> None:
+        super().__init__(name)
+        values = {"url": stage.url, "host": stage.host, "port": str(stage.port), "consumer": name}
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `kill`
+        ours = {
+            "REDIS_URL": stage.url, "REDIS_HOST": stage.host, "REDIS_PORT": str(stage.port),
+            "CONSUMER": name, "NAME": name, "HOSTNAME": name, "PYTHONUNBUFFERED": "1",
+        }  # fmt: skip
+        given = {key: _filled(value, values) for key, value in environment.items()}
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the caller's own command
+                [_filled(word, values) for word in command],
+                env=os.environ | ours | given,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._log.close()
+            raise
+        self._tail = ""
+
+    @property
+    def status(self) -> int | None:
+        """The exit status; None while it runs."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """Kill the whole group of its processes."""
+        self._signal("SIGKILL")
+        self._process.wait()
+        self._tail = self.words()
+        self._log.close()
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the whole group of its processes, as a service manager does."""
+        self._signal("SIGTERM")
+
+    def words(self) -> str:
+        """Return the end of what it has printed."""
+        if self._log.closed:
+            return self._tail
+        size = os.fstat(self._log.fileno()).st_size
+        data = os.pread(self._log.fileno(), _TAIL, max(0, size - _TAIL))
+        return data.decode(errors="backslashreplace").strip()
+
+    def _signal(self, name: str) -> None:
+        if hasattr(os, "killpg"):
+            # Its children may outlive it: the group is there as long as one of them is.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, getattr(signal, name))
+        elif name == "SIGKILL":
+            self._process.kill()
+        else:
+            self._process.terminate()
+
+
+class CoroutineWorker(Worker):
+    """A coroutine function in an event loop of its own; its loop stops in the middle when it is killed."""
+
+    is_inside = True
+
+    def __init__(self, target: Callable[..., Any], stage: Stage, name: str) -> None:
+        super().__init__(name)
+        self._stage = stage
+        self._error: BaseException | None = None
+        self._done = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._task: asyncio.Task[Any] | None = None
+        self._thread = threading.Thread(
+            target=self._live, args=(target, arguments(target, stage.url, name)), name=name, daemon=True
+        )
+        self._thread.start()
+
+    def _live(self, target: Callable[..., Any], values: tuple[str, ...]) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._task = self._loop.create_task(target(*values))
+        self._task.add_done_callback(lambda _: self._loop.stop())
+        self._loop.run_forever()
+        if self._task.done() and not self._task.cancelled():
+            self._error = self._task.exception()
+        self._done.set()
+
+    @property
+    def status(self) -> int | None:
+        """0 after a return, 1 after an error; None while it runs."""
+        return None if not self._done.is_set() else int(self._error is not None)
+
+    def kill(self) -> None:
+        """Stop its loop: nothing of it runs any more, no ``finally`` either. The server cuts its connections."""
+        if not self._done.is_set():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_END_SECONDS)
+        _DEAD.append(self._loop)
+
+    def terminate(self) -> None:
+        """Cancel it, as a service does at SIGTERM."""
+        assert self._task is not None
+        self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def words(self) -> str:
+        """Return its error."""
+        return "" if self._error is None else repr(self._error)
+
+
+class ThreadWorker(Worker):
+    """A function in a thread, which nothing can end but itself."""
+
+    can_be_killed = False
+    is_inside = True
+
+    def __init__(self, target: Callable[..., Any], stage: Stage, name: str) -> None:
+        super().__init__(name)
+        self._error: BaseException | None = None
+        values = arguments(target, stage.url, name)
+
+        def live() -> None:
+            try:
+                target(*values)
+            except BaseException as error:  # noqa: BLE001 - its words are asked for
+                self._error = error
+
+        self._thread = threading.Thread(target=live, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def status(self) -> int | None:
+        """0 after a return, 1 after an error; None while it runs."""
+        return None if self._thread.is_alive() else int(self._error is not None)
+
+    def kill(self) -> None:
+        """Leave it behind; its server ends."""
+
+    def terminate(self) -> None:
+        """Do nothing."""
+
+    def words(self) -> str:
+        """Return its error."""
+        return "" if self._error is None else repr(self._error)
+
+
+def arguments(target: Callable[..., Any], url: str, name: str) -> tuple[str, ...]:
+    """Return what a function is called with: the URL, and the consumer's name if it takes two."""
+    places = [
+        each
+        for each in inspect.signature(target).parameters.values()
+        if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD, each.VAR_POSITIONAL}
+    ]
+    return (url, name)[: 2 if any(each.kind is each.VAR_POSITIONAL for each in places) else len(places)]
+
+
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word

@@ -1,0 +1,305 @@
+"""Promises about messages: that they are worked, in which order with their acknowledgement, and what a bad one does."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from .sight import Sight, mentions, read_of
+from .verdicts import KEPT, Broken, CannotRunError, NotTried
+
+if TYPE_CHECKING:
+    from .bench import Bench
+    from .workers import Worker
+
+_ASK_SECONDS: Final = 40
+_NOTHING_SECONDS: Final = 2
+_STARTS: Final = 3
+_LEARNED: Final = 3
+_MOST_IN_BACKLOG: Final = 2_500
+_GRACE_SECONDS: Final = 0.4
+_DELIVERIES: Final = 25
+_FATAL: Final = 2**62
+
+
+def discover(bench: Bench) -> Worker:
+    """Find out which stream and group a worker reads; start it, and return it once it reads.
+
+    Raises:
+        CannotRunError: it does not read as a consumer.
+    """
+    plan = bench.plan
+    worker = bench.start("w1")
+    bench.until(
+        lambda: _finds(bench) or len(bench.restarts) >= _STARTS or bench.ended(),
+        seconds=_ASK_SECONDS, hurry=True,
+    )  # fmt: skip
+    if not _finds(bench):
+        plain = any(each.is_a("XREAD") for each in bench.stage.commands())
+        why = (
+            "it reads with XREAD, so nothing is pending and nothing is promised"
+            if plain
+            else "no XREADGROUP and no XGROUP CREATE came from it"
+        )
+        raise CannotRunError(f"{why}. Its last lines:\n{bench.output(worker) or '(nothing printed)'}")
+
+    def ready() -> bool:
+        return bench.is_ready(worker)
+
+    if not bench.until(lambda: ready() or _misses_group(bench), seconds=_ASK_SECONDS, hurry=True):
+        raise CannotRunError(
+            f"it does not read {plan.stream!r} in group {plan.group!r}. Its last lines:\n{bench.output(worker)}"
+        )
+    if not ready():
+        # Elsewhere a deployment makes what it misses; it has time to make it itself first.
+        if bench.until(ready, seconds=_NOTHING_SECONDS, hurry=True):
+            return worker
+        creates = any(each.is_a("XGROUP CREATE") for each in bench.stage.commands())
+        plan.makes_stream, plan.makes_group = True, not creates
+        bench.prepare()
+        if not bench.until(ready, seconds=_ASK_SECONDS, hurry=True):
+            raise CannotRunError(f"it does not read. Its last lines:\n{bench.output(worker)}")
+    return worker
+
+
+def _finds(bench: Bench) -> bool:
+    """Look for stream and group among the worker's commands."""
+    plan = bench.plan
+    for each in bench.stage.commands():
+        read = read_of(each.words)
+        if read is not None and each.error is None and read.streams:
+            names, group = read.streams, read.group
+        elif each.is_a("XGROUP CREATE") and len(each.words) > 4:
+            names, group = (each.words[2],), each.words[3]
+        else:
+            continue
+        if plan.stream not in {"", *names} or plan.group not in {"", group}:
+            continue
+        plan.stream, plan.group = plan.stream or names[0], plan.group or group
+        return True
+    return bool(plan.stream and plan.group and _misses_group(bench))
+
+
+def _misses_group(bench: Bench) -> bool:
+    return any(
+        each.error is not None and ("NOGROUP" in each.error or "requires the key to exist" in each.error)
+        for each in bench.stage.commands()
+    )
+
+
+def works(bench: Bench) -> str:
+    """Let it work three messages, and learn from them how it works."""
+    plan = bench.plan
+    worker = discover(bench)
+    ids = []
+    for _ in range(_LEARNED):
+        entry = bench.send()
+        ids.append(entry)
+        if not bench.until(partial(bench.is_done, entry), hurry=True):
+            raise Broken(f"{entry} {bench.fate(entry)}{_hint(bench, worker)}{bench.again}")
+    sight = bench.sight()
+    reads = [read for _, read in sight.reads()]
+    plan.count = max((each.count for each in reads if each.count is not None), default=None)
+    plan.uses_scripts = any(each.is_a("EVALSHA") for each in sight.commands)
+    acks = sight.acks(ids[-1])
+    if acks:
+        _, ack, inside = acks[0]
+        plan.carrier = inside.rpartition(" ")[2] or ack.words[0].upper()
+    plan.work = sight.find_work([(each, bench.signs(each)) for each in ids], plan.done)
+    if plan.done is not None and plan.work is None:
+        raise Broken(f"nothing was written at {plan.done}, where its work is to be seen")
+    plan.acks_first, plan.is_atomic = _order(bench, sight, ids)
+    return f"{len(ids)} messages were delivered, worked and acknowledged" + bench.again
+
+
+def _order(bench: Bench, sight: Sight, ids: list[str]) -> tuple[bool, bool]:
+    """Return whether acknowledgements come before the work, and whether both are one transaction or script."""
+    work = bench.plan.work
+    if work is None:
+        return False, False
+    first = atomic = 0
+    done = sight.works(work)
+    for index, entry in enumerate(ids):
+        acks = sight.acks(entry)
+        mine = [each for each in done if _is_about(sight, bench, each, ids, index)]
+        if not acks or not mine:
+            continue
+        atomic += acks[0][1].number == mine[0][1].number
+        first += acks[0][0] < mine[0][0] and acks[0][1].number != mine[0][1].number
+    return first > 0, atomic > 0
+
+
+def _is_about(sight: Sight, bench: Bench, work: tuple, ids: list[str], index: int) -> bool:  # type: ignore[type-arg]
+    """Whether a sign of work belongs to one of messages that were sent one after the other."""
+    place, command, _ = work
+    assert bench.plan.work is not None
+    if bench.plan.work.says_which:
+        return mentions(command.words, bench.signs(ids[index]))
+    begin = sight.delivery(ids[index])
+    end = sight.delivery(ids[index + 1]) if index + 1 < len(ids) else None
+    return begin is not None and begin < place and (end is None or place < end)
+
+
+def _hint(bench: Bench, worker: Worker) -> str:
+    words = bench.last_words(bench.current(worker))
+    fields = bench.plan.messages.good(0).fields
+    return f" (it was sent {fields}; --send says what it understands; its last line: {words})"
+
+
+def backlog(bench: Bench) -> str:
+    """Let it find more messages than it reads at once, older than itself."""
+    plan = bench.plan
+    count = min(2 * (plan.count or 10) + 5, _MOST_IN_BACKLOG)
+    if plan.makes_group:
+        bench.prepare()
+    ids = bench.send_all(count)
+    bench.begin(fresh=False)
+    done = bench.until(partial(bench.are_done, ids), progress=bench.position)
+    if not done:
+        missing = [each for each in ids if not bench.is_done(each)]
+        raise Broken(
+            f"{len(missing)} of {count} entries from before its start are not done; {missing[0]} "
+            f"{bench.fate(missing[0])}{bench.again}"
+        )
+    return f"all of {count} entries from before its start were done{bench.again}"
+
+
+def works_before_ack(bench: Bench) -> str:
+    """Stop its work, and look whether the acknowledgement comes nevertheless."""
+    plan = bench.plan
+    if plan.work is None:
+        if not plan.carrier:
+            raise Broken("it reads with NOACK: a message counts as acknowledged when it is delivered")
+        raise NotTried("its work is not seen on this server; --done KEY says where it is")
+    if not plan.carrier:
+        raise Broken("it reads with NOACK: a message counts as acknowledged when it is delivered")
+    if plan.acks_first:
+        worker = bench.begin()
+        entry = bench.send()
+        bench.until(partial(bench.is_done, entry), hurry=True)
+        del worker
+        raise Broken(f"it acknowledges before its work: {plan.carrier} came before {plan.work}")
+    if plan.is_atomic:
+        return "work and acknowledgement are one transaction or script"
+    bench.begin()
+    with bench.hold("work") as fault:
+        entry = bench.send()
+        bench.until(lambda: fault.count > 0, hurry=True)
+        if not fault.count:
+            raise NotTried(f"its work ({plan.work}) was not seen a second time")
+        if bench.until(
+            lambda: bench.is_delivered(entry) and not bench.pending(entry), seconds=_GRACE_SECONDS
+        ):
+            raise Broken(f"it acknowledged {entry} while its work ({plan.work}) had not run")
+    bench.until(partial(bench.is_done, entry), hurry=True)
+    return f"{plan.carrier} comes after {plan.work}"
+
+
+def poison(bench: Bench) -> str:
+    """Send bad messages and good ones behind them."""
+    bench.begin()
+    bad = _send_bad(bench)
+    for when in ("behind a bad one", "after a bad one was tried again"):
+        good = bench.send()
+        if not bench.until(partial(bench.is_done, good), hurry=when != "behind a bad one"):
+            raise Broken(f"{good}, {when}, {bench.fate(good)}{bench.again}")
+        if not _tried_again(bench, bad):
+            break
+    _ask_whether_bad(bench, bad)
+    return f"what is behind a bad message goes on{bench.again}"
+
+
+def _tried_again(bench: Bench, bad: list[str]) -> bool:
+    """Let so much time pass that pending messages are tried again, and return whether one is."""
+    before = {each: bench.pending(each) for each in bad if bench.pending(each)}
+    if not before:
+        return False
+    bench.later(days=1)
+    bench.until(
+        lambda: any(bench.pending(each) != was for each, was in before.items()),
+        seconds=bench.plan.timeout / 5, hurry=True,
+    )  # fmt: skip
+    return True
+
+
+def _send_bad(bench: Bench) -> list[str]:
+    bad = [bench.send(fields) for fields in bench.plan.messages.bad()]
+    for entry in bad:
+        bench.until(partial(bench.is_delivered, entry), hurry=True, seconds=bench.plan.timeout / 5)
+    return bad
+
+
+def _ask_whether_bad(bench: Bench, bad: list[str]) -> list[str]:
+    """Return those of the messages that were bad for the worker.
+
+    Raises:
+        NotTried: none was.
+    """
+    found = [each for each in bad if _is_bad(bench, each)]
+    if not found:
+        raise NotTried(
+            "it took each message that was to be a bad one, so what it does with bad ones was not seen"
+        )
+    return found
+
+
+def _is_bad(bench: Bench, entry: str) -> bool:
+    """Whether a worker could not work a message: it is pending, was delivered again, or left without the usual work."""
+    sight = bench.sight()
+    if bench.pending(entry) is not None or len(sight.delivered_to(entry)) > 1:
+        return True
+    work = bench.plan.work
+    if work is None:
+        return False
+    begin = sight.delivery(entry)
+    acks = sight.acks(entry)
+    if begin is None or not acks:
+        return True
+    end = None if bench.plan.acks_first or not work.says_which else acks[0][0]
+    return not any(
+        begin < place
+        and (end is None or place < end or inside)
+        and not bench.is_about_another(entry, each.words)
+        for place, each, inside in sight.works(work)
+    )
+
+
+def poison_capped(bench: Bench) -> str:
+    """Let a bad message be tried again and again."""
+    worker = bench.begin()
+    bad = _send_bad(bench)
+    counts = dict.fromkeys(bad, 1)
+
+    def settled(entry: str) -> bool:
+        pending = bench.pending(entry)
+        if pending is None:
+            return bench.is_delivered(entry)
+        counts[entry] = max(counts[entry], pending[1]) if pending[1] < _FATAL else counts[entry]
+        return pending[1] >= _FATAL
+
+    def moved(before: int) -> bool:
+        return all(map(settled, bad)) or sum(counts.values()) > before
+
+    bench.until(lambda: all(map(settled, bad)), seconds=bench.plan.timeout / 10)
+    # Perhaps it only looks for what is pending when it starts, or only at what others have.
+    helpers = {"crash": "w1", "crash-elsewhere": "w2"}
+    while not all(map(settled, bad)):
+        if max(counts.values()) >= _DELIVERIES:
+            raise Broken(f"{_DELIVERIES} deliveries of one bad message, and it is not given up{bench.again}")
+        before = sum(counts.values())
+        bench.later(days=1)
+        if bench.until(partial(moved, before), hurry=True, traffic=True):
+            continue
+        bench.note("nothing delivers it again")
+        name = next((helpers.pop(each) for each in list(helpers) if bench.verdict_of(each) == KEPT), None)
+        if name is None or not worker.can_be_killed:
+            open_ = next(each for each in bad if not settled(each))
+            raise Broken(f"a bad message is never given up: {open_} {bench.fate(open_)}{bench.again}")
+        bench.kill(worker)
+        worker = bench.begin(name, fresh=False)
+    lost = [each for each in bad if not bench.pending(each) and not bench.sight().acknowledged(each)]
+    if lost:
+        raise Broken(f"{lost[0]} {bench.fate(lost[0])}")
+    really = _ask_whether_bad(bench, bad)
+    most = max(len(bench.sight().delivered_to(each)) for each in really)
+    return f"a bad message is given up after {most} {'delivery' if most == 1 else 'deliveries'}{bench.again}"

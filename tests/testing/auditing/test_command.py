@@ -1,0 +1,105 @@
+"""`rillet audit`, as a program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+WORKER = Path(__file__).parents[3] / "docs" / "testing" / "workers" / "worker.py"
+NAIVE = """\
+import os, redis
+r = redis.Redis.from_url(os.environ["REDIS_URL"])
+try:
+    r.xgroup_create("jobs", "workers", "0", mkstream=True)
+except redis.ResponseError:
+    pass
+while True:
+    for entries in r.xreadgroup("workers", os.environ["CONSUMER"], {b"jobs": ">"}, count=10, block=500) or []:
+        for entry, fields in entries[1]:
+            r.sadd("done", fields[b"n"])
+            r.xack("jobs", "workers", entry)
+"""
+
+
+def audit(*words: str | Path, timeout: int = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rillet", "audit", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def test_a_worker_that_keeps_its_promises_ends_with_status_0(tmp_path):
+    done = audit("--only", "works,backlog", "--json", tmp_path / "a.json", "--", sys.executable, WORKER)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "stream jobs, group workers: 2 kept" in done.stdout
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert found.keys() == {"stream", "group", "promises"}
+    assert (found["stream"], found["group"]) == ("jobs", "workers")
+    assert [(each["name"], each["result"]) for each in found["promises"]] == [
+        ("works", "kept"),
+        ("backlog", "kept"),
+    ]
+    for each in found["promises"]:
+        assert each.keys() == {"name", "result", "what", "evidence", "seconds"}
+        assert each["evidence"]
+        assert each["seconds"] > 0
+
+
+def test_a_broken_promise_ends_with_status_1_and_is_said_in_every_form(tmp_path):
+    worker = tmp_path / "naive.py"
+    worker.write_text(NAIVE)
+    done = audit(
+        "--only", "works,crash,scripts", "--timeout", "2", "--github", "--junit", tmp_path / "a.xml",
+        "--json", "-", "--", sys.executable, worker,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("broken     crash            ")
+    assert max(map(len, lines[: lines.index("")])) <= 80
+    assert any(line.startswith("::error title=rillet audit: crash broken::") for line in lines)
+    assert any(
+        line.startswith("::notice title=rillet audit: scripts not tried::it sends no EVALSHA")
+        for line in lines
+    )
+    assert "stays pending with w1, delivered once" in " ".join(done.stdout.split())
+    suite = ET.parse(tmp_path / "a.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
+    assert [each.get("name") for each in suite] == ["works", "crash", "scripts"]
+    assert "XREADGROUP" in (suite[1][0].text or "")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "It stands behind --"),
+        (("--only", "crsh", "--", "true"), "there is no promise 'crsh'; did you mean crash?"),
+        (("--send", "7", "--", "true"), "--send 7"),
+        (("--send", '{"a": 1', "--", "true"), "--send"),
+        (("--jobs", "0", "--", "true"), "are positive"),
+        (("--env", "A", "--", "true"), "'A' is not NAME=VALUE"),
+        (("--", "no-such-command-at-all"), "no-such-command-at-all: No such file or directory"),
+        (("--", sys.executable, "-c", "print('it has no idea'); exit(3)"), "it has no idea"),
+        (
+            (
+                "--",
+                sys.executable,
+                "-c",
+                "import os, redis; redis.Redis.from_url(os.environ['REDIS_URL']).xread({'a': 0})",
+            ),
+            "it reads with XREAD",
+        ),
+    ],
+)
+def test_what_cannot_be_run_ends_with_status_2_and_its_reason(words, text):
+    done = audit(*words)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr

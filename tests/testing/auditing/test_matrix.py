@@ -1,0 +1,35 @@
+"""An audit is right itself: a worker that breaks one promise is told that one, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from support.auditing.forked import audit
+from support.auditing.mutations import CASES, MUTATIONS, SOURCE, mutated
+
+from rillet.testing.auditing.catalogue import PROMISES
+
+_SECONDS = 3  # an experiment that waits for what never comes ends so soon
+
+
+def test_each_promise_is_broken_in_two_ways():
+    assert MUTATIONS.keys() == PROMISES.keys()
+    assert all(len(each) >= 2 for each in MUTATIONS.values())
+
+
+def test_the_worker_of_the_documentation_keeps_all_promises(zygote):
+    found = audit(zygote, SOURCE, PROMISES, timeout=20)
+    assert {name: each.what for name, each in found.items() if each.result != "kept"} == {}
+
+
+@pytest.mark.parametrize(("promise", "how"), CASES)
+def test_the_promise_that_a_worker_breaks_is_named(zygote, promise, how):
+    found = audit(zygote, mutated(promise, how), ["works", promise], timeout=_SECONDS)
+    assert found[promise].result == "broken", found[promise]
+    assert found[promise].evidence
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("promise", "how"), CASES)
+def test_no_other_promise_is_named(zygote, promise, how):
+    found = audit(zygote, mutated(promise, how), PROMISES, timeout=_SECONDS)
+    assert {name: each.what for name, each in found.items() if each.result == "broken"}.keys() == {promise}
