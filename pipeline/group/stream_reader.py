@@ -252,8 +252,8 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         broken: set[str] = set()
         is_found_again = self._options.pattern is None
         while True:
-            gatherer = self._gathering()
             try:
+                gatherer = self._gathering()
                 broken |= self._judge(gatherer.member)
                 if broken or gatherer.member.connection.breaks:
                     # The server may not have our last acknowledgement: what is pending with us is looked at again.
@@ -429,8 +429,12 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             self._gatherer = Gatherer(member, self._options, time.monotonic)
             try:
                 for stream in self._gatherer.streams()[:1] if self._query else ():
-                    server = connection.server_of(key_of(stream))
-                    refuse_a_shared_name(server, self._options, self._consumer, self._query)
+                    connection.ask_server_of(
+                        key_of(stream),
+                        lambda server: refuse_a_shared_name(
+                            server, self._options, self._consumer, self._query
+                        ),
+                    )
             except BaseException:
                 self.stop()
                 raise

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ...protocol.key_slots import SLOTS, hash_tag, key_slot
 from .addresses import place_text
 from .connection import (
+    Answer,
     Connection,
     ConnectionLost,
     RedisError,
@@ -34,7 +35,7 @@ from .key_names import key_of
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from .addresses import Place
     from .connection import Reply, Word
@@ -74,6 +75,7 @@ class ClusterConnection(Connection):
         self._replica = replica
         self._nodes: dict[Place, Connection] = {}
         self._slots: Slots | None = None
+        self._known: list[Place] = []
         self._asked = 0  # of the places where the topology can be asked for
         self._transaction: Place | None = None  # who watches keys for us
         self._held = False
@@ -147,6 +149,26 @@ class ClusterConnection(Connection):
             self._pause(attempt)
         raise AssertionError("the last attempt returns or raises")
 
+    def _patiently(self, once: Callable[[], Answer]) -> Answer:
+        """Try what only reads again, for the time of all tries, while nodes are gone or do not serve yet."""
+        for attempt in range(self.endpoint.retries):
+            try:
+                return once()
+            except RedisError as error:
+                is_passing = isinstance(error, ConnectionLost) or is_not_yet(error)
+                if not is_passing or self._transaction is not None:
+                    raise
+                self._slots = self._near = None
+            self._pause(attempt)
+        return once()
+
+    def _ask(self, place: Place, ask: Callable[[Connection], Answer]) -> Answer:
+        try:
+            return ask(self._node(place))
+        except ConnectionLost:
+            self._forget(place)
+            raise
+
     def _received_by_nodes(self) -> int:
         return sum(node.received for node in self._nodes.values())
 
@@ -162,43 +184,45 @@ class ClusterConnection(Connection):
         self._transaction = None
         self._held = False
 
-    def masters(self) -> Iterator[Connection]:
-        """Yield a connection to each master that serves slots.
+    def ask_masters(self, ask: Callable[[Connection], Answer]) -> list[Answer]:
+        """Ask each master that serves slots; one that died is waited for until another one leads.
 
         Raises:
-            ConnectionLost: no node knows the topology.
+            ConnectionLost: a master stayed away for all tries.
         """
-        places = self._topology().masters
-        for place in sorted({place for place in places if place is not None}):
-            yield self._node(place)
+        answers: dict[Place, Answer] = {}
+
+        def once() -> list[Answer]:
+            places = sorted({place for place in self._topology().masters if place is not None})
+            for place in places:
+                if place not in answers:
+                    answers[place] = self._ask(place, ask)
+            return [answers[place] for place in places]
+
+        return self._patiently(once)
 
     def written(self) -> list[Connection]:
         """Return the connections that there are: to the nodes that were written to."""
         return list(self._nodes.values())
 
-    def server_of(self, key: bytes) -> Connection:
-        """Return the connection to the node that is asked for a key.
-
-        Raises:
-            ConnectionLost: no node knows the topology.
-        """
-        return self._node(self._place_of_slot(key_slot(key)))
+    def ask_server_of(self, key: bytes, ask: Callable[[Connection], Answer]) -> Answer:
+        """Ask the node that is asked for a key, as ``ask_masters`` does."""
+        return self._patiently(lambda: self._ask(self._place_of_slot(key_slot(key)), ask))
 
     def shard_of(self, name: bytes | str) -> str:
         """Return the master that serves a stream: ``127.0.0.1:7000``."""
-        return place_text(self._place_of_slot(key_slot(_bytes(name))))
+        return place_text(self._patiently(lambda: self._place_of_slot(key_slot(_bytes(name)))))
 
     def is_moving(self) -> bool:
         """Return whether slots are on their way from one master to another."""
-        return any(
-            sign in node.call("CLUSTER", "NODES") for node in self.masters() for sign in (b"->-", b"-<-")
-        )
+        views = self.ask_masters(lambda node: node.call("CLUSTER", "NODES"))
+        return any(sign in view for view in views for sign in (b"->-", b"-<-"))
 
     def refresh(self) -> bool:
         """Look the topology up again; return whether masters serve other slots than before."""
         before = self._slots
         self._slots = None
-        return self._topology().masters != (before.masters if before else None)
+        return self._patiently(self._topology).masters != (before.masters if before else None)
 
     # One try
 
@@ -327,7 +351,7 @@ class ClusterConnection(Connection):
         """
         if self._slots is not None:
             return self._slots
-        places = list(dict.fromkeys([*self.endpoint.places, *self._nodes]))
+        places = list(dict.fromkeys([*self.endpoint.places, *self._known]))
         said: list[str] = []
         patience = min(self.endpoint.timeout_ms, _LONGEST_ANSWER_MS)
         for _ in places:
@@ -350,6 +374,10 @@ class ClusterConnection(Connection):
             slots = _slots(reply, place[0])
             if any(slots.masters):
                 self._slots = slots
+                # The nodes of the url may be gone before the others are.
+                self._known = [
+                    each for master, others in slots.replicas.items() for each in (master, *others)
+                ]
                 return slots
             said.append(f"{place_text(place)} knows no slots")
         raise Unreachable(f"{self.endpoint}: {'; '.join(said)}")

@@ -11,7 +11,7 @@ import select
 import socket
 import ssl
 import time
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import hiredis
 
@@ -19,13 +19,14 @@ from ..error_tokens import LabelledError
 from .addresses import place_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from .addresses import Place
     from .options import Endpoint
 
 Word = bytes | str | int
 Reply = Any
+Answer = TypeVar("Answer")
 
 _CHUNK: Final = 1 << 18
 _LONGEST_PAUSE_SECONDS: Final = 5.0
@@ -191,18 +192,18 @@ class Connection:
 
     # What a cluster has several of
 
-    def masters(self) -> Iterator[Connection]:
-        """Yield a connection to each server that has a part of the data."""
-        yield self
+    def ask_masters(self, ask: Callable[[Connection], Answer]) -> list[Answer]:
+        """Ask each server that has a part of the data; ``ask`` only reads, and may be called again."""
+        return [ask(self)]
 
     def written(self) -> list[Connection]:
         """Return the connections to the servers that were written to."""
         return [self]
 
-    def server_of(self, key: bytes) -> Connection:
-        """Return the connection to the server that is asked for a key."""
+    def ask_server_of(self, key: bytes, ask: Callable[[Connection], Answer]) -> Answer:
+        """Ask the server that is asked for a key what has no key itself; ``ask`` may be called again."""
         del key
-        return self
+        return ask(self)
 
     def shard_of(self, name: bytes | str) -> str:
         """Return what the streams of one server have in common."""

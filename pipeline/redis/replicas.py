@@ -35,11 +35,10 @@ def written_by_shard(connection: Connection) -> dict[str, Written]:
     if not endpoint.read_replicas:
         return {}
     found: dict[str, Written] = {}
-    for master in connection.masters():
-        facts = _facts(master)
+    is_cluster = endpoint.kind == "cluster"
+    for place, facts in connection.ask_masters(lambda master: (master.endpoint, _facts(master))):
         at = Written(facts["master_replid"], int(facts["master_repl_offset"]))
-        is_cluster = endpoint.kind == "cluster"
-        found[place_text((master.endpoint.host, master.endpoint.port)) if is_cluster else ""] = at
+        found[place_text((place.host, place.port)) if is_cluster else ""] = at
     return found
 
 
@@ -61,7 +60,7 @@ def _has(endpoint: Endpoint, written: Written, key: bytes) -> bool:
     """Ask a replica once: one that is gone is not waited for, as the master has all."""
     try:
         with connect(replace(endpoint, retries=0), replica=True) as replica:
-            facts = _facts(replica.server_of(key))
+            facts = replica.ask_server_of(key, _facts)
     except RedisError:
         return False
     offset = int(facts.get("slave_repl_offset", facts["master_repl_offset"]))

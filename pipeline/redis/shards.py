@@ -41,8 +41,7 @@ def scan(connection: Connection, pattern: str) -> list[str]:
     found: set[str] = set()
     is_sure = not isinstance(connection, ClusterConnection) or not connection.is_moving()
     while True:
-        for server in connection.masters():
-            _scan_one(server, pattern, found)
+        found.update(*connection.ask_masters(lambda server: _scan_one(server, pattern)))
         if isinstance(connection, ClusterConnection) and connection.refresh():
             is_sure = False
         if is_sure:
@@ -50,7 +49,8 @@ def scan(connection: Connection, pattern: str) -> list[str]:
         is_sure = True
 
 
-def _scan_one(connection: Connection, pattern: str, found: set[str]) -> None:
+def _scan_one(connection: Connection, pattern: str) -> set[str]:
+    found: set[str] = set()
     cursor = b"0"
     while True:
         cursor, keys = connection.call(
@@ -58,4 +58,4 @@ def _scan_one(connection: Connection, pattern: str, found: set[str]) -> None:
         )
         found.update(map(name_of, keys))
         if cursor == b"0":
-            return
+            return found

@@ -113,6 +113,19 @@ def test_a_master_that_is_gone_is_waited_for_until_its_replica_leads(cluster, co
     leads.join()
 
 
+def test_the_topology_is_asked_of_all_nodes_that_were_seen_once_those_of_the_url_are_gone(
+    cluster, connection
+):
+    add(connection)
+    connection.call("WAIT", 1, 1000)
+    cluster.wait_for_replicas()
+    shard = next(each for each in cluster.shards if f":{each.master.port}" in cluster.url)
+    cluster.stop(shard.master)
+    cluster.fail_over(shard)
+    assert lengths(connection) == [1] * len(NAMES)
+    assert scan(connection, "s*") == sorted(NAMES)
+
+
 def test_the_topology_is_asked_of_nodes_that_are_there(cluster):
     ports = [shard.master.port for shard in cluster.shards]
     url = "redis+cluster://127.0.0.1:1," + ",".join(f"127.0.0.1:{port}" for port in ports)
