@@ -11,8 +11,8 @@ from ...protocol.key_slots import key_slot
 from ..redis import ids
 from ..redis.key_names import key_of
 from ..redis.options import FLAG, Endpoint, Kind, OptionError, Options, number, option, part, words
+from ..source.values import unsupported
 from .durability import WAIT, WAIT_TIMEOUT, Wait
-from .texts import unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

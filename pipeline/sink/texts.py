@@ -18,25 +18,10 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql.types import DataType
-
 _OFFSETS_HAVE_SECONDS_UNTIL: Final = pa.scalar(
     63_593_070_000_000, pa.int64()
 )  # Monrovia, 1972-01-07, in microseconds
 _LEAST_PLAIN, _LEAST_OF_EXPONENT = 1e-3, 1e7  # Java writes numbers between these without an exponent
-_SUPPORTED: Final = frozenset(
-    "ArrayType BinaryType BooleanType ByteType CharType DateType DecimalType DoubleType FloatType IntegerType LongType MapType "
-    "NullType ShortType StringType StructType TimestampNTZType TimestampType VarcharType".split()
-)
-
-
-def unsupported(kind: DataType) -> DataType | None:
-    """Return the type in a Spark type, or itself, whose values have no text that is read back; None: there is none."""
-    if type(kind).__name__ not in _SUPPORTED:
-        return kind
-    parts = [getattr(kind, name) for name in ("elementType", "keyType", "valueType") if hasattr(kind, name)]
-    parts += [field.dataType for field in getattr(kind, "fields", ())]
-    return next((found for part in parts if (found := unsupported(part)) is not None), None)
 
 
 def texts(column: pa.Array) -> list[bytes | None]:

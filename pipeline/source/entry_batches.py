@@ -20,7 +20,17 @@ import pyarrow.compute as pc
 from ..error_tokens import LabelledError
 from ..redis.key_names import printable_name
 from ..redis.options import Kind, OptionError, Options, option, words
-from .values import ISO, TIME_FORMATS, decode_json, needs_exact, parse_json, parse_texts, text_array
+from .values import (
+    ISO,
+    TIME_FORMATS,
+    UnsupportedTypeError,
+    decode_json,
+    needs_exact,
+    parse_json,
+    parse_texts,
+    text_array,
+    unsupported,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -121,7 +131,8 @@ class Columns:
         zone: of the session, for times that name none.
 
     Raises:
-        OptionError: a column cannot be had in the type asked for.
+        OptionError: a column cannot be had in the type asked for, or is there twice.
+        UnsupportedTypeError: nothing is read as a column's type.
     """
 
     def __init__(
@@ -133,6 +144,15 @@ class Columns:
     ) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
+        for field in schema.fields:
+            if schema.names.count(field.name) > 1:
+                raise OptionError(
+                    f"the schema has several columns {field.name!r}: an entry's field is one column"
+                )
+            if (found := unsupported(field.dataType)) is not None:
+                raise UnsupportedTypeError(
+                    f"column {field.name!r}: entries cannot be read as {found.simpleString()}; read it as STRING, and convert that"
+                )
         self._options = options
         self._zone = zone
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")

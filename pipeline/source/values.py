@@ -21,6 +21,8 @@ from . import casts, moments
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyspark.sql.types import DataType
+
 Parsed = tuple[pa.Array, list[int]]
 ISO: Final = "iso"
 TIME_FORMATS: Final = {
@@ -33,11 +35,26 @@ TIME_FORMATS: Final = {
 _FIRST_MICROSECOND: Final = -62_135_596_800_000_000
 _LAST_MICROSECOND: Final = 253_402_300_799_999_999
 
+# Spark's types that the sink writes and the source reads.
+_SUPPORTED: Final = frozenset(
+    "ArrayType BinaryType BooleanType ByteType CharType DateType DecimalType DoubleType FloatType IntegerType LongType MapType "
+    "NullType ShortType StringType StructType TimestampNTZType TimestampType VarcharType".split()
+)
+
 
 class UnsupportedTypeError(LabelledError, TypeError):
     """A column has a type that no entry's value can become."""
 
     label = "UNSUPPORTED_TYPE"
+
+
+def unsupported(kind: DataType) -> DataType | None:
+    """Return the type in a Spark type, or itself, whose values have no text that is read back; None: there is none."""
+    if type(kind).__name__ not in _SUPPORTED:
+        return kind
+    parts = [getattr(kind, name) for name in ("elementType", "keyType", "valueType") if hasattr(kind, name)]
+    parts += [field.dataType for field in getattr(kind, "fields", ())]
+    return next((found for part in parts if (found := unsupported(part)) is not None), None)
 
 
 def text_array(raw: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:

@@ -23,8 +23,8 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from rillet.pipeline.sink.texts import texts, unsupported
-from rillet.pipeline.source.values import parse_texts
+from rillet.pipeline.sink.texts import texts
+from rillet.pipeline.source.values import parse_texts, unsupported
 
 ZONES = [
     "UTC", "Europe/Amsterdam", "America/New_York", "Asia/Kolkata", "Africa/Monrovia", "Australia/Lord_Howe", "Asia/Kathmandu",

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from rillet.pipeline.redis import ids
@@ -289,7 +290,7 @@ def test_a_prefix_separates_our_columns_from_fields_of_the_same_names():
 def test_schemas_that_cannot_be_are_refused_before_anything_is_read():
     with pytest.raises(OptionError, match="'fields' is array"):
         rows_of([], fields=MapType(StringType(), StringType()))
-    with pytest.raises(UnsupportedTypeError, match="duration"):
+    with pytest.raises(UnsupportedTypeError, match="interval"):
         rows_of([], f=DayTimeIntervalType())
     with pytest.raises(OptionError, match="'n' must be nullable"):
         Columns(StructType().add("n", LongType(), nullable=False), ColumnOptions())
@@ -352,3 +353,14 @@ def test_what_is_no_moment_since_1970_is_null_and_reported(text):
     )
     assert [row["at"] is None for row in rows] == [False, True]
     assert [row["_corrupt_record"] is None for row in rows] == [True, False]
+
+
+@pytest.mark.parametrize("kind", [VariantType(), ArrayType(VariantType()), DayTimeIntervalType()], ids=str)
+def test_a_type_that_nothing_is_read_as_is_refused_at_the_start(kind):
+    with pytest.raises(UnsupportedTypeError, match="column 'v': entries cannot be read as"):
+        Columns(StructType().add("v", kind), ColumnOptions())
+
+
+def test_a_column_that_is_there_twice_is_refused_at_the_start():
+    with pytest.raises(OptionError, match="several columns 'v'"):
+        Columns(StructType().add("v", "string").add("v", "integer"), ColumnOptions())
