@@ -244,6 +244,7 @@ class Server:
 
     async def serve(self, on_ready: Callable[[], None] | None = None) -> None:
         """Run the whole lifecycle on the running loop; calls ``on_ready`` once clients can be served."""
+        process = os.getpid()
         self.loop = asyncio.get_running_loop()
         lazyfree = self.keyspace.lazyfree
         lazyfree.on_queued = lambda: self.background_jobs.run_soon(lazyfree.step)
@@ -262,7 +263,9 @@ class Server:
         try:
             await self.cron.run(self._stopping)
         finally:
-            await self.shutdown()
+            # A fork of the process that leaves the code around the loop has no server of its own.
+            if os.getpid() == process:
+                await self.shutdown()
 
     async def startup(self) -> bool:
         """Listen, load, and log that; return False if that is impossible (the log says why)."""

@@ -20,6 +20,7 @@ class Posix:
         has_unix_sockets: asyncio listens on a path of the file system.
         has_uvloop: uvloop supports the system.
         watches_pipes: an event loop hears of bytes in a pipe.
+        locks_folders: a folder can be opened and locked.
         removes_open_files: a name can be removed while a process has the file open.
         syncs_folders: a folder can be synced, so that names in it last.
         reuses_addresses: SO_REUSEADDR takes a port whose last connections are still closing, and no port that is in use.
@@ -29,6 +30,7 @@ class Posix:
     has_unix_sockets = True
     has_uvloop = True
     watches_pipes = True
+    locks_folders = True
     removes_open_files = True
     syncs_folders = True
     reuses_addresses = True
@@ -38,6 +40,12 @@ class Posix:
         import fcntl
 
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def share(self, fd: int) -> None:
+        """Lock an open file or folder together with others: ``lock`` fails. Raises BlockingIOError: one has it alone."""
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def unlock(self, fd: int) -> None:
         """Unlock it; to close it would not be enough where a forked child has it as well."""
@@ -119,6 +127,7 @@ class Windows(Posix):
     has_unix_sockets = False
     has_uvloop = False
     watches_pipes = False
+    locks_folders = False
     removes_open_files = False
     syncs_folders = False
     reuses_addresses = False

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from ..server.config.file import ConfigFileError, parse_arguments
 from ..server.process import server_of_this_process
 from ..storage import system
+from .folders import hold
 
 if sys.platform == "linux":
     import fcntl
@@ -85,6 +86,9 @@ def main() -> int:
     except ConfigFileError as error:
         print(error)  # noqa: T201 - the parent reads it
         return 1
+    if folder:
+        with contextlib.suppress(OSError):  # the parent has gone already
+            hold(folder)
     server = server_of_this_process(config)
     if config.logfile:
         server.log.listener = _write

@@ -62,12 +62,13 @@ class ClusterNode(Server):
 
         What it stores itself (``appendonly=True``) is there again after ``start``.
         """
-        if self._server is not None and self.node.is_master:
+        if self._server is not None and self.node.is_master and not self._is_inherited:
             self._finish_replication(self._server)
         self._halt()
 
     def restart(self) -> None:
         """Stop and start on the same port with the same files."""
+        self._check_owner()
         self.stop()
         self.start()
 
@@ -77,6 +78,7 @@ class ClusterNode(Server):
 
     def run_inside(self, function: Callable[[], Any]) -> Any:
         """Call a function in the node's own thread, between two turns of its loop; returns its result."""
+        self._check_owner()
         done: Future[Any] = Future()
 
         def call() -> None:
@@ -124,11 +126,11 @@ class ClusterNode(Server):
         self._presence.start()
         super()._arrive(server, ready)
 
-    def _halt(self) -> None:
+    def _end(self) -> None:
         if self._presence is not None:
             self._presence.stop()
             self._presence = None
-        super()._halt()
+        super()._end()
 
 
 class ClusterShard:

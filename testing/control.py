@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from abc import ABC, abstractmethod
@@ -58,6 +59,7 @@ class Control:
     ) -> None:
         import hiredis
 
+        self._owner = os.getpid()
         self._reader = hiredis.Reader()
         self._lock = threading.Lock()
         self._state = state
@@ -196,8 +198,8 @@ class Control:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not closed here: at the end, or because a command was interrupted."""
-        return self._socket.fileno() >= 0
+        """Whether it was not closed here (at the end, or because a command was interrupted) and is not a parent's."""
+        return self._socket.fileno() >= 0 and self._owner == os.getpid()
 
     def close(self) -> None:
         """Close it."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
+import os
 import threading
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -23,6 +22,8 @@ from .clients import for_client
 from .clock import Clock
 from .control import ControlError
 from .faults import HasFaults
+from .folders import TemporaryFolder
+from .forks import let_go_in_forks
 from .in_memory import connect
 from .log import ServerLog
 from .process import StartError
@@ -83,7 +84,8 @@ class LoopServer(HasSpies, HasFaults):
         self.log = ServerLog()
         self._seed = seed
         self._directives = directives
-        self._folder: str | None = None
+        self._folder: TemporaryFolder | None = None
+        self._owner = 0  # the process that has started it
         self._server: RilletServer | None = None
         self._server_clock: ServerClock | None = None
         self._task: asyncio.Task[None] | None = None
@@ -105,16 +107,18 @@ class LoopServer(HasSpies, HasFaults):
         """
         if self.running:
             return self
+        self._owner = os.getpid()
         loop = asyncio.get_running_loop()
         if "dir" not in self._directives and self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="rillet-")
+            self._folder = TemporaryFolder()
+        path = None if self._folder is None else self._folder.path
         simulated = not has_sockets(loop)
         if simulated and not self.port:
             self.port = _DEFAULT_PORT
         logged = self.log.count
         try:
             config = parse_arguments(
-                flags_of(self._directives, "127.0.0.1", self.port, self._folder, protected_mode=False)
+                flags_of(self._directives, "127.0.0.1", self.port, path, protected_mode=False)
             )
         except Exception as error:
             self._remove_folder()
@@ -122,6 +126,7 @@ class LoopServer(HasSpies, HasFaults):
         if self._server_clock is None:
             self._server_clock = clock_for(loop)
         server = RilletServer(config, clock=self._server_clock, quiet=not config.logfile, shares_loop=True)
+        let_go_in_forks(server)
         server.log.listener = self.log.feed
         server.listeners.naming = self._naming
         if isinstance(self._server_clock, LoopClock):
@@ -156,10 +161,13 @@ class LoopServer(HasSpies, HasFaults):
         return self
 
     async def stop(self) -> None:
-        """Stop in order, close the clients that ``client`` has made, and remove the temporary folder."""
+        """Stop in order, close the clients that ``client`` has made, and remove the temporary folder.
+
+        In a fork of its process only this object forgets the server.
+        """
         self._planted = None
         clients, self._clients = self._clients, []
-        for client in clients:
+        for client in clients if not self._is_inherited else ():
             await client.aclose()
         try:
             await self._halt()
@@ -191,6 +199,9 @@ class LoopServer(HasSpies, HasFaults):
             aof.lose_unsynced()
 
     async def _halt(self) -> None:
+        if self._is_inherited:
+            self._server = self._task = self._own_client = self._snapshots = self._folder = None
+            return
         self._release_snapshots()
         server, task = self._server, self._task
         self._server = self._task = self._own_client = None
@@ -207,8 +218,13 @@ class LoopServer(HasSpies, HasFaults):
 
     def _remove_folder(self) -> None:
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
             self._folder = None
+
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether this process is a fork of the one that has started the server, and has only a copy of it."""
+        return self._owner not in {0, os.getpid()}
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -222,6 +238,8 @@ class LoopServer(HasSpies, HasFaults):
     def running(self) -> bool:
         """Whether it is running; a server that was shut down by a command is not."""
         server, task = self._server, self._task
+        if self._is_inherited:
+            return False
         return server is not None and task is not None and not server.stopping and not task.done()
 
     # For tests

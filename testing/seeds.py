@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from .folders import TemporaryFolder
 from .process import StartError
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ def _of_folder(folder: Path, load: Callable[[str, str], bytes]) -> bytes:
     manifests = [*folder.glob("*.manifest"), *folder.glob("*/*.manifest")]
     if len(manifests) != 1:
         raise StartError(f"The seed {folder} holds {len(manifests) or 'no'} append-only files (*.manifest)")
-    with tempfile.TemporaryDirectory(prefix="rillet-seed-") as copy:
-        shutil.copytree(manifests[0].parent, Path(copy) / "appendonlydir")
+    with TemporaryFolder() as copy:
+        shutil.copytree(manifests[0].parent, Path(copy.path) / "appendonlydir")
         try:
-            return load(copy, manifests[0].name.removesuffix(".manifest"))
+            return load(copy.path, manifests[0].name.removesuffix(".manifest"))
         except StartError as error:
             raise StartError(f"The seed {folder} cannot be loaded:\n{error}") from error
 

@@ -234,13 +234,13 @@ class Sentinel(InWith):
 class _Node(Server):
     """A server that starts again in the role in which it stopped, as CONFIG REWRITE makes it with a file."""
 
-    def _halt(self) -> None:
+    def _end(self) -> None:
         role = _role(self) if self.running else []
         if role[:1] == [b"master"]:
             self._directives.pop("replicaof", None)
         elif role[:1] == [b"slave"]:
             self._directives["replicaof"] = role[1].decode(), role[2]
-        super()._halt()
+        super()._end()
 
 
 class SentinelServer(Server):

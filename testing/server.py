@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
+import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -22,6 +21,8 @@ from .clients import for_client
 from .clock import Clock
 from .control import Control, ControlError
 from .faults import HasFaults
+from .folders import TemporaryFolder
+from .forks import let_go_in_forks
 from .kept import KeptClient, connection_class, taken
 from .log import ServerLog
 from .process import START_SECONDS, STOP_SECONDS, InWith, ServerProcess, StartError, StopError
@@ -30,7 +31,6 @@ from .snapshot import SnapshotStore
 from .spies import HasSpies
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
@@ -56,6 +56,9 @@ class Server(HasSpies, HasFaults, InWith):
         directives: any redis.conf directive with underscores, e.g. ``appendonly=True``, ``requirepass="x"``.
             Without ``dir`` the server works in a temporary folder that is removed at the end.
 
+    In a fork of the process that started it, the object still reaches the server (clients, ``clock``, ``fault`` …), and
+    its ``stop`` only forgets it: neither server nor files are the child's.
+
     Attributes:
         log: the last lines of the server's log; they also go to the logger ``rillet``.
     """
@@ -70,7 +73,8 @@ class Server(HasSpies, HasFaults, InWith):
         self.log = ServerLog()
         self._process_mode = process
         self._directives = directives
-        self._folder: str | None = None
+        self._folder: TemporaryFolder | None = None
+        self._owner = 0  # the process that has started it
         self._thread: threading.Thread | None = None
         self._server: RilletServer | None = None
         self._server_clock: ServerClock | None = None
@@ -94,6 +98,7 @@ class Server(HasSpies, HasFaults, InWith):
         if self.running:
             return self
         self._halt()  # it may have ended by itself
+        self._owner = os.getpid()
         found = self._folder
         try:
             self._start()
@@ -108,7 +113,7 @@ class Server(HasSpies, HasFaults, InWith):
         return self
 
     def stop(self) -> None:
-        """Stop in order and remove the temporary folder.
+        """Stop in order and remove the temporary folder. In a fork of its process only this object forgets the server.
 
         Raises:
             StopError: its thread does something that cannot be ended, and is left behind.
@@ -123,7 +128,12 @@ class Server(HasSpies, HasFaults, InWith):
             self._remove_folder()
 
     def restart(self) -> None:
-        """Restart on the same port with the same files (in a thread also with the same clock)."""
+        """Restart on the same port with the same files (in a thread also with the same clock).
+
+        Raises:
+            StopError: another process has started it, of which this is a fork.
+        """
+        self._check_owner()
         self._halt()
         self.start()
 
@@ -134,6 +144,8 @@ class Server(HasSpies, HasFaults, InWith):
     def running(self) -> bool:
         """Whether it is running; a server that was shut down by a command is not."""
         process, thread, server = self._process, self._thread, self._server
+        if self._is_inherited:
+            return self._is_reached()
         if process is not None:
             if self._control is not None and self._control.server_has_ended():
                 self._await_end(process)
@@ -141,6 +153,24 @@ class Server(HasSpies, HasFaults, InWith):
         if thread is not None and server is not None and server.stopping:
             thread.join(STOP_SECONDS)
         return thread is not None and thread.is_alive()
+
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether this process is a fork of the one that has started the server."""
+        return self._owner not in {0, os.getpid()}
+
+    def _is_reached(self) -> bool:
+        try:
+            self._connect(hidden=False).close()
+        except ControlError:
+            return False
+        return True
+
+    def _check_owner(self) -> None:
+        if self._is_inherited:
+            raise StopError(
+                f"The server at port {self.port} belongs to process {self._owner}, not to its fork"
+            )
 
     def _await_end(self, process: ServerProcess) -> None:
         """Wait until a process has ended that has closed the control connection, unless it serves others."""
@@ -246,9 +276,9 @@ class Server(HasSpies, HasFaults, InWith):
 
     def _start(self) -> None:
         if "dir" not in self._directives and self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="rillet-")
+            self._folder = TemporaryFolder()
         if self._process_mode:
-            self._process = ServerProcess(self._flags(), self._folder, self.log)
+            self._process = ServerProcess(self._flags(), self._path, self.log)
             self.port = self._process.port
         else:
             self._start_thread()
@@ -276,11 +306,15 @@ class Server(HasSpies, HasFaults, InWith):
 
     def _remove_folder(self) -> None:
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
             self._folder = None
 
+    @property
+    def _path(self) -> str | None:
+        return None if self._folder is None else self._folder.path
+
     def _flags(self) -> list[str]:
-        return flags_of(self._directives, self.host, self.port, self._folder)
+        return flags_of(self._directives, self.host, self.port, self._path)
 
     def _start_thread(self) -> None:
         from ..server.config.file import parse_arguments
@@ -296,6 +330,7 @@ class Server(HasSpies, HasFaults, InWith):
                 self._server_clock = server.clock
                 server.log.listener = self.log.feed
                 self._server = server
+                let_go_in_forks(server)
                 self._prepare(server)
                 server.run(on_ready=lambda: self._arrive(server, ready))
             except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for the start
@@ -332,6 +367,15 @@ class Server(HasSpies, HasFaults, InWith):
             server.stop()
 
     def _halt(self) -> None:
+        """End the server if this process has started it; forget it."""
+        if self._is_inherited:
+            self._thread = self._server = self._process = self._control = self._snapshots = None
+            self._folder = None
+            self._owner = 0
+        else:
+            self._end()
+
+    def _end(self) -> None:
         if self._snapshots is not None:
             self._snapshots.end()
             self._snapshots = None
@@ -360,7 +404,7 @@ class Server(HasSpies, HasFaults, InWith):
 
     def _controller(self) -> Control:
         """Return the control connection; another one if the server has closed it."""
-        if not self.running:
+        if not self._is_inherited and not self.running:
             raise ControlError("The server is not running")
         with self._controlling:
             if self._control is None or not self._control.is_open or self._control.is_closed:
@@ -404,7 +448,10 @@ class AsyncServer(Server):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.stop)
+        if self._is_inherited:
+            self.stop()  # the threads of the loop are not in the fork
+        else:
+            await asyncio.to_thread(self.stop)
 
     def client(self, **options: Any) -> redis.asyncio.Redis:  # type: ignore[override]
         """Return a new ``redis.asyncio`` client; close it with ``await client.aclose()``."""

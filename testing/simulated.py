@@ -14,7 +14,6 @@ import itertools
 import os
 import random
 import shutil
-import tempfile
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
 from ..server.clock import EPOCH
+from .folders import TemporaryFolder
 from .loop_server import LoopServer
 from .recording import RecordingError
 
@@ -595,10 +595,8 @@ def _end(loop: Any) -> None:
 def _folder() -> Iterator[Path]:
     """Give a folder for the server's files, in memory where the system has such a place."""
     memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there
-    with tempfile.TemporaryDirectory(
-        prefix="rillet-", dir=memory if os.access(memory, os.W_OK) else None, ignore_cleanup_errors=True
-    ) as folder:
-        yield Path(folder)
+    with TemporaryFolder(str(memory) if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder.path)
 
 
 def _is_of_the_network(error: BaseException) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -26,6 +27,7 @@ class Snapshot:
 
     def __init__(self, store: SnapshotStore, name: bytes) -> None:
         self.name = name
+        self._owner = os.getpid()
         self._store: SnapshotStore | None = store
         self._file: bytes | None = None
 
@@ -46,7 +48,7 @@ class Snapshot:
         self._store = None
 
     def __del__(self) -> None:
-        if self._store is not None:
+        if self._store is not None and self._owner == os.getpid():  # to a fork it is only lent
             self._store.garbage.append(self.name)
 
 
@@ -62,6 +64,7 @@ class SnapshotStore:
 
     def __init__(self, command: Callable[..., Any]) -> None:
         self.garbage: list[bytes] = []
+        self._owner = os.getpid()
         self._command = command
         self._names: set[bytes] = set()
         self._own: WeakSet[Snapshot] = WeakSet()
@@ -111,6 +114,9 @@ class SnapshotStore:
         self._own.add(snapshot)
 
     def _sweep(self) -> None:
+        if self._owner != os.getpid():
+            self._owner = os.getpid()
+            self.garbage.clear()  # the parent sweeps that
         while self.garbage:
             name = self.garbage.pop()
             self._names.discard(name)
