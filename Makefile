@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # A test fails where another program is missing; a plain `pytest` leaves it out and says so (tests/support/needs.py).
 export RILLET_NEEDS ?= all
 
-.PHONY: help install run peers test test-quick test-pythons test-simulation test-heavy test-frameworks test-spark coverage crash lint format docs release-check bench bench-inside bench-compare bench-scaling bench-waits bench-loading bench-start bench-pythons bench-spark bench-console fuzz differential clean
+.PHONY: help install run peers test test-quick test-pythons test-redis-py test-simulation test-heavy test-frameworks test-spark coverage crash lint format docs release-check bench bench-inside bench-compare bench-scaling bench-waits bench-loading bench-start bench-pythons bench-spark bench-console fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -20,6 +20,7 @@ help:
 	@echo "make peers                                       install and build what the tests compare with"
 	@echo "make test RILLET_RANDOM=1                        the same with other random examples each time"
 	@echo "make test-pythons [ARGS='-m \"not spark\"']        run every test on each Python found, 3.11 to 3.14"
+	@echo "make test-redis-py                               rillet.testing with redis-py 4.5, 5.2, 6, 7 and 8"
 	@echo "make test-heavy                                  tests that take long: more versions of real clusters"
 	@echo "make test-simulation [SEEDS=50]                  rillet.testing.simulation, on a Python from 3.12 on"
 	@echo "make test-console                                the console in chromium, on each kind of server"
@@ -71,6 +72,10 @@ test: peers
 # The simulation needs Python 3.12: on a newer Python than that of $(VENV), where there is one. SEEDS multiplies the seeds.
 test-simulation:
 	@PYTHON=$(BIN)/python ALWAYS=1 RILLET_SEEDS=$(or $(SEEDS),1) sh tests/simulation.sh $(ARGS)
+
+# Each in an environment of its own below .venvs/.
+test-redis-py:
+	@PYTHON=$(PYTHON) sh tests/redis_py.sh $(ARGS)
 
 # What needs neither a JVM nor a browser nor other people's servers, and no minutes of waiting or of chance.
 LONG := clients crash differential frameworks fuzz harness pipeline/test_clusters.py server/sentinel \

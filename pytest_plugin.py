@@ -153,10 +153,14 @@ def rillet_async(request: pytest.FixtureRequest) -> redis.asyncio.Redis:
 async def _rillet_async(
     request: pytest.FixtureRequest, rillet_server: testing.Server
 ) -> AsyncIterator[redis.asyncio.Redis]:
+    from .testing.clients import close
     from .testing.fixtures import async_client
 
-    async with async_client(request, rillet_server) as client:
+    client = async_client(request, rillet_server)
+    try:
         yield client
+    finally:
+        await close(client)
 
 
 _rillet_async_by_anyio = pytest.fixture(name="_rillet_async_by_anyio")(_rillet_async)

@@ -1,30 +1,90 @@
-"""Options of the redis-py clients that test servers make."""
+"""The redis-py clients that test servers make."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import redis.asyncio
+
+    C = TypeVar("C")
 
 
-def for_client(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options of a redis-py client, with those that spare each connection a search and a request.
+def need_redis() -> None:
+    """Say what to install where redis-py is missing; servers do without it.
+
+    Raises:
+        ImportError: redis-py is not installed.
+    """
+    try:
+        import redis  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "rillet.testing makes clients of redis-py, which is not installed: pip install 'rillet[testing]'. "
+            "Any other client library can use the server's url",
+            name="redis",
+        ) from error
+
+
+def for_client(kind: type, options: dict[str, Any]) -> dict[str, Any]:
+    """Return options of a redis-py client of a kind, with those that spare each connection a search and a request.
 
     redis-py 7 and later reads its version from the metadata of its package for each connection, 0.3 ms, and asks the server
     for notifications about maintenance, which none of Rillet's sends.
     """
     if options.keys() & {"driver_info", "lib_name", "lib_version"}:
         return options
-    return _spared() | options
+    return _spared(kind) | options
 
 
 @functools.cache
-def _spared() -> dict[str, Any]:
+def _spared(kind: type) -> dict[str, Any]:
     try:
         from redis.driver_info import DriverInfo
         from redis.maint_notifications import MaintNotificationsConfig
     except ImportError:  # an older one
         return {}
-    return {
+    spared = {
         "driver_info": DriverInfo(),
         "maint_notifications_config": MaintNotificationsConfig(enabled=False),
     }
+    known = inspect.signature(kind).parameters  # in redis-py 7 asyncio has no such notifications
+    return {name: value for name, value in spared.items() if name in known}
+
+
+def client_like(like: Callable[..., C], url: str, options: Mapping[str, Any], *, is_async: bool) -> C:
+    """Return the client that an application makes, connected to a server.
+
+    Args:
+        like: a client class of redis-py, or a function with the same parameters.
+        url: of the server.
+        options: which the application sets.
+        is_async: whether a ``redis.asyncio`` client is wanted.
+
+    Raises:
+        TypeError: ``like`` is a class of the other kind, or cannot be called.
+    """
+    import redis.asyncio
+    from redis.connection import parse_url
+
+    wrong, right = (redis.Redis, redis.asyncio.Redis)[:: 1 if is_async else -1]
+    given: object = like
+    if not callable(given) or (isinstance(given, type) and issubclass(given, wrong)):
+        name = f"{right.__module__.removesuffix('.client')}.{right.__name__}"
+        raise TypeError(f"like= wants {name}, a class derived from it or a function, not {like!r}")
+    place: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
+    kind = place.pop("connection_class", None)
+    if "path" in place:
+        place["unix_socket_path"] = place.pop("path")
+    elif kind is not None:
+        place["ssl"] = True
+    return like(**place | dict(options))
+
+
+async def close(client: redis.asyncio.Redis) -> None:
+    """Close an asynchronous client and its connections, also of a redis-py before 5.0.1, which has no ``aclose``."""
+    await (client.aclose() if hasattr(client, "aclose") else client.close(close_connection_pool=True))

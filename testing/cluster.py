@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..protocol.key_slots import SLOTS, key_slot
 from ..server.cluster.presence import Presence
 from ..server.cluster.topology import Topology
+from .clients import need_redis
 from .process import InWith
 from .server import Server
 
@@ -263,12 +264,14 @@ class Cluster(InWith):
 
     def client(self, **options: Any) -> redis.cluster.RedisCluster:
         """Return a new ``redis.cluster.RedisCluster``; ``options`` are redis-py's."""
+        need_redis()
         import redis.cluster
 
         return redis.cluster.RedisCluster.from_url(self.url, **options)
 
     def async_client(self, **options: Any) -> redis.asyncio.cluster.RedisCluster:
         """Return a new ``redis.asyncio.cluster.RedisCluster``."""
+        need_redis()
         import redis.asyncio.cluster
 
         return redis.asyncio.cluster.RedisCluster.from_url(self.url, **options)

@@ -18,7 +18,7 @@ from ..server.config.file import parse_arguments
 from ..server.event_loop import has_sockets
 from ..server.execution.turns import NEVER
 from ..server.server import Server as RilletServer
-from .clients import for_client
+from .clients import client_like, close, for_client, need_redis
 from .clock import Clock
 from .control import ControlError
 from .faults import HasFaults
@@ -168,7 +168,7 @@ class LoopServer(HasSpies, HasFaults):
         self._planted = None
         clients, self._clients = self._clients, []
         for client in clients if not self._is_inherited else ():
-            await client.aclose()
+            await close(client)
         try:
             await self._halt()
         finally:
@@ -251,15 +251,24 @@ class LoopServer(HasSpies, HasFaults):
         credentials = f":{quote(str(password), safe='')}@" if password else ""
         return f"redis://{credentials}{self.host}:{self.port}/0"
 
-    def client(self, **options: Any) -> redis.asyncio.Redis:
+    def client(
+        self, *, like: Callable[..., redis.asyncio.Redis] | None = None, **options: Any
+    ) -> redis.asyncio.Redis:
         """Return a new ``redis.asyncio`` client; ``stop`` closes it, if nobody has.
 
-        It is connected inside the process, unless the loop simulates a network or is not the server's.
+        It is connected inside the process, unless the loop simulates a network or is not the server's. With ``like``, as in
+        ``rillet.testing.Server.async_client``, it is connected as the application's.
         """
+        need_redis()
         import redis.asyncio
 
-        options = {"connection_class": self._connection_class()} | options
-        made = redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **for_client(options))
+        if like is not None:
+            made = client_like(like, self.url, options, is_async=True)
+        else:
+            options = {"connection_class": self._connection_class()} | options
+            made = redis.asyncio.Redis.from_url(
+                self.url.removesuffix("/0"), **for_client(redis.asyncio.Redis, options)
+            )
         self._clients.append(made)
         return made
 

@@ -21,7 +21,7 @@ class Options(NamedTuple):
 
     Attributes:
         server: arguments of ``rillet.testing.Server``.
-        client: arguments of ``redis.Redis``.
+        client: arguments of ``Server.client``: those of ``redis.Redis``, and ``like``.
     """
 
     server: dict[str, Any]
@@ -51,6 +51,7 @@ def split(options: Mapping[str, Any]) -> Options:
 
             close = difflib.get_close_matches(name, _server_arguments() | _directives() | _client_names(), 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint += "" if _client_names() else " (redis-py is not installed: pip install 'rillet[testing]')"
             raise ValueError(f"{name!r} is no directive of redis.conf and no argument of redis.Redis{hint}")
     return found
 
@@ -103,6 +104,8 @@ def _directives() -> set[str]:
 
 @functools.cache
 def _client_names() -> set[str]:
-    import redis
-
-    return set(inspect.signature(redis.Redis.__init__).parameters) - _NOT_FOR_CLIENTS
+    try:
+        import redis
+    except ModuleNotFoundError:
+        return set()
+    return {"like"} | set(inspect.signature(redis.Redis.__init__).parameters) - _NOT_FOR_CLIENTS

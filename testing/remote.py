@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .clients import client_like, need_redis
 from .spies import HasStreams
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import redis
     import redis.asyncio
 
@@ -22,26 +25,34 @@ class RemoteServer(HasStreams):
     """
 
     def __init__(self, url: str) -> None:
+        need_redis()
         import redis
 
         self.url = url
         self._control = redis.Redis.from_url(url)
+        self._control.response_callbacks.clear()
         options = self._control.connection_pool.connection_kwargs
         self.host = str(options.get("host", ""))
         self.port = int(options.get("port", 0))
 
-    def client(self, **options: Any) -> redis.Redis:
-        """Return a new redis-py client."""
+    def client(self, *, like: Callable[..., redis.Redis] | None = None, **options: Any) -> redis.Redis:
+        """Return a new redis-py client; ``like`` as in ``rillet.testing.Server``."""
         import redis
 
+        if like is not None:
+            return client_like(like, self.url, options, is_async=False)
         return redis.Redis.from_url(self.url, **options)
 
     client_of_test = client  # which closes it at the end
 
-    def async_client(self, **options: Any) -> redis.asyncio.Redis:
-        """Return a new ``redis.asyncio`` client."""
+    def async_client(
+        self, *, like: Callable[..., redis.asyncio.Redis] | None = None, **options: Any
+    ) -> redis.asyncio.Redis:
+        """Return a new ``redis.asyncio`` client; ``like`` as in ``rillet.testing.Server``."""
         import redis.asyncio
 
+        if like is not None:
+            return client_like(like, self.url, options, is_async=True)
         return redis.asyncio.Redis.from_url(self.url, **options)
 
     def reset(self) -> None:
@@ -62,11 +73,7 @@ class RemoteServer(HasStreams):
         import hiredis
         import redis
 
-        connection = self._control.connection_pool.get_connection()
         try:
-            connection.send_command(*words)  # type: ignore[no-untyped-call]
-            return connection.read_response()
+            return self._control.execute_command(*words)  # type: ignore[no-untyped-call]
         except redis.ResponseError as error:
             raise hiredis.ReplyError(f"ERR {error}") from None
-        finally:
-            self._control.connection_pool.release(connection)

@@ -7,6 +7,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from .clients import close, need_redis
 from .process import InWith
 from .server import Server
 
@@ -204,6 +205,7 @@ class Sentinel(InWith):
 
     def async_client(self, **options: Any) -> redis.asyncio.Redis:
         """Return a ``redis.asyncio`` client of the master; closing it closes its connections to the sentinel, too."""
+        need_redis()
         from redis.asyncio import Redis
         from redis.asyncio.sentinel import Sentinel as AsyncRedisSentinel
 
@@ -212,15 +214,19 @@ class Sentinel(InWith):
 
         class Client(Redis):
             async def aclose(self, close_connection_pool: bool | None = None) -> None:
-                await super().aclose(close_connection_pool)
+                end = super().aclose if hasattr(Redis, "aclose") else super().close
+                await end(close_connection_pool)
                 for each in found.sentinels:
-                    await each.aclose()
+                    await close(each)
+
+            close = aclose  # as redis-py before 5.0.1 calls it
 
         client: redis.asyncio.Redis = found.master_for(self.name, redis_class=Client)
         return client
 
     def sentinel(self, **options: Any) -> RedisSentinel:
         """Return redis-py's ``Sentinel``; ``options`` are those of its clients."""
+        need_redis()
         from redis.sentinel import Sentinel as RedisSentinel
 
         places = [(self.host, self.port)]

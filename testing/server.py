@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
 from ..storage.files import replace_file
-from .clients import for_client
+from .clients import client_like, for_client, need_redis
 from .clock import Clock
 from .control import Control, ControlError
 from .faults import HasFaults
@@ -31,7 +31,7 @@ from .snapshot import SnapshotStore
 from .spies import HasSpies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     import redis
@@ -195,14 +195,28 @@ class Server(HasSpies, HasFaults, InWith):
         credentials = f":{quote(str(password), safe='')}@" if password else ""
         return f"redis://{credentials}{self.host}:{self.port}/0"
 
-    def client(self, **options: Any) -> redis.Redis:
-        """Return a new redis-py client; ``options`` are redis-py's (``protocol=3``, ``db=1``, …)."""
+    def client(self, *, like: Callable[..., redis.Redis] | None = None, **options: Any) -> redis.Redis:
+        """Return a new redis-py client.
+
+        Without ``like`` it has the defaults of ``redis.Redis.from_url``: it sends nothing again, so a lost reply is an error.
+
+        Args:
+            like: the class that the application calls, ``redis.Redis`` or one derived from it, or its own function: the
+                client has all of its defaults, retries too. It is called with ``host``, ``port``, ``db``, the password.
+            options: redis-py's (``protocol=3``, ``db=1``, …).
+
+        Raises:
+            ImportError: redis-py is not installed; the text says what to install.
+        """
+        need_redis()
         import redis
 
+        if like is not None:
+            return client_like(like, self.url, options, is_async=False)
         if not options.keys() & {"connection_class", "ssl", "unix_socket_path"}:
             options = {"connection_class": connection_class()} | options
         # A database in the URL would override `db`.
-        made = redis.Redis.from_url(self.url.removesuffix("/0"), **for_client(options))
+        made = redis.Redis.from_url(self.url.removesuffix("/0"), **for_client(redis.Redis, options))
         self._pools.add(made.connection_pool)
         return made
 
@@ -210,8 +224,12 @@ class Server(HasSpies, HasFaults, InWith):
     def client_of_test(self, **options: Any) -> Iterator[redis.Redis]:
         """Give a test a client as ``client`` makes it, which serves the next one, too, unless the test changes it.
 
-        The server must have been reset.
+        The server must have been reset. A client of the application's own class serves one test.
         """
+        if "like" in options:
+            with contextlib.closing(self.client(**options)) as own:
+                yield own
+            return
         key = repr(sorted(options.items()))
         kept = self._kept.pop(key, None) or KeptClient(self.client(**options))
         try:
@@ -222,11 +240,18 @@ class Server(HasSpies, HasFaults, InWith):
             else:
                 kept.client.close()
 
-    def async_client(self, **options: Any) -> redis.asyncio.Redis:
-        """Return a new ``redis.asyncio`` client."""
+    def async_client(
+        self, *, like: Callable[..., redis.asyncio.Redis] | None = None, **options: Any
+    ) -> redis.asyncio.Redis:
+        """Return a new ``redis.asyncio`` client; all is as in ``client``, but ``like`` is ``redis.asyncio.Redis`` or alike."""
+        need_redis()
         import redis.asyncio
 
-        return redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **for_client(options))
+        if like is not None:
+            return client_like(like, self.url, options, is_async=True)
+        return redis.asyncio.Redis.from_url(
+            self.url.removesuffix("/0"), **for_client(redis.asyncio.Redis, options)
+        )
 
     def reset(self) -> None:
         """Return to the state of the start: its seed, no other data and no connections. It is one ``DEBUG RESET``.
@@ -453,9 +478,11 @@ class AsyncServer(Server):
         else:
             await asyncio.to_thread(self.stop)
 
-    def client(self, **options: Any) -> redis.asyncio.Redis:  # type: ignore[override]
+    def client(  # type: ignore[override]
+        self, *, like: Callable[..., redis.asyncio.Redis] | None = None, **options: Any
+    ) -> redis.asyncio.Redis:
         """Return a new ``redis.asyncio`` client; close it with ``await client.aclose()``."""
-        return self.async_client(**options)
+        return self.async_client(like=like, **options)
 
 
 def data_of(folder: str, appendfilename: str) -> bytes:

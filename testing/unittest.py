@@ -15,6 +15,7 @@ from __future__ import annotations
 import unittest
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from .clients import close
 from .options import split
 from .server import Server
 
@@ -65,5 +66,5 @@ class AsyncRilletMixin(RilletMixin, unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self) -> None:
         """Connect the asynchronous client."""
         self.rillet_async = self.rillet_server.async_client(**split(self.rillet_options).client)
-        self.addAsyncCleanup(self.rillet_async.aclose)
+        self.addAsyncCleanup(close, self.rillet_async)
         await super().asyncSetUp()
