@@ -16,6 +16,7 @@ from ..runtime.deferral import Deferred
 
 if TYPE_CHECKING:
     from ...storage.groups.group import Group
+    from ...storage.groups.pending import Consumer
     from ...storage.streams.stream import Stream
     from ...storage.streams.tuning import Tuning
     from ..runtime.client import Client
@@ -35,10 +36,27 @@ def require_group(client: Client, group: Group) -> None:
         group.finish_cleanup()
 
 
+def require_order(
+    client: Client, group: Group, consumer: Consumer | None = None, *, by_time: bool = False
+) -> None:
+    """Continue only if a look at an order of a group's pending entries takes no time, or the client may not wait.
+
+    Args:
+        client: asks for the look.
+        group: has nothing pending in its cleanup.
+        consumer: whose entries are looked at; None: anybody's.
+        by_time: the look is at the order by delivery time, otherwise by ID.
+    """
+    work = group.pel.long_work(consumer, by_time=by_time)
+    if work is not None and client.may_block and not client.server.blocking.resuming:
+        raise Deferred(group.do_later(work))
+
+
 def require_groups(client: Client, stream: Stream) -> None:
-    """The same for all groups of a stream."""
+    """Continue only if all groups of a stream are ready, to be looked at by ID, too."""
     for group in stream.groups.values():
         require_group(client, group)
+        require_order(client, group)
 
 
 def removes_in_steps(client: Client, tuning: Tuning, number: int) -> bool:

@@ -18,7 +18,7 @@ from .lookup import find_group
 from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, parse_options
 from .xautoclaim import xautoclaim
 from .xclaim import xclaim
-from .xreadgroup import MEANINGLESS, NO_GROUP_TO_READ, history
+from .xreadgroup import MEANINGLESS, NO_GROUP_TO_READ, history, require_orders
 
 if TYPE_CHECKING:
     from ...storage.groups.group import Group
@@ -41,7 +41,9 @@ def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
     for at in range(first, first + keys):
         assert options.group is not None
         stream, group = find_group(client, args[at], options.group, NO_GROUP_TO_READ)
-        plan.append((stream, group, _position(args[at + keys])))
+        after = _position(args[at + keys])
+        require_orders(client, group, options, after)
+        plan.append((stream, group, after))
 
     head = STREAM_HEADS[client.resp]
     parts: list[bytes] = []

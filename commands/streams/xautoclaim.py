@@ -11,6 +11,7 @@ from ...storage.streams.ids import parse_interval_start
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.command import handles
 from . import specs
+from .deferral import require_order
 from .group_propagation import new_consumer, propagate_claims
 from .lookup import find_group, latest_delivery
 
@@ -33,6 +34,7 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
         client.db.read(args[1])  # a hit or a miss in Redis, which looks the key up before it reads the words
         raise
     stream, group = find_group(client, args[1], args[2])
+    require_order(client, group)
     consumer = group.consumers.get(args[3])
     if consumer is None:
         consumer = new_consumer(client, args[1], group, args[3])

@@ -14,7 +14,7 @@ from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from ..spec.usage import help_reply
 from . import specs
-from .deferral import removes_in_steps, require_group
+from .deferral import removes_in_steps, require_group, require_order
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -176,6 +176,8 @@ def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
     if consumer is None:
         return replies.ZERO
     dropped = consumer.pending
+    if dropped:
+        require_order(client, group, consumer)
     if dropped and dropped == len(group.pel):
         _replace(args, stream, group)
         client.db.keyspace.lazyfree.free_later(group)

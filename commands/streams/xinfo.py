@@ -16,7 +16,7 @@ from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from ..spec.usage import help_reply
 from . import specs
-from .deferral import require_group, require_groups, require_nodes
+from .deferral import require_group, require_groups, require_nodes, require_order
 from .v7_0 import estimate_7_0, has_tombstone_7_0
 from .xgroup import no_consumer_group
 
@@ -137,6 +137,8 @@ def _idempotency(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
 
 def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count: int | None) -> bytes:
     resp = client.resp
+    for consumer in group.consumers.values():
+        require_order(client, group, consumer)
     # One format for each entry: calls for its parts took half of a reply of 100,000.
     names = {each: replies.bulk(each.name) for each in (*group.consumers.values(), group.unowned)}
     pending = [

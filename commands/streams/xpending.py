@@ -11,6 +11,7 @@ from ...storage.streams.ids import parse_interval
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
+from .deferral import require_order
 from .lookup import find_group
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
             name = args[at + 3]
     _, group = find_group(client, args[1], args[2])
     if words == 3:
+        require_order(client, group)
         return _summary(group, client.resp)
     consumer = None
     if name is not None:
@@ -49,6 +51,7 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
         if consumer is None:
             return replies.EMPTY_ARRAY
     now = client.server.keyspace.now
+    require_order(client, group, consumer, by_time=min_idle > 0)
     if min_idle:
         return _facts(group.pel.find_idle(now - min_idle, start, end, count, consumer), now)
     return _facts(group.pel.order_of(consumer).find(start, end, count), now)
@@ -71,7 +74,7 @@ def _facts(entries: list[Pending], now: int) -> bytes:
 
 def _summary(group: Group, resp: int) -> bytes:
     """``[total, smallest id, greatest id, [[consumer, "count"], …]]``; the counts are bulk strings."""
-    first, last = group.pel.first(), group.pel.last()
+    first, last = group.pel.first(), group.pel.order.last()
     if first is None or last is None:
         null = replies.null(resp)
         return b"*4\r\n:0\r\n%b%b%b" % (null, null, replies.null_array(resp))

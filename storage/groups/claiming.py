@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from ..streams import ids as stream_id
 from ..streams.chunk import Chunk
 from ..streams.ids import MAX_COUNT, MAX_ID
-from .pending import GONE, pending
+from .pending import GONE, UNOWNED_MS, pending
 
 if TYPE_CHECKING:
     from array import array
@@ -97,6 +97,7 @@ def claim(
     name, move = consumer.name, pel.move
     claimed = Claimed()
     items, changes = claimed.items, claimed.changes
+    losers: list[Consumer] = []  # whose entries were deleted
     spelled = None if words is None else iter(words)
     looks = most * _SCAN_FACTOR
     column: array[int] | None = None
@@ -133,6 +134,7 @@ def claim(
                 claimed.deleted.append(text)
                 changes.append((text, owner.name, entry.ms, entry.count))
                 pel.drop(entry)
+                losers.append(owner)
                 most -= 1
             continue
         if owner is GONE:
@@ -153,8 +155,8 @@ def claim(
             offsets = chunk.offsets
             items.append(chunk.data[offsets[at] : offsets[at + 1]])  # type: ignore[arg-type]  # joined, whatever it is
         changes.append((text, name, ms, count))
-    if claimed.deleted:
-        pel.sweep(len(claimed.deleted))
+    if losers:
+        pel.sweep(losers)
     return claimed
 
 
@@ -205,7 +207,10 @@ def release(
         entry = group.pel.at(number)
         if entry is None and not (force and stream.contains(number)):
             continue
-        group.give_back([number], [next_count(0 if entry is None else entry.count)])
+        if entry is None:
+            group.give_back([number], [next_count(0)])
+        else:
+            group.pel.move(entry, group.unowned, UNOWNED_MS, next_count(entry.count))
         released += 1
     return released
 

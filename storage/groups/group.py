@@ -148,7 +148,7 @@ class Group(Freeable):
     def delete_consumer_later(self, consumer: Consumer) -> Callable[[], bool]:
         """As ``delete_consumer``, but the entries are removed in steps; returns ``clean_up_some``."""
         del self.consumers[consumer.name]
-        return self._clean_up_later(self.pending.drop_all_of(consumer))
+        return self.do_later(self.pending.drop_all_of(consumer))
 
     def clean_up_some(self) -> bool:
         """Remove some hundred entries of ``pending_cleanup``; False when there are no more."""
@@ -166,7 +166,8 @@ class Group(Freeable):
         while self.clean_up_some():
             pass
 
-    def _clean_up_later(self, work: Iterator[None]) -> Callable[[], bool]:
+    def do_later(self, work: Iterator[None]) -> Callable[[], bool]:
+        """Take over long work on the pending entries, which yields now and then; returns ``clean_up_some``."""
         self.finish_cleanup()
         self.pending_cleanup = work
         return self.clean_up_some
@@ -195,7 +196,7 @@ class Group(Freeable):
                 self.pending.acknowledge(texts)
                 yield
 
-        return self._clean_up_later(acknowledge())
+        return self.do_later(acknowledge())
 
     def check_invariants(self) -> None:
         """Assert that PEL and consumers agree; for tests. It finishes ``pending_cleanup``."""

@@ -11,6 +11,8 @@ from collections import deque
 from sys import getrefcount
 from typing import TYPE_CHECKING, Final
 
+from sortedcontainers import SortedDict
+
 from ..freeing import Freeable
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 PIECE: Final = 256  # items that one step takes out of a container
 _SMALL: Final = 64
-_CONTAINERS: Final = frozenset((list, dict, set, deque))
+_CONTAINERS: Final = frozenset((list, dict, set, deque, SortedDict))
 _ALONE: Final = 2  # getrefcount of an object that only one local variable references
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 from support.live import LiveServer, eventually
 
+from rillet.storage.groups import pending
 from rillet.storage.streams.macro_nodes import MacroNodes
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.tuning import Tuning
@@ -289,6 +290,53 @@ def test_pending_entries_that_go_in_masses_are_gone_for_all_while_the_work_is_do
             assert waiting.read().plain()[0] == left
             assert waiting.read().plain() == (1 if left else 0)
         assert len(server.call(other, "XPENDING", "s", "g", "-", "+", N)) == left - 1
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        ("XPENDING", "s", "g", "-", "+", "1", "d"),
+        ("XPENDING", "s", "g", "IDLE", "1", "-", "+", "1"),
+        ("XREADGROUP", "GROUP", "g", "d", "COUNT", "1", "STREAMS", "s", "0"),
+        ("XREADGROUP", "GROUP", "g", "e", "COUNT", "1", "CLAIM", "0", "STREAMS", "s", ">"),
+        ("XINFO", "STREAM", "s", "FULL"),
+    ],
+)
+def test_the_first_look_at_an_order_of_many_pending_entries_is_prepared_in_steps(server, monkeypatch, look):
+    monkeypatch.setattr(pending, "_MANY", N // 4)
+    with server.wire() as wire, server.wire() as waiting, server.wire() as other:
+        shared_group(server, wire)
+        with by_hand(server) as go_on:
+            waiting.send(*look)
+            eventually(lambda: len(held(server)) == 1)
+            while go_on():
+                assert server.call(other, "PING") == b"PONG"
+            assert waiting.read().plain()
+            waiting.send(*look)
+            assert waiting.read().plain()  # without a job
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        ("XPENDING", "s", "g", "-", "+", "1"),
+        ("XPENDING", "s", "g"),
+        ("XPENDING", "s", "g", "-", "+", "1", "c"),
+        ("XAUTOCLAIM", "s", "g", "d", "0", "0", "COUNT", "1"),
+    ],
+)
+def test_a_look_behind_many_acknowledged_entries_is_prepared_in_steps(server, monkeypatch, look):
+    with server.wire() as wire, server.wire() as waiting:
+        shared_group(server, wire)
+        server.call(wire, "XPENDING", "s", "g", "-", "+", "1", "c")
+        server.call(wire, "XACK", "s", "g", *[f"{at}-0" for at in range(2, N // 3)])
+        monkeypatch.setattr(pending, "_MANY", N // 4)
+        with by_hand(server) as go_on:
+            waiting.send(*look)
+            eventually(lambda: len(held(server)) == 1)
+            while go_on():
+                pass
+            assert waiting.read().plain()
 
 
 def test_in_a_transaction_the_whole_job_runs_immediately(server):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ from rillet.storage.streams.tuning import Tuning
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rillet.storage.groups.pending import Consumer
+
 NAMES = st.sampled_from([b"a", b"b", b"c"])
 # Packed columns have one byte for a sequence of up to 255.
 FIRST = 236
@@ -43,9 +46,10 @@ class PelMachine(RuleBasedStateMachine):
         self.now = 1000
         self.patch = pytest.MonkeyPatch()
 
-    @initialize(few=st.sampled_from([0, 3]), slack=st.sampled_from([0, 10]), step=st.integers(1, 4))
-    def begin(self, few: int, slack: int, step: int) -> None:
-        for name, number in {"_FEW": few, "_SLACK": slack, "_STEP": step, "_PIECE": 2}.items():
+    @initialize(slack=st.sampled_from([0, 10]), step=st.integers(1, 4), runs=st.sampled_from([1, 2, 8]))
+    def begin(self, slack: int, step: int, runs: int) -> None:
+        tiny = {"_SLACK": slack, "_STEP": step, "_PIECE": 2, "_MANY": 3, "_RUNS": runs}
+        for name, number in tiny.items():
             self.patch.setattr(pending, name, number)
         self.stream = Stream(Tuning(chunk_entries=5))
         self.cold = ChunkCache()
@@ -144,14 +148,15 @@ class PelMachine(RuleBasedStateMachine):
     def claim_on_a_walk(self, start: int, name: bytes, size: int, count: int) -> None:
         expected = [n for n in sorted(self.model) if n >= start][:size]
         consumer = self.consumer(name)
-        met = []
+        met, losers = [], []
         for entry in islice(self.group.pel.order.walk(start), size):
             met.append(entry.number)
             if count:
                 self.group.pel.move(entry, consumer, self.now, count)
             else:
+                losers.append(entry.consumer)
                 self.group.pel.drop(entry)
-        self.group.pel.sweep(len(met))
+        self.group.pel.sweep(losers)
         assert met == expected
         if count:
             self.change(met, name, self.now, count)
@@ -221,6 +226,12 @@ class PelMachine(RuleBasedStateMachine):
     def go_on_with_a_copy(self) -> None:
         self.group = self.group.copy()
 
+    def do_what_comes_before_a_look(self, consumer: Consumer | None, *, by_time: bool) -> None:
+        work = self.group.pel.long_work(consumer, by_time=by_time)
+        if work is not None:
+            deque(work, 0)
+            assert self.group.pel.long_work(consumer, by_time=by_time) is None
+
     def matching(self, start: int, end: int, latest: int | None, name: bytes | None) -> list[bytes]:
         return [
             encode(n)
@@ -234,15 +245,24 @@ class PelMachine(RuleBasedStateMachine):
         count=st.none() | st.integers(0, 12),
         age=st.none() | st.integers(-5, 30),
         name=st.none() | NAMES,
+        by_steps=st.booleans(),
     )
     def look(
-        self, start: int, size: int | None, count: int | None, age: int | None, name: bytes | None
+        self,
+        start: int,
+        size: int | None,
+        count: int | None,
+        age: int | None,
+        name: bytes | None,
+        by_steps: bool,
     ) -> None:
         consumer = None
         if name is not None:
             consumer = self.group.consumers.get(name)
             if consumer is None:
                 return
+        if by_steps:
+            self.do_what_comes_before_a_look(consumer, by_time=age is not None)
         end = MAX_ID if size is None else start + size
         latest = None if age is None else self.now - age
         expected = self.matching(start, end, latest, name)[:count]
@@ -264,7 +284,7 @@ class PelMachine(RuleBasedStateMachine):
             return  # the rules that follow see it, too
         found = [(each.number, (each.consumer.name, each.ms, each.count)) for each in self.group]
         assert found == sorted(self.model.items())
-        first, last = self.group.pel.first(), self.group.pel.last()
+        first, last = self.group.pel.first(), self.group.pel.order.last()
         assert (first and first.number) == (min(self.model) if self.model else None)
         assert (last and last.number) == (max(self.model) if self.model else None)
 
