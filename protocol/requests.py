@@ -159,6 +159,11 @@ class RequestParser:
         return len(self._buffer) - self._at + self._held
 
     @property
+    def held(self) -> int:
+        """Bytes of the complete arguments among them."""
+        return self._held
+
+    @property
     def expected(self) -> int:
         """Bytes that the argument at hand lacks: so many contain no command."""
         return max(0, self._at + self._length - len(self._buffer)) if self._length > 0 else 0

@@ -100,7 +100,12 @@ def bind(server: Server) -> None:
     for name in ("maxmemory", "maxmemory-policy", "maxmemory-clients", "lfu-log-factor", "lfu-decay-time"):
         config.on_change(name, server.eviction.update)
     config.on_change("maxmemory", server.eviction.warn)
+    for name in ("maxmemory", "maxmemory-clients"):
+        config.on_change(name, server.client_eviction.look)
     config.on_change("tracking-table-max-keys", server.tracking.shrink)
+    config.on_change("client-output-buffer-limit", server.update_checks)
+    for name in ("client-query-buffer-limit", "proto-max-bulk-len"):
+        config.on_change(name, bindings.update_parsers)
     config.on_change("requirepass", bindings.update_password)
     for name in OF_TLS:
         config.on_change(name, server.listeners.update_tls)
@@ -172,6 +177,10 @@ class _Bindings:
     def update_limits(self) -> None:
         for setting in fields(Limits):
             setattr(self.server.keyspace.limits, setting.name, getattr(self.config, setting.name))
+
+    def update_parsers(self) -> None:
+        for client in [*self.server.clients.values(), *self.server.clients.controls]:
+            client.update_parser()
 
     def update_loglevel(self) -> None:
         self.server.log.level = self.config.loglevel

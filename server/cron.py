@@ -85,7 +85,7 @@ class Cron:
         server.persistence.cron()
         server.snapshots.cron()
         server.replication.cron()
-        for connection in list(server.clients.congested):
+        for connection in [*server.clients.congested, *server.clients.over_soft_limit]:
             connection.check_output_limit(now)
         _close_idle_clients(server, now)
         server.virtual_time.look()
@@ -117,6 +117,7 @@ class Cron:
             or self.paused
             or server.virtual_time.skips_alone
             or server.clients.congested
+            or server.clients.over_soft_limit
             or server.background_jobs.are_left
             or server.replication.is_in_use
             or server.sentinel is not None

@@ -45,7 +45,7 @@ from .execution.mending import Mending
 from .execution.pause import Pause
 from .execution.propagation import Propagation
 from .execution.stats import Stats
-from .execution.turns import LONG_COMMAND, Turns
+from .execution.turns import LONG_COMMAND, PARSED, PARSED_UNDER_LIMIT, Turns
 from .families import load_specs
 from .log import Log
 from .net.clients import Clients
@@ -85,6 +85,8 @@ class Server:
         interceptor: what runs the commands of clients while DEBUG records them or lets some fail.
         clients: the connections that commands show and count.
         has_observers: some client uses MONITOR or tracking.
+        limits_output: there is a ``client-output-buffer-limit`` for normal clients.
+        parsed_bytes: bytes of requests that are parsed at a time.
         disk_error: the text that refuses writes while the AOF cannot be written.
         snapshot_error: the same while the last background save has failed.
         busy_error: the text that refuses other clients' commands in the middle of a slow script.
@@ -122,7 +124,8 @@ class Server:
         self.started = self.clock.now
         self.last_save = self.clock.now // 1000
         self.loading = False
-        self.needs_all_checks = False
+        self.needs_all_checks = self.limits_output = False
+        self.parsed_bytes = PARSED
         self.interceptor: Debugging | None = None
         self.has_observers = False
         self.disk_error: bytes | None = None
@@ -450,4 +453,7 @@ class Server:
         self.keyspace.hides_expired = self.replication.link is not None or self.pause.is_on
         debugging = self.debugging_if_used
         self.interceptor = debugging if debugging is not None and debugging.is_on else None
+        normal = self.config.client_output_buffer_limit.normal
+        self.limits_output = bool(normal.hard or normal.soft)
+        self.parsed_bytes = PARSED_UNDER_LIMIT if self.limits_output else PARSED
         self.needs_all_checks = all_are_needed(self)

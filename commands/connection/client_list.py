@@ -13,6 +13,8 @@ from ..spec.command import handles
 from . import specs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..runtime.client import Client
     from ..runtime.users import User
 
@@ -35,8 +37,9 @@ def client_type(client: Client) -> str:
     return "pubsub" if client.is_subscriber else "normal"
 
 
-def _listing(clients: list[Client], resp: int) -> bytes:
-    return replies.verbatim(b"".join([client_line(client) + b"\n" for client in clients]), resp)
+def _listing(client: Client, args: list[bytes], clients: Iterable[Client]) -> bytes:
+    lines = [client_line(other, args if other is client else ()) + b"\n" for other in clients]
+    return replies.verbatim(b"".join(lines), client.resp)
 
 
 def _parse_type(word: bytes) -> str:
@@ -52,21 +55,21 @@ def client_list(client: Client, args: list[bytes]) -> bytes:
     everybody = client.server.clients
     rest = Arguments(args, 2)
     if not rest:
-        return _listing(list(everybody.values()), client.resp)
+        return _listing(client, args, everybody.values())
     option = rest.option()
     if option == b"TYPE" and rest.remaining == 1:
         wanted = _parse_type(rest.next())
-        return _listing([other for other in everybody.values() if client_type(other) == wanted], client.resp)
+        return _listing(client, args, [other for other in everybody.values() if client_type(other) == wanted])
     if option == b"ID" and rest:
         identifiers = [parse_integer(word, b"ERR Invalid client ID") for word in rest.rest()]
-        return _listing([everybody[number] for number in identifiers if number in everybody], client.resp)
+        return _listing(client, args, [everybody[number] for number in identifiers if number in everybody])
     raise ReplyError(SYNTAX)
 
 
 @handles(specs.CLIENT_INFO)
-def client_info(client: Client, _args: list[bytes]) -> bytes:
+def client_info(client: Client, args: list[bytes]) -> bytes:
     """Reply with the client's own line of CLIENT LIST."""
-    return _listing([client], client.resp)
+    return _listing(client, args, [client])
 
 
 @dataclass(slots=True)

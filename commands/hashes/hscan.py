@@ -75,7 +75,9 @@ def hrandfield(client: Client, args: list[bytes]) -> bytes:
     if count >= 0:
         items = list(map(encoded, _sample(value, count)))
     else:
-        items = repeated(-count, len(contents), lambda: encoded(_pick(value)), lambda: map(encoded, contents))
+        items = repeated(
+            client, -count, len(contents), lambda: encoded(_pick(value)), lambda: map(encoded, contents)
+        )
     number = 2 * len(items) if with_values and client.resp == 2 else len(items)
     return replies.array_header(number) + b"".join(items)
 

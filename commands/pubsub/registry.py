@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     # Dicts serve as sets that keep their order: clients are served in the order they subscribed.
     Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
 
-SUBSCRIPTION_BYTES: Final = 200  # what a subscription takes beside its name
+SUBSCRIPTION_BYTES: Final = 168  # what a subscription takes beside its name, and beside its client's list
 _FIELD_CHANNELS: Final = (
     events.SUBKEYSPACE | events.SUBKEYEVENT | events.SUBKEYSPACEITEM | events.SUBKEYSPACEEVENT
 )

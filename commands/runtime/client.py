@@ -24,7 +24,14 @@ Kind = TypeVar("Kind", bound="Value")
 # Bytes of an idle connection: the object, its parser and the transport.
 _BASE_MEMORY: Final = 2048
 _QUEUED_BYTES: Final = 128  # of a queued command beside its words
-_WATCH_BYTES: Final = 200  # of a watched key beside its name
+# Of a watched key, a subscription and a prefix without their names: what Redis counts for a client.
+_WATCH_BYTES: Final = 80
+_SUBSCRIPTION_BYTES: Final = 32
+_PREFIX_BYTES: Final = 36
+_WATCHED_BYTES: Final = 120  # of a watched key elsewhere, beside its name
+# Redis keeps the first replies that wait in the client itself. The output limits count those that have no room there, and
+# whole blocks of as many bytes.
+FREE_OUTPUT: Final = 16 << 10
 # Items of a command in a script: Lua passes fewer than 8,000 words to a function.
 _UNPACKED: Final = 4000
 _WHERE_KNOWN: Final = b"redis.pcall(unpack(ARGV)) return 1"
@@ -229,22 +236,42 @@ class Client:
         return 0
 
     @property
-    def memory(self) -> int:
-        """The approximate memory in bytes: the client, its transaction, incomplete requests, unread replies.
+    def expected(self) -> int:
+        """Bytes of a long argument that are still to come; they count as if they were there, as in Redis."""
+        return 0
 
-        As in Redis, the names of subscriptions and watched keys are not in it, and so are none for ``maxmemory-clients``.
+    @property
+    def argument_bytes(self) -> int:
+        """Bytes of parsed arguments that wait: of the command that it is blocked in, and of requests behind it."""
+        return self.argv_bytes
+
+    @property
+    def memory(self) -> int:
+        """The approximate memory in bytes: what it holds, and the requests that wait or are not complete."""
+        return self.held_bytes + self.argument_bytes + self.query_buffer + self.expected
+
+    @property
+    def held_bytes(self) -> int:
+        """The approximate bytes of the client, its transaction, its unread replies and its lists of names.
+
+        As in Redis the names themselves are not in it, and so are none for ``maxmemory-clients``.
         """
+        lists = _WATCH_BYTES * len(self.watched)
+        lists += _SUBSCRIPTION_BYTES * (self.subscriptions + len(self.shard_channels))
+        if self.tracking is not None:
+            lists += _PREFIX_BYTES * len(self.tracking.prefixes)
         queued = 0
         if (transaction := self.transaction) is not None:
             queued = transaction.size + _QUEUED_BYTES * len(transaction.commands)
-        return _BASE_MEMORY + len(self.name) + self.argv_bytes + queued + self.unread
+        return _BASE_MEMORY + queued + self.unread + lists
 
     @property
     def listed_bytes(self) -> int:
-        """The approximate bytes that the server keeps elsewhere for the client: what it subscribed, watches and tracks."""
+        """The approximate bytes that the server keeps elsewhere for the client: its name, and the names of these lists."""
         tracking = self.tracking
         prefixes = sum(map(len, tracking.prefixes)) if tracking is not None else 0
-        return self.names_bytes + self.watched_bytes + _WATCH_BYTES * len(self.watched) + prefixes
+        watched = self.watched_bytes + _WATCHED_BYTES * len(self.watched)
+        return len(self.name) + self.names_bytes + watched + prefixes
 
     @property
     def is_replica(self) -> bool:
@@ -337,6 +364,12 @@ class Client:
 
     def close(self, *, after_reply: bool = True) -> None:
         """Close the connection, by default after all written data is sent."""
+
+    def update_parser(self) -> None:
+        """Apply the limits of requests."""
+
+    def check_output(self, size: int) -> None:
+        """Close the connection if so many bytes beside the unread ones are more than it may be owed."""
 
     def block(
         self,

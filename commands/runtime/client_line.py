@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from .client import watched_key_changed
+from ...protocol import replies
+from .client import FREE_OUTPUT, watched_key_changed
 from .state import BLOCKED, CLOSING, POSTPONED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..spec.versions import Compat
     from .client import Client
 
@@ -37,7 +40,7 @@ def flag_letters(client: Client) -> str:
 
 _LINE: Final = (
     b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d "
-    b"qbuf=%d qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d omem-shared=0 omem-unshared=%d tot-mem=%d events=r cmd=%b "
+    b"qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=%d omem=%d omem-shared=0 omem-unshared=%d tot-mem=%d events=r cmd=%b "
     b"user=%b redir=%d resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d tot-net-out=%d tot-cmds=%d "
     b"read-events=%d avg-pipeline-len-sum=%d avg-pipeline-len-cnt=%d"
 )
@@ -56,13 +59,20 @@ _NEWER_FIELDS: Final = {
 }
 
 
-def client_line(client: Client) -> bytes:
+def client_line(client: Client, argv: Sequence[bytes] = ()) -> bytes:
     """Return a client as in CLIENT LIST: ``name=value`` pairs, without the line end.
 
-    The buffers of requests and of unread replies hold no free room, and there is no buffer of a fixed size for replies:
-    qbuf-free, rbs and rbp are zero.
+    The first replies that wait, up to ``FREE_OUTPUT`` bytes, count for no output limit. Redis has a buffer for them: its size
+    is rbs, what it holds is obl (and rbp, as no peak is kept). omem is what counts.
+
+    Args:
+        client: the client.
+        argv: the command that it runs, for the line of the client itself.
     """
     unread = client.unread
+    first = min(unread, FREE_OUTPUT)
+    running = sum(map(len, argv))
+    request = len(replies.command(argv)) if argv else 0
     now = client.server.clock.now
     transaction = client.transaction
     changed = watched_key_changed(client)  # from then on no key is watched
@@ -82,13 +92,17 @@ def client_line(client: Client) -> bytes:
         len(client.shard_channels),
         len(transaction.commands) if transaction is not None else -1,
         0 if changed else len(client.watched),
-        client.query_buffer,
-        client.argv_bytes,
+        client.query_buffer + request,
+        client.expected,
+        client.argument_bytes + running,
         queued,
-        unread > 0,
-        unread,
-        unread,
-        client.memory,
+        FREE_OUTPUT,
+        first,
+        first,
+        -(-(unread - first) // FREE_OUTPUT),
+        unread - first,
+        unread - first,
+        client.memory + running + request,
         client.last_command.encode(),
         b"(superuser)" if client.replays else client.user.name,
         client.tracking.redirect if client.tracking is not None else -1,

@@ -13,17 +13,25 @@ from ...protocol.errors import ReplyError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from .client import Client
+
 OUT_OF_RANGE: Final = b"ERR value is out of range"
+_SHORTEST: Final = 4  # bytes of an element
 MOST: Final = 10_000_000  # elements of one reply
 MOST_BYTES: Final = 512 << 20  # of one reply, about
 
 
 def repeated(
-    number: int, size: int, pick: Callable[[], bytes], everything: Callable[[], Iterable[bytes]]
+    client: Client,
+    number: int,
+    size: int,
+    pick: Callable[[], bytes],
+    everything: Callable[[], Iterable[bytes]],
 ) -> list[bytes]:
     """Choose ``number`` elements with equal probability, with repetition.
 
     Args:
+        client: is closed if a reply too large is over its own limit, as Redis does with any.
         number: how many to choose; at least 1.
         size: the number of elements; at least 1.
         pick: returns a random element, encoded.
@@ -33,10 +41,16 @@ def repeated(
         ReplyError: the reply would be too large.
     """
     if number > MOST:
-        raise ReplyError(OUT_OF_RANGE)
+        raise _too_large(client, number)
     if number < size:
         return [pick() for _ in range(number)]
     items = list(everything())
     if sum(map(len, items)) * number > MOST_BYTES * size:
-        raise ReplyError(OUT_OF_RANGE)
+        raise _too_large(client, number)
     return choices(items, k=number)  # noqa: S311 - no secret
+
+
+def _too_large(client: Client, number: int) -> ReplyError:
+    """Refuse a reply of so many elements, or close the client if that is more than it may be owed."""
+    client.check_output(number * _SHORTEST)
+    return ReplyError(OUT_OF_RANGE)

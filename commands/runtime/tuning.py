@@ -13,7 +13,6 @@ class ServerTuning:
 
     Attributes:
         slice_commands: commands between two readings of the clock.
-        parsed_bytes: bytes of requests that are parsed at a time.
         bit_bytes: bytes of strings that are combined or searched at a time: what the processor's cache holds.
         entry_bytes: the most bytes of all fields and values of an entry, as in Redis.
         few_clients: clients that may be connected and be sent each reply at once, where there is no append-only file.
@@ -21,7 +20,6 @@ class ServerTuning:
     """
 
     slice_commands: int = 128
-    parsed_bytes: int = 1 << 16
     bit_bytes: int = 1 << 16
     entry_bytes: int = 1 << 30
     few_clients: int = 6

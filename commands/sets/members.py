@@ -218,7 +218,11 @@ def srandmember(client: Client, args: list[bytes]) -> bytes:
     if count > 0:
         return replies.bulk_array(members.sample(count))
     chosen = repeated(
-        -count, len(members), lambda: replies.bulk(members.random()), lambda: map(replies.bulk, members)
+        client,
+        -count,
+        len(members),
+        lambda: replies.bulk(members.random()),
+        lambda: map(replies.bulk, members),
     )
     return replies.array(chosen)
 

@@ -224,6 +224,7 @@ def zrandmember(client: Client, args: list[bytes]) -> bytes:
         return encode_items(client, value.sample(count), with_scores=with_scores)
     order, size = value.order, len(value)
     chosen = repeated(
+        client,
         -count,
         size,
         lambda: encode_item(client, order[randrange(size)], with_score=with_scores),  # noqa: S311 - no secret

@@ -67,7 +67,7 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
         if refusal is not None:
             return refusal
     if (config.maxmemory or config.maxmemory_clients) and not client.is_script:
-        if server.client_eviction.refuses(client):
+        if server.client_eviction.evicts(client, argv):
             return GONE
         refusal = server.eviction.refusal(client, entry, argv)
         if refusal is not None:
@@ -122,6 +122,7 @@ def all_are_needed(server: Server) -> bool:
         or server.config.cluster_enabled
         or server.config.maxmemory > 0
         or server.config.maxmemory_clients != 0
+        or server.limits_output
     )
 
 

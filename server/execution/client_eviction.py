@@ -2,59 +2,79 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.state import CLOSING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...commands.runtime.client import Client
     from ..server import Server
 
+_LEAST: Final = 128 << 10  # bytes; with less nobody could talk to the server
+
 
 class ClientEviction:
-    """The memory limit for the clients of one server; replicas and the master do not count."""
+    """The memory limit for the clients of one server; replicas and the master do not count.
+
+    A client counts with what it took when it was last measured: before each of its commands, with the arguments; when
+    its input ends within a request; and ten times a second.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._sizes: dict[Client, int] = {}
+        self._total = 0
 
     @property
     def limit(self) -> int:
         """Bytes for all clients together; 0: no limit. A percentage refers to ``maxmemory``."""
         config = self._server.config
-        if config.maxmemory_clients >= 0:
-            return config.maxmemory_clients
-        return config.maxmemory * -config.maxmemory_clients // 100
+        limit = config.maxmemory_clients
+        if limit < 0:
+            limit = config.maxmemory * -limit // 100
+        return max(limit, _LEAST) if limit else 0
 
     def look(self) -> None:
-        """Close clients until the others are within the limit; called ten times a second."""
-        limit = self.limit
-        if not limit:
-            return
-        clients = [client for client in self._server.clients.values() if _may_go(client)]
-        total = sum([client.memory for client in clients])
-        if total <= limit:
-            return
-        for client in sorted(clients, key=attrgetter("memory"), reverse=True):
-            total -= client.memory
-            self._evict(client)
-            if total <= limit:
-                return
+        """Measure all clients, and close the largest until the others are within the limit."""
+        self._sizes = {}
+        if self.limit:
+            self._measure_all()
+            self._evict()
 
-    def refuses(self, client: Client) -> bool:
-        """Close a client that exceeds the limit alone; return whether it was closed."""
-        limit = self.limit
-        if not limit or client.memory <= limit or not _may_go(client):
+    def evicts(self, client: Client, argv: Sequence[bytes] = ()) -> bool:
+        """Measure a client, with the command that it is about to run, if any; return whether it was closed."""
+        if not self.limit or not _counts(client):
             return False
-        self._evict(client)
-        return True
+        # Requests behind the command may be here already; Redis has not read them yet.
+        size = client.held_bytes + sum(map(len, argv)) if argv else client.memory
+        self._total += size - self._sizes.get(client, 0)
+        self._sizes[client] = size
+        if self._total >= self.limit:
+            self._measure_all()
+            self._total += size - self._sizes[client]
+            self._sizes[client] = size
+            self._evict()
+        return client.state is CLOSING
 
-    def _evict(self, client: Client) -> None:
+    def _measure_all(self) -> None:
+        clients = filter(_counts, self._server.clients.values())
+        self._sizes = {client: client.memory for client in clients}
+        self._total = sum(self._sizes.values())
+
+    def _evict(self) -> None:
         server = self._server
-        server.log.notice(f"Evicting client id={client.id}, it takes {client.memory} bytes")
-        server.stats.evicted_clients += 1
-        client.close(after_reply=False)
+        for client in sorted(self._sizes, key=self._sizes.__getitem__, reverse=True):
+            if self._total < self.limit:
+                return
+            if not client.no_evict:
+                size = self._sizes.pop(client)
+                self._total -= size
+                server.log.notice(f"Evicting client id={client.id}, it takes {size} bytes")
+                server.stats.evicted_clients += 1
+                client.close(after_reply=False)
 
 
-def _may_go(client: Client) -> bool:
-    return not (client.no_evict or client.is_replica or client.trusted or client.state is CLOSING)
+def _counts(client: Client) -> bool:
+    return not (client.is_replica or client.trusted or client.state is CLOSING)

@@ -11,13 +11,13 @@ from operator import itemgetter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
-from ...commands.runtime.state import BLOCKED, PLAIN, POSTPONED, QUEUEING
+from ...commands.runtime.state import BLOCKED, CAREFUL, PLAIN, POSTPONED, QUEUEING
 from ...commands.spec.command import REGISTRY, SENTINEL, batch_handler_for, handler_for, load
 from ...commands.spec.older import known_commands
 from ...commands.transactions.handlers import discard_transaction, must_fail
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity
-from .checks import check
+from .checks import GONE, check
 from .entry import IMMEDIATE, CommandEntry, not_yet_found
 from .fast_path import run_plain
 
@@ -201,6 +201,8 @@ class Dispatcher:
                 break
             at += 1
             server.calls.end_command(client, argv, reply, out)
+            if server.limits_output or client.mode is CAREFUL:
+                client.check_output(sum(map(len, out)))
         return at
 
     def process(self, client: Client, argv: list[bytes]) -> bytes | None:
@@ -217,7 +219,7 @@ class Dispatcher:
         client.last_command = entry.name
         refusal = self.check(client, entry, argv)
         if refusal is not None:
-            return self.refuse(client, entry, refusal)
+            return None if refusal is GONE else self.refuse(client, entry, refusal)
         if server.pause.concerns(client, entry, argv):
             server.pause.postpone(client)
             return None

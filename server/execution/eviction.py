@@ -116,7 +116,7 @@ class Eviction:
 
     def refusal(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
         """Make room for a command; return the refusal if it may need memory that is not there."""
-        self.out_of_memory = not self.make_room()
+        self.out_of_memory = not self.make_room(sum(map(len, argv)))
         if self.out_of_memory and not client.trusted and self._may_grow(client, entry, argv):
             return OOM
         return None
@@ -140,14 +140,17 @@ class Eviction:
 
     # Making room
 
-    def make_room(self) -> bool:
+    def make_room(self, more: int = 0) -> bool:
         """Evict until the limit holds or the time is up.
+
+        Args:
+            more: bytes beside what is used: the arguments of a command, which are there before it runs.
 
         Returns:
             False if the limit is exceeded and no key may be evicted.
         """
         limit = self.server.config.maxmemory
-        if not limit or self._used() <= limit:
+        if not limit or self._used() + more <= limit:
             self._within_limit()
             return True
         if not self._is_safe():
@@ -156,7 +159,7 @@ class Eviction:
             self._exceeded_since = perf_counter()
         if self.server.config.maxmemory_policy == "noeviction":
             return False
-        return self._evict(limit)
+        return self._evict(limit - more)
 
     def exceeded_milliseconds(self) -> tuple[int, int]:
         """Milliseconds over the limit, in total and for the present excess."""

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 NEVER: Final = 1 << 62
 SLICE: Final = 2_000_000
+PARSED: Final = 64 << 10
+"""Bytes of requests that are parsed at a time."""
+PARSED_UNDER_LIMIT: Final = 16 << 10
+"""The same under ``client-output-buffer-limit normal``: as many as Redis reads before it sends the replies."""
 LONG_COMMAND: Final = 40_000
 """Nanoseconds. Only after a command that took this long does the dispatcher check whether the slice is over: between
 two such checks there are at most 128 shorter commands."""

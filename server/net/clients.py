@@ -19,6 +19,7 @@ class Clients(dict[int, "Client"]):
     Attributes:
         controls: the connections that DEBUG CONTROL took out of all lists.
         congested: the connections with more unsent output than the socket accepts.
+        over_soft_limit: the connections at the soft limit of their output, and since when (milliseconds).
         dormant: sockets without a client, which DEBUG RESET has kept.
         monitors: the clients in MONITOR.
     """
@@ -29,6 +30,7 @@ class Clients(dict[int, "Client"]):
         self._last_id = 0
         self.controls: set[Client] = set()
         self.congested: set[Connection] = set()
+        self.over_soft_limit: dict[Connection, int] = {}
         self.dormant: set[Dormant] = set()
         self.monitors: set[Client] = set()
 

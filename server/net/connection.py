@@ -6,19 +6,19 @@ import asyncio
 import contextlib
 import socket
 from collections import deque
-from itertools import islice
+from itertools import chain, islice
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, cast
 
-from ...commands.runtime.client import Client
-from ...commands.runtime.state import AWAITING_TURN, CLOSING, CONGESTED, PLAIN, POSTPONED
+from ...commands.runtime.client import FREE_OUTPUT, Client
+from ...commands.runtime.state import AWAITING_TURN, CAREFUL, CLOSING, CONGESTED, PLAIN, POSTPONED
 from ...protocol.requests import RequestParser
+from ..config.kinds import OutputLimit
 from ..execution.fast_path import run_one
 from .peer import address_of, keep_alive
 
 if TYPE_CHECKING:
     from ...commands.runtime.state import State
-    from ..config.kinds import OutputLimit
     from ..server import Server
 
 MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
@@ -26,6 +26,8 @@ MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
 _ENOUGH: Final = 1 << 20
 # libuv reads a socket up to 32 times in a row while each read fills uvloop's 256,000 bytes; TLS takes a few of them.
 _MORE_FOLLOWS: Final = 250_000
+_UNAUTHENTICATED: Final = OutputLimit(1024, 0, 0)
+_LONG: Final = 32 << 10  # bytes of an argument for which Redis makes room as soon as it is announced
 PROTECTED: Final = (
     b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
     b"default user. In this mode connections are only accepted from the loopback interface. If you want to connect "
@@ -44,6 +46,8 @@ class Connection(Client, asyncio.Protocol):
 
     Attributes:
         is_reading: the transport reads from the socket; False while the client has to be slower.
+        owed: bytes of the replies to the first requests of those that were taken together, while others of them wait. Redis
+            runs all of them before it sends any.
         has_hung_up: it sends nothing more, and is closed after all its commands have run.
     """
 
@@ -51,7 +55,7 @@ class Connection(Client, asyncio.Protocol):
         "backlog",
         "has_hung_up",
         "is_reading",
-        "over_limit_since",
+        "owed",
         "parser",
         "transport",
         "unparsed",
@@ -66,8 +70,7 @@ class Connection(Client, asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.backlog: list[list[bytes]] = []
         self.unparsed: deque[bytes | memoryview] = deque()
-        self.unparsed_bytes = 0
-        self.over_limit_since = 0  # milliseconds; over the soft output limit
+        self.unparsed_bytes = self.owed = 0
         self.is_reading = True
         self.has_hung_up = False
 
@@ -97,8 +100,7 @@ class Connection(Client, asyncio.Protocol):
         else:
             server.clients[self.id] = self
             server.stats.connections_received += 1
-            self.parser.max_bulk_length = server.config.proto_max_bulk_len
-            self.parser.max_query_buffer = server.config.client_query_buffer_limit
+            self.update_parser()
             server.stats.peak_clients = max(server.stats.peak_clients, len(server.clients))
         server.listeners.welcome(self)
 
@@ -131,6 +133,7 @@ class Connection(Client, asyncio.Protocol):
         server = self.server
         server.replies.forget(self)
         server.clients.congested.discard(self)
+        server.clients.over_soft_limit.pop(self, None)
         server.clients.forget(self)
 
     def eof_received(self) -> bool:
@@ -149,7 +152,7 @@ class Connection(Client, asyncio.Protocol):
         self.net_in += size
         self.reads += 1
         server = self.server
-        if self.state is not PLAIN or size > server.tuning.parsed_bytes:
+        if self.state is not PLAIN or size > server.parsed_bytes:
             self._receive_carefully(data)
             return
         parser = self.parser
@@ -182,8 +185,15 @@ class Connection(Client, asyncio.Protocol):
             self._run_for_a_while()
         elif batch:
             self._run(batch)
+        elif server.config.maxmemory_clients:
+            server.client_eviction.evicts(self)
         if parser.error is not None:
             self._give_up_when_done()
+
+    def update_parser(self) -> None:
+        """As of any client."""
+        self.parser.max_bulk_length = self.server.config.proto_max_bulk_len
+        self.parser.max_query_buffer = self.server.config.client_query_buffer_limit
 
     def _receive_carefully(self, data: bytes) -> None:
         """Receive any number of bytes for a client in any state."""
@@ -197,9 +207,11 @@ class Connection(Client, asyncio.Protocol):
                 self.close(after_reply=False)
             elif self.state is AWAITING_TURN:
                 self._pause_reading()
-            return
-        if self._run_for_a_while() and len(data) > _MORE_FOLLOWS:
-            self.resume()  # the next read would begin another slice in the same turn of the loop
+        elif self._run_for_a_while():
+            if len(data) > _MORE_FOLLOWS:
+                self.resume()  # the next read would begin another slice in the same turn of the loop
+        elif self.server.config.maxmemory_clients:
+            self.server.client_eviction.evicts(self)
         if self.parser.error is not None:
             self._give_up_when_done()
 
@@ -211,7 +223,8 @@ class Connection(Client, asyncio.Protocol):
         if parser.more or not self.unparsed:
             return parser.feed(b"")
         data = self.unparsed.popleft()
-        size = max(self.server.tuning.parsed_bytes, parser.expected)
+        self.owed = 0
+        size = max(self.server.parsed_bytes, parser.expected)
         if len(data) > size:
             view = memoryview(data)
             self.unparsed.appendleft(view[size:])
@@ -246,7 +259,7 @@ class Connection(Client, asyncio.Protocol):
         """
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
-        if self.backlog or self.unparsed_bytes > server.tuning.parsed_bytes:
+        if self.backlog or self.unparsed_bytes > server.parsed_bytes:
             server.replies.release_early()
         else:
             server.replies.release_old()
@@ -268,7 +281,10 @@ class Connection(Client, asyncio.Protocol):
                 size += sum(map(len, islice(out, before, None)))
                 if (
                     done < len(wanted)
-                    or (at == len(batch) and not (self.unparsed or self.parser.more))
+                    # Under a limit the replies to what was parsed are sent before more is.
+                    or (
+                        at == len(batch) and (server.limits_output or not (self.unparsed or self.parser.more))
+                    )
                     or not self.state.runs
                     or perf_counter_ns() - begun >= server.turns.slice
                     or size > _ENOUGH
@@ -299,6 +315,10 @@ class Connection(Client, asyncio.Protocol):
             server.replies.schedule()
         if server.tracking.broadcasts:
             server.tracking.send_broadcasts()
+        if taken < len(batch) or self.parser.more:
+            self.owed += len(reply or b"")
+        else:
+            self.owed = 0
         if self.state is CLOSING:
             self._close_when_written()
         elif taken < len(batch):
@@ -322,6 +342,8 @@ class Connection(Client, asyncio.Protocol):
     def answer(self, reply: bytes) -> None:
         """As of any client; without later input it needs no turn."""
         if self.reply_mode == "on":
+            if self.server.limits_output or self.mode is CAREFUL:
+                self.check_output(len(reply))
             self.write(reply)
         elif self.reply_mode == "skip":
             self.reply_mode = "on"
@@ -398,8 +420,8 @@ class Connection(Client, asyncio.Protocol):
             self.deferred.append(data)
             self.update_state()  # so that the fast path ends, and `deferred` is sent
         else:
+            self.check_output(len(data))
             self.write(data)
-            self.check_output_limit(self.server.clock.now)
 
     def send_deferred(self) -> None:
         """As of any client; as one message."""
@@ -431,17 +453,26 @@ class Connection(Client, asyncio.Protocol):
         return buffered + self.server.replies.unsent_bytes(self)
 
     @property
-    def memory(self) -> int:
-        """As of any client, with the requests that wait or are not complete."""
-        return super().memory + self.query_buffer
+    def query_buffer(self) -> int:
+        """As of any client."""
+        return self.unparsed_bytes + self.parser.buffered - self.parser.held
 
     @property
-    def query_buffer(self) -> int:
-        """Bytes of requests that wait or are not complete."""
-        return self.unparsed_bytes + self.parser.buffered
+    def expected(self) -> int:
+        """As of any client."""
+        expected = self.parser.expected - self.unparsed_bytes
+        return expected if expected >= _LONG else 0
+
+    @property
+    def argument_bytes(self) -> int:
+        """As of any client."""
+        waiting = sum(map(len, chain.from_iterable(self.backlog)))
+        return self.argv_bytes + self.parser.held + waiting
 
     def _output_limit(self) -> OutputLimit:
-        """Return the limit of unsent output above which the client is closed."""
+        """Return the limit of unsent output at which the client is closed."""
+        if not self.authenticated and not self.server.users.default.is_open:
+            return _UNAUTHENTICATED
         config = self.server.config
         limits = config.client_output_buffer_limit
         if self.is_replica:
@@ -450,21 +481,28 @@ class Connection(Client, asyncio.Protocol):
             return limit._replace(hard=max(limit.hard, backlog) if limit.hard else 0)
         return limits.pubsub if self.is_subscriber else limits.normal
 
-    def check_output_limit(self, now: int) -> None:
-        """Close a client that does not read: over the hard limit, or too long over the soft one."""
+    def check_output(self, size: int) -> None:
+        """As of any client."""
+        self.check_output_limit(self.server.clock.now, size)
+
+    def check_output_limit(self, now: int, more: int = 0) -> None:
+        """Close a client that is owed too much: at the hard limit, or at the soft one for too many seconds."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
-        waiting = self.unread
+        waiting = max(self.unread, self.owed) + more
         if self.replica is not None:
             waiting += self.replica.held_bytes
+        else:
+            waiting = _in_blocks(waiting)
         hard, soft, seconds = self._output_limit()
-        if not soft or waiting <= soft:
-            self.over_limit_since = 0
-        elif not self.over_limit_since:
-            self.over_limit_since = now
-        too_long = self.over_limit_since and now - self.over_limit_since > seconds * 1000
-        if too_long or (hard and waiting > hard):
+        too_long = False
+        if soft and waiting >= soft:
+            since = self.server.clients.over_soft_limit.setdefault(self, now)
+            too_long = now // 1000 - since // 1000 > seconds
+        else:
+            self.server.clients.over_soft_limit.pop(self, None)
+        if too_long or (hard and waiting >= hard):
             self.server.log.warning(
                 f"Client id={self.id} addr={self.address.decode()} closed for overcoming of output buffer limits."
             )
@@ -540,3 +578,8 @@ class Connection(Client, asyncio.Protocol):
         super().update_state()
         if self.parser.authenticated is not self.authenticated:
             self.parser.authenticated = self.authenticated
+
+
+def _in_blocks(waiting: int) -> int:
+    """Return what Redis counts for an output limit if so many bytes wait."""
+    return max(0, -(-waiting // FREE_OUTPUT) - 1) * FREE_OUTPUT

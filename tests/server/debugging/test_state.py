@@ -52,7 +52,7 @@ Replicas: _pending _start connected full_syncs good partial_syncs refused_partia
 Replication: backlog id2 link offset second_offset
 Scripting: _client _interpreter run
 Scripts: _by_body _by_sha _from_eval evicted
-Clients: congested dormant monitors
+Clients: congested dormant monitors over_soft_limit
 Cron: paused
 Server: busy_error disk_error has_observers interceptor loading
 Server: needs_all_checks role slow_nanoseconds snapshot_error
@@ -80,7 +80,7 @@ KEPT = {
         Log: path quiet
         Listeners: naming
         Server: handles_signals shares_loop loop mode rillet_version run_id sentinel supervisor
-        ServerTuning: bit_bytes entry_bytes few_clients parsed_bytes slice_commands waits
+        ServerTuning: bit_bytes entry_bytes few_clients slice_commands waits
         Turns: slice
     """,
     "follows from compat-version, which is restored": """
@@ -136,6 +136,8 @@ KEPT = {
     "the random numbers of a fault that is gone": "Faults: _decided",
     "clients that are still to connect": "Listeners: _postponed _waiting arriving",
     "the sockets and files of the server": "Listeners: _accepting _bound _files _place _tcp _tls doors naming\nFolder: _locks",
+    "follows from directives, which are restored": "Server: limits_output parsed_bytes",
+    "measured at the last tick of the cron": "ClientEviction: _sizes _total",
     "control connections, and the one that resets": "Clients: controls\nServer: current_client\nStats: _controls",
     "the end of the server": "Server: _end_announced _stopping exit_status\nSignals: ending",
     "the start of the server": "Server: _loaded",

@@ -53,7 +53,7 @@ def test_without_eviction_writes_are_refused_at_the_limit_and_reads_are_not(wire
     held = wire.call("DBSIZE").plain()
     assert refused + held == 400
     assert 80 < held < 106  # redis-server 7.0 holds 86: malloc gives it more than it asks for
-    assert LIMIT < counted(wire) <= LIMIT + len(BIG) + 1000
+    assert LIMIT - len(BIG) - 1000 < counted(wire) <= LIMIT
     assert wire.call("GET", "k0").value == BIG
     assert wire.call("DEL", "k0", "k1").plain() == 2
     assert fill(wire, 3, name="new") == 1
@@ -436,7 +436,7 @@ def test_the_largest_client_is_evicted_first_and_others_stay(server):
             for _ in range(count):
                 wire.call("SET", "k", b"x" * 1_000_000)
         with server.wire() as wire:
-            wire.call("CONFIG", "SET", "maxmemory-clients", 2_000_000)
+            wire.call("CONFIG", "SET", "maxmemory-clients", 6_000_000)  # the one that is spared counts
             eventually(lambda: info(wire)["evicted_clients"] == "1")
             assert int(info(wire)["mem_clients_normal"]) > 4_000_000
         assert len(small.call("EXEC").plain()) == 1

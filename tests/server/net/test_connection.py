@@ -286,7 +286,7 @@ def test_a_subscriber_over_its_soft_limit_for_too_long_is_closed(server, wire):
         while side.transport.get_write_buffer_size() < 2_000_000:
             wire.call("PUBLISH", "c", message)
         # The cron has seen it over the limit; only the time is missing.
-        eventually(lambda: side.over_limit_since)
+        eventually(lambda: side in server.inside.clients.over_soft_limit)
         assert number in server.inside.clients
         server.clock.advance(seconds=61)
         eventually(lambda: number not in server.inside.clients)

@@ -165,10 +165,10 @@ def test_pushes_that_pile_up_within_a_turn_count_as_unread(tmp_path, has_file):
     kept.follow([(0, [["SUBSCRIBE", "news"]], True)])
     kept.server.replies.at_once = 0
     assert kept.clients[0].unread == 0
-    kept.take(1, *["PUBLISH news " + "x" * 100] * 5)
-    assert kept.clients[0].unread > 500
+    kept.take(1, *["PUBLISH news " + "x" * 3000] * 5)
+    assert kept.clients[0].unread > 15_000
     assert kept.clients[0].state is not State.CLOSING
-    kept.take(1, *["PUBLISH news " + "x" * 100] * 50)
+    kept.take(1, "PUBLISH news " + "x" * 3000)
     assert kept.clients[0].state is State.CLOSING
     kept.turn()
     assert kept.clients[0].unread == 0
