@@ -20,7 +20,7 @@ class ReplyError(Exception):
 
     Args:
         text: the reply without the leading ``-`` and the line end, e.g. ``b"ERR syntax error"``. Its first
-            word is the code that clients match on. CR and LF (from embedded user bytes) become spaces.
+            word is the code that clients match on. CR and LF (from embedded user bytes) become spaces, at the end nothing.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -35,7 +35,7 @@ class ReplyError(Exception):
     @property
     def encoded(self) -> bytes:
         """The error as RESP bytes, the same in both protocols."""
-        return b"-%b\r\n" % self.text.translate(_LINE_BREAKS)
+        return b"-%b\r\n" % self.text.rstrip(b"\r\n").translate(_LINE_BREAKS)
 
 
 # For a command that had changed nothing yet when memory ran out. Rillet's own.

@@ -71,7 +71,11 @@ def restore(client: Client, args: list[bytes]) -> bytes:
     if _is_newer(client, args[3]):
         raise ReplyError(_REFUSED)
     try:
-        value = restore_value(args[3], may_lack_checksum=client.server.compat.knows("8.6"))
+        value = restore_value(
+            args[3],
+            may_lack_checksum=client.server.compat.knows("8.6"),
+            skip_checksum=client.server.keyspace.skips_checksums,
+        )
     except PayloadRefusedError as error:
         raise ReplyError(_REFUSED) from error
     except RdbError as error:

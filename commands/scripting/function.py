@@ -166,7 +166,11 @@ def function_restore(client: Client, args: list[bytes]) -> bytes:
     if policy not in _POLICIES:
         raise ReplyError(b"ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
     try:
-        codes = restore_libraries(args[2], may_lack_checksum=client.server.compat.knows("8.6"))
+        codes = restore_libraries(
+            args[2],
+            may_lack_checksum=client.server.compat.knows("8.6"),
+            skip_checksum=client.server.keyspace.skips_checksums,
+        )
     except PayloadRefusedError as error:
         raise ReplyError(_REFUSED) from error
     except RdbError as error:

@@ -273,12 +273,12 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
         at += 1
     options.id_at = at
 
+    if options.producer and options.new_id is not None and not client.replays:
+        raise ReplyError(IDMP_WITH_ID)
     if options.limit and options.strategy is None:
         raise ReplyError(LIMIT_WITHOUT_STRATEGY)
     if not adding and options.strategy is None:
         raise ReplyError(NO_STRATEGY)
-    if options.producer and options.new_id is not None and not client.replays:
-        raise ReplyError(IDMP_WITH_ID)
     if client.replays:
         # It was made exact when it was propagated: the threshold alone decides.
         options.limit = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import NOT_A_FLOAT, ReplyError
@@ -13,7 +13,11 @@ from . import specs
 from .shared import store, store_sum, write_string
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from ..runtime.client import Client
+
+_NOT_FINITE: Final = b"ERR increment would produce NaN or Infinity"
 
 
 @handles(specs.INCR, amount=1)
@@ -44,17 +48,27 @@ def decrby(client: Client, args: list[bytes]) -> bytes:
     return incr(client, args, amount=-amount)
 
 
+def _finite(text: bytes) -> Fraction | None:
+    """Return a number, None for infinity; what is none is an error before that."""
+    try:
+        return long_double.parse(text)
+    except ValueError as error:
+        raise ReplyError(NOT_A_FLOAT) from error
+    except long_double.NotFiniteError:
+        return None
+
+
 @handles(specs.INCRBYFLOAT)
 def incrbyfloat(client: Client, args: list[bytes]) -> bytes:
     """Reply with the new number as a bulk string; the same text is stored, and propagated as SET."""
     value = write_string(client, args[1])
+    present, amount = _finite(b"0" if value is None else value), _finite(args[2])
+    if present is None or amount is None:
+        raise ReplyError(_NOT_FINITE)
     try:
-        present = long_double.parse(b"0" if value is None else value)
-        text = long_double.format_fixed(long_double.add(present, long_double.parse(args[2])))
-    except ValueError as error:
-        raise ReplyError(NOT_A_FLOAT) from error
+        text = long_double.format_fixed(long_double.add(present, amount))
     except long_double.NotFiniteError as error:
-        raise ReplyError(b"ERR increment would produce NaN or Infinity") from error
+        raise ReplyError(_NOT_FINITE) from error
     store_sum(client, args[1], text)
     client.propagate([b"SET", args[1], text, b"KEEPTTL"])
     return replies.bulk(text)

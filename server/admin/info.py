@@ -290,7 +290,7 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     )
     yield "total_forks", server.persistence.rewrite.forks + server.snapshots.forks
     yield "migrate_cached_sockets", 0
-    yield "slave_expires_tracked_keys", 0
+    yield "slave_expires_tracked_keys", len(server.keyspace.own_expiries or ())
     yield "active_defrag_hits", 0
     yield "active_defrag_misses", 0
     yield "active_defrag_key_hits", 0

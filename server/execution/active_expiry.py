@@ -44,7 +44,7 @@ class ActiveExpiry:
         keyspace = server.keyspace
         keys, fields = keyspace.expired, keyspace.expired_fields
         try:
-            has_more = False
+            has_more = keyspace.expire_own(_AT_ONCE) == _AT_ONCE
             for db in server.keyspace.databases:
                 if db.expires or db.field_due:
                     has_more |= _expire_some(db)

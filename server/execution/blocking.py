@@ -19,6 +19,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from itertools import count
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.denials import refusal
@@ -366,11 +367,12 @@ class Blocking:
             return False
         self._release(waiter)
         entry = waiter.entry
-        entry.calls += self._counts_late
-        client.total_commands += self._counts_late
+        started = perf_counter_ns()
         if error is not None:
             entry.failed += 1
             self.server.stats.count_error(error[1:])
+            if asked:  # as Redis counts: CLIENT UNBLOCK fails with it
+                self.server.calls.note_failure()
             self.answer(waiter, error)
         elif waiter.on_timeout is not None:
             entry.failed += asked and not self._counts_late
@@ -378,6 +380,9 @@ class Blocking:
         else:
             entry.failed += asked and not self._counts_late
             self.answer(waiter, replies.null_array(client.resp))
+        if self._counts_late:
+            entry.count(perf_counter_ns() - started)
+            client.total_commands += 1
         return True
 
     def send_away_all(self, error: bytes) -> None:

@@ -221,7 +221,7 @@ class Persistence:
             self._replay_all(self._loader())
         except AofError as error:
             self.server.log.warning(str(error))
-            raise ReplyError(b"ERR Error trying to load the AOF files, check server logs") from error
+            raise ReplyError(b"ERR Error trying to load the AOF files, check server logs.") from error
 
     def _replay_all(self, loader: AofLoader) -> None:
         propagation = self.server.propagation

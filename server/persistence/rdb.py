@@ -159,7 +159,7 @@ class Snapshots:
             source = ByteSource.of(path.read_bytes())
         except OSError as error:
             server.log.warning(f"Can't open {path.name} for reading: {error.strerror}")
-            raise ReplyError(b"ERR Error trying to load the RDB dump, check server logs") from error
+            raise ReplyError(b"ERR Error trying to load the RDB dump, check server logs.") from error
         if flush:
             server.keyspace.drop_everything()
         # The data holds what the commands before it in a transaction did, and the file and the replicas must get it.
@@ -170,7 +170,7 @@ class Snapshots:
                 pass
         except RdbError as error:
             server.log.warning(f"Error loading {path.name}: {error}")
-            raise ReplyError(b"ERR Error trying to load the RDB dump, check server logs") from error
+            raise ReplyError(b"ERR Error trying to load the RDB dump, check server logs.") from error
         finally:
             server.persistence.end_loading()
             server.propagation.take_back(effects)

@@ -243,6 +243,7 @@ class Replication:
         server.log.role = "S"
         server.update_checks()
         if was_master:
+            server.keyspace.own_expiries = []
             server.blocking.send_away_all(UNBLOCKED)
             if not self.failover.active:  # else they stay until the target has agreed
                 # They reconnect, and then find us in the history of the new master.
@@ -260,6 +261,7 @@ class Replication:
         server = self.server
         self.link.stop()
         self.link = None
+        server.keyspace.own_expiries = None
         server.config.replicaof = None
         self.begin_second_history()
         self.replicas.disconnect_all()
@@ -334,7 +336,7 @@ class Replication:
         if self.backlog is not None:
             self.close_backlog()
         self.forget_second()
-        self.offset = 0
+        self.offset, self._database = 0, None
 
     def start(self) -> None:
         """Connect to the configured master, once the server is up."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.replies import command
 from ..streams.ids import encode
 from ..streams.iteration import iter_entries
+from .streams import written_entries_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def stream_commands(stream: Stream, key: bytes, defaults: Defaults) -> Iterator[
         encode(stream.max_deleted_id),
     )
     for name in sorted(stream.groups):
-        yield from _group(key, name, stream.groups[name])
+        yield from _group(key, name, stream, stream.groups[name])
     for words in _idempotency(key, stream, *defaults):
         yield _command(*words)
 
@@ -61,8 +62,9 @@ def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
         yield b"%b$%d\r\n%b\r\n%b" % (head[0], len(text), text, fields[head[1] :])
 
 
-def _group(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
-    read = b"-1" if group.entries_read is None else b"%d" % group.entries_read
+def _group(key: bytes, name: bytes, stream: Stream, group: Group) -> Iterator[bytes]:
+    entries_read = written_entries_read(stream, group)
+    read = b"-1" if entries_read is None else b"%d" % entries_read
     yield _command(b"XGROUP", b"CREATE", key, name, encode(group.last_id), b"ENTRIESREAD", read)
     for consumer_name in sorted(group.consumers):
         consumer = group.consumers[consumer_name]

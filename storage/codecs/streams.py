@@ -77,15 +77,25 @@ def encode_stream(stream: Stream, stream_type: int, writing: Writing = PLAIN) ->
         yield encode_length(stream.entries_added)
     yield encode_length(len(stream.groups))
     for name, group in sorted(stream.groups.items()):
-        yield encode_string(name) + b"".join(_encode_group(group, stream_type))
+        yield encode_string(name) + b"".join(_encode_group(stream, group, stream_type))
     if stream_type >= 26:
         yield from _encode_producers(stream.idempotency or Idempotency(*writing.defaults))
 
 
-def _encode_group(group: Group, stream_type: int) -> Iterator[bytes]:
+def written_entries_read(stream: Stream, group: Group) -> int | None:
+    """Return how many entries a group has read, as files have it.
+
+    It may count more than were ever added: after XSETID ENTRIESADDED, and where it reads on after XGROUP CREATE
+    ENTRIESREAD. From 8.10 on Redis loads no such stream, not even its own.
+    """
+    return None if group.entries_read is None else min(group.entries_read, stream.entries_added)
+
+
+def _encode_group(stream: Stream, group: Group, stream_type: int) -> Iterator[bytes]:
     yield _encode_id(group.last_id)
     if stream_type >= 19:
-        yield encode_length(MAX_U64 if group.entries_read is None else group.entries_read & MAX_U64)
+        read = written_entries_read(stream, group)
+        yield encode_length(MAX_U64 if read is None else read & MAX_U64)
     yield encode_length(len(group.pel))
     owned: dict[bytes, list[bytes]] = {name: [] for name in sorted(group.consumers)}
     if group.unowned.pending and stream_type < 27:

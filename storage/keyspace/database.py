@@ -131,7 +131,7 @@ class Database:
         """The value for a command that may change it; drops a key past its time even where that is hidden."""
         keyspace = self.keyspace
         if self.expires and key in self.expires and self.is_due(key):
-            self._expire(key)
+            self.expire(key)
         value = self.entries.get(key)
         if value is not None:
             if keyspace.touching:
@@ -179,10 +179,11 @@ class Database:
         if not self.is_due(key):
             return False
         if not self.keyspace.hides_expired:
-            self._expire(key)
+            self.expire(key)
         return True
 
-    def _expire(self, key: bytes) -> None:
+    def expire(self, key: bytes) -> None:
+        """Drop a key that is past its time."""
         keyspace = self.keyspace
         if keyspace.on_expired is not None:
             # First, and so not without it: a key past its time that stays is not seen, and goes at the next look.
@@ -246,7 +247,7 @@ class Database:
         expires = self.expires
         if expires and key in expires:
             if self.is_due(key):
-                self._expire(key)
+                self.expire(key)
             elif not keep_ttl:
                 del expires[key]
         if key not in self.entries:
@@ -381,6 +382,8 @@ class Database:
         """Let an existing key expire at ``when`` (milliseconds since the epoch)."""
         self.expires[key] = when
         heapq.heappush(self.due, (when, key))
+        if self.keyspace.own_expiries is not None and self.keyspace.expiring:
+            self.keyspace.note_own_expiry(self, key, when)
         if len(self.due) > 64 + 4 * len(self.expires):
             self.due = [(when, key) for key, when in self.expires.items()]
             heapq.heapify(self.due)
@@ -399,7 +402,7 @@ class Database:
             when, key = heapq.heappop(self.due)
             looked_at += 1
             if self.expires.get(key) == when:
-                self._expire(key)
+                self.expire(key)
         return looked_at
 
     # Signals

@@ -6,6 +6,7 @@ every lookup expires lazily, every change is signalled, and ``ready`` has the ke
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
@@ -38,8 +39,11 @@ class Keyspace:
         expiring: False while a file is loaded or a master's command runs: nothing expires then.
         shows_expired: DEBUG SET-ALLOW-ACCESS-EXPIRED: commands find what is past its time; the active cycle still
             deletes it.
+        skips_checksums: DEBUG SET-SKIP-CHECKSUM-VALIDATION: files and payloads with a wrong checksum are read.
         hides_expired: True for a replica, and in a pause: keys past their time are not seen, and stay until the master
             says DEL, or the pause is over.
+        own_expiries: a heap of (when, database index, key) of the times that clients of a replica gave to keys: these it
+            deletes itself. It may hold outdated items; None on a master.
         touching: False while a client under CLIENT NO-TOUCH runs a command: lookups leave ``accessed`` alone.
         by_modification: the policy is LRM: ``accessed`` has the last modification, and ``touching`` is always False.
         keeps_idle: the policy is LRU: files have the idle time of each key.
@@ -89,8 +93,10 @@ class Keyspace:
         "on_field_expired",
         "on_flushed",
         "on_modified",
+        "own_expiries",
         "ready",
         "shows_expired",
+        "skips_checksums",
         "touching",
         "usage",
     )
@@ -105,7 +111,8 @@ class Keyspace:
         self.expired_in_cycle = self.expired_fields_in_cycle = 0
         self.expiring = True
         self.hides_expired = False
-        self.shows_expired = False
+        self.own_expiries: list[tuple[int, int, bytes]] | None = None
+        self.shows_expired = self.skips_checksums = False
         self.touching = True
         self.by_modification = False
         self.keeps_idle = False
@@ -219,12 +226,35 @@ class Keyspace:
                 if meter is not None:
                     meter.clear()
 
+    def note_own_expiry(self, database: Database, key: bytes, when: int) -> None:
+        """Remember a time that a client of a replica gave to a key."""
+        own = self.own_expiries
+        assert own is not None
+        heapq.heappush(own, (when, database.index, key))
+        if len(own) > 64 + 4 * sum(len(each.expires) for each in self.databases):
+            own[:] = {item for item in own if self._is_expiry(*item)}
+            heapq.heapify(own)
+
+    def _is_expiry(self, when: int, index: int, key: bytes) -> bool:
+        return self.databases[index].expires.get(key) == when
+
+    def expire_own(self, limit: int) -> int:
+        """Drop keys of a replica's own clients past their time; looks at up to ``limit`` and returns how many."""
+        own, looked_at = self.own_expiries, 0
+        while own and self.expiring and own[0][0] < self.now and looked_at < limit:
+            when, index, key = heapq.heappop(own)
+            looked_at += 1
+            if self._is_expiry(when, index, key):
+                self.databases[index].expire(key)
+        return looked_at
+
     def empty_twin(self) -> Keyspace:
         """Return one without data that has this one's time, and knows as much of the use of keys."""
         twin = Keyspace(len(self.databases))
         twin.now = self.now
         twin.keeps_idle, twin.usage = self.keeps_idle, self.usage
         twin.idempotency_defaults = self.idempotency_defaults
+        twin.skips_checksums = self.skips_checksums
         return twin
 
     def clear(self) -> None:
@@ -244,7 +274,7 @@ class Keyspace:
         self.reset_statistics()
         self.dirty = 0
         self.ready = {}
-        self.shows_expired = False
+        self.shows_expired = self.skips_checksums = False
         self.idempotent = WeakSet()
         self.behind = WeakSet()
         self.cold.reset()
@@ -253,6 +283,8 @@ class Keyspace:
         """Replace all the data by another keyspace's, which is done with. Watchers and waiters hear of it."""
         for mine, fresh in zip(self.databases, other.databases, strict=True):
             self.swap(mine, fresh)
+        if self.own_expiries is not None:
+            self.own_expiries.clear()
         self.idempotent = other.idempotent
         self.behind = other.behind
         self.libraries.take_over(other.libraries)

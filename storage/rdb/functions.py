@@ -22,14 +22,14 @@ def dump_libraries(codes: Iterable[bytes], version: int) -> bytes:
     return body + crc64(body).to_bytes(8, "little")
 
 
-def restore_libraries(payload: bytes, *, may_lack_checksum: bool = False) -> list[bytes]:
+def restore_libraries(payload: bytes, **checks: bool) -> list[bytes]:
     """Return the source texts in a payload; the arguments are those of ``checked_payload``.
 
     Raises:
         PayloadRefusedError: its version is unknown, or its checksum wrong.
         RdbError: it contains something other than libraries.
     """
-    source = checked_payload(payload, may_lack_checksum=may_lack_checksum)
+    source = checked_payload(payload, **checks)
     codes = []
     while source.peek(1):
         if source.byte() != FUNCTION:

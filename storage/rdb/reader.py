@@ -111,12 +111,15 @@ def load_rdb(
     ).run()
 
 
-def checked_payload(payload: bytes, *, may_lack_checksum: bool = False) -> ByteSource:
+def checked_payload(
+    payload: bytes, *, may_lack_checksum: bool = False, skip_checksum: bool = False
+) -> ByteSource:
     """Return the content of a payload of DUMP or FUNCTION DUMP, without version and checksum.
 
     Args:
         payload: its last ten bytes are version and checksum.
         may_lack_checksum: a checksum of 0 is accepted, as since Redis 8.6, which propagates HIMPORT SET with one.
+        skip_checksum: any checksum is accepted.
 
     Raises:
         PayloadRefusedError: its version is not known, or its checksum wrong.
@@ -127,19 +130,19 @@ def checked_payload(payload: bytes, *, may_lack_checksum: bool = False) -> ByteS
     if version not in _REDIS_VERSIONS and version not in _VALKEY_VERSIONS:
         raise PayloadRefusedError(f"DUMP payload has the unknown version {version}")
     written = int.from_bytes(payload[-8:], "little")
-    if not (may_lack_checksum and written == 0) and crc64(payload[:-8]) != written:
+    if not (skip_checksum or (may_lack_checksum and written == 0)) and crc64(payload[:-8]) != written:
         raise PayloadRefusedError("DUMP payload has a wrong checksum")
     return ByteSource.of(payload[:-_FOOTER])
 
 
-def restore_value(payload: bytes, *, may_lack_checksum: bool = False) -> Value:
+def restore_value(payload: bytes, **checks: bool) -> Value:
     """Return the value in a payload of DUMP; the arguments are those of ``checked_payload``.
 
     Raises:
         PayloadRefusedError: its version is not known, or its checksum wrong.
         RdbError: the data is damaged, or of a type that Rillet does not have.
     """
-    source = checked_payload(payload, may_lack_checksum=may_lack_checksum)
+    source = checked_payload(payload, **checks)
     valkey = int.from_bytes(payload[-_FOOTER:-8], "little") in _VALKEY_VERSIONS
     value_type = source.byte()
     kind = BY_TYPE_BYTE.get(value_type)
@@ -191,11 +194,12 @@ class _Loader:
         if self.info.version >= _FIRST_WITH_CHECKSUM:
             counted = source.checksum()
             written = int.from_bytes(source.take(8), "little")
-            if written not in {0, counted}:
+            skips = self.keyspace is not None and self.keyspace.skips_checksums
+            if written not in {0, counted} and not skips:
                 raise RdbError(
                     f"Wrong RDB checksum expected: ({written:x}) but got ({counted:x}). Aborting now."
                 )
-            self.info.checked = written != 0
+            self.info.checked = written == counted
         if source.proven and not self.info.checked:
             yield from self._check_values()
         source.proven = False

@@ -107,7 +107,7 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the way to it is no interface",
     ),
     "watched-after-flush": Purpose(
-        "watch= in CLIENT LIST, once a key that a client watches has changed",
+        "watch= in CLIENT LIST, watching_clients and total_watched_keys in INFO, once a key that a client watches has changed",
         "0, but after FLUSHALL, FLUSHDB, SWAPDB and DEBUG RELOAD, or a further WATCH, their number",
         "0",
         "EXEC can only fail: the number says nothing any more",
@@ -145,7 +145,7 @@ ON_PURPOSE: dict[str, Purpose] = {
     "info-fields": Purpose(
         "INFO: `client_recent_max_*`, `current_cow_*`, `*_last_cow_size`, `current_save_keys_processed`, `total_net_repl_*`, "
         "`instantaneous_*_repl_kbps`, `expired_stale_perc`, `expired_time_cap_reached_count`, `expire_cycle_cpu_milliseconds`, "
-        "`dump_payload_sanitizations`, `migrate_cached_sockets`, `slave_expires_tracked_keys`, `mem_total_replication_buffers`, "
+        "`dump_payload_sanitizations`, `migrate_cached_sockets`, `mem_total_replication_buffers`, "
         "`replica_full_sync_buffer_*`, `reply_buffer_*`, `io_threaded_*`, `active_defrag_*`, `hash_template*`, `io_thread_0`",
         "figures of its buffers, forks, threads and cycles",
         "0, or the sums of all clients in `io_thread_0`; there is `rillet_version` besides, and no section Hotkeys",
@@ -540,10 +540,17 @@ ON_PURPOSE: dict[str, Purpose] = {
         "those that Redis would need for the data",
         "the data is stored otherwise",
     ),
+    "too-many-read": Purpose(
+        "what DUMP, files and full syncs have of a group that counts more entries read than were ever added, after XSETID "
+        "ENTRIESADDED, or where it reads on after XGROUP CREATE ENTRIESREAD",
+        "that number; neither it nor another server loads the stream",
+        "the number of entries ever added",
+        "no stream is lost; XINFO GROUPS shows the same as Redis until a restart",
+    ),
     "debug-switches": Purpose(
         "DEBUG DICT-RESIZING, KEYSIZES-HIST-ASSERT, QUICKLIST-PACKED-THRESHOLD, REPLYBUFFER, REPLY-COPY-AVOIDANCE, "
-        "SET-DISABLE-DENY-SCRIPTS, SET-SKIP-CHECKSUM-VALIDATION",
-        "tune or check Redis' own structures; let scripts call everything; skip checksums",
+        "SET-DISABLE-DENY-SCRIPTS",
+        "tune or check Redis' own structures; let scripts call everything",
         "accepted without effect, and DEBUG HELP says so",
         "suites send them before what they test; there are no such structures, and nothing gets round the sandbox",
     ),

@@ -31,7 +31,7 @@ local function encode_table(t, resp, script_resp, host, depth)
   if depth > DEEPEST then return '-ERR reached lua stack limit\r\n' end
   local field = rawget(t, 'err')
   if type(field) == 'string' then
-    field = one_line(field)
+    field = one_line((gsub(field, '[\r\n]+$', '')))
     if not rawget(t, 'ignore_error_stats_update') then host.own_error(field) end
     return '-' .. field .. '\r\n'
   end

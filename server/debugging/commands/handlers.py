@@ -124,6 +124,11 @@ def _set_active_expire(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
+def _skip_checksums(client: Client, args: list[bytes]) -> bytes:
+    client.server.keyspace.skips_checksums = atoi(args[2]) != 0
+    return replies.OK
+
+
 def _pause_cron(client: Client, args: list[bytes]) -> bytes:
     client.server.cron.paused = atoi(args[2]) != 0
     return replies.OK
@@ -367,7 +372,8 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"SET-ALLOW-ACCESS-EXPIRED": (1, 1, _set_allow_access_expired, " <0|1>",
         "Let commands find keys and fields past their time, or no longer."),
     b"SET-DISABLE-DENY-SCRIPTS": (1, 1, _accept, " <0|1>", "Accepted; what scripts may not call stays refused."),
-    b"SET-SKIP-CHECKSUM-VALIDATION": (1, 1, _accept, " <0|1>", "Accepted; checksums are still validated."),
+    b"SET-SKIP-CHECKSUM-VALIDATION": (1, 1, _skip_checksums, " <0|1>",
+        "Read files and payloads with a wrong checksum, or no longer."),
     b"SLEEP": (1, 1, _sleep, " <seconds>", "Stop the whole server for so long."),
     b"SNAPSHOT": (1, 3, snapshot, " TAKE|RESTORE|DROP|DUMP <name> | LOAD <name> <rdb> | LIST",
         "Keep copies of all data, and return to them. Rillet only."),

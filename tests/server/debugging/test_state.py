@@ -36,7 +36,7 @@ Faults: _due _of_commands active
 Functions: _libraries _loading loading_since made
 Keyspace: behind by_modification dirty expired expired_fields expired_fields_in_cycle expired_in_cycle expiring
 Keyspace: hides_expired hits idempotency_defaults idempotent keeps_idle misses names_last_expired notify_mask
-Keyspace: on_flushed on_modified ready shows_expired touching usage
+Keyspace: on_flushed on_modified own_expiries ready shows_expired skips_checksums touching usage
 Latency: events worst
 Libraries: codes
 Listeners: shaking_hands
@@ -49,7 +49,7 @@ PubSub: _matchers channels patterns shard_channels
 RdbInfo: aux checked empty expired expires keys skipped version
 Recorder: _blocked _running recordings
 Replicas: _pending _start connected full_syncs good partial_syncs refused_partial_syncs transfer
-Replication: backlog id2 link offset second_offset
+Replication: _database backlog id2 link offset second_offset
 Scripting: _client _interpreter run
 Scripts: _by_body _by_sha _from_eval evicted
 Clients: congested dormant monitors over_soft_limit

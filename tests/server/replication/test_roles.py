@@ -344,3 +344,33 @@ def test_the_master_is_no_client_of_any_user(started):
         assert b" user=(superuser) " in listed
         assert wire.call("CLIENT", "KILL", "USER", "default").plain() >= 1
         assert wire.call("CLIENT", "LIST", "TYPE", "master").value.split()[0] == listed.split()[0]
+
+
+@pytest.mark.parametrize("kind", ["rillet", "redis810"])
+def test_a_writable_replica_expires_what_its_own_clients_gave_a_time(started, kind):
+    master = started("rillet", "--enable-debug-command", "yes")
+    replica = started(kind, "--replica-read-only", "no")
+    call(master, "DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    follow(replica, master.port)
+    call(master, "SET", "ours", "x", "PX", "200")
+    call(master, "SET", "plain", "x")
+    in_step(master, replica)
+    with replica.wire() as wire:
+        wire.call("SET", "long", "x", "EX", "1000")
+        wire.call("SET", "kept", "x", "PX", "1")
+        wire.call("PERSIST", "kept")
+        wire.call("SET", "kept", "x")
+        for number in range(100):
+            wire.call("SET", f"k{number}", "x", "PX", "1")
+        wire.call("PEXPIRE", "plain", "1")
+        wire.call("SELECT", 1)
+        wire.call("SETEX", "there", 1, "x")
+    until(lambda: info(replica, "db0").startswith("keys=3,") and not info(replica, "db1"))
+    assert call(replica, "PEXPIRETIME", "ours") != -2
+    assert info(replica, "slave_expires_tracked_keys") == "1"
+    # What the master sets again, and with another time, is the master's.
+    call(replica, "SET", "m", "x", "PX", "50")
+    call(master, "SET", "m", "y", "EX", "1000")
+    in_step(master, replica)
+    pause(0.1)
+    assert call(replica, "GET", "m") == b"y"

@@ -9,6 +9,7 @@ from support.streams.pending import given_back
 
 from rillet.storage.codecs import stream_nodes
 from rillet.storage.codecs.crc64 import crc64
+from rillet.storage.codecs.stream_commands import stream_commands
 from rillet.storage.codecs.stream_extensions import FIELD
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.pending import UNOWNED_MS
@@ -45,13 +46,13 @@ def streams(draw, deletions=True):
     stream.entries_added = draw(st.integers(stream.length, 1 << 63))
     stream.max_deleted_id = draw(st.one_of(st.just(stream.max_deleted_id), st.integers(0, stream.last_id)))
     for name in draw(st.lists(NAMES, unique=True, max_size=3)):
-        stream.groups[name] = draw(groups())
+        stream.groups[name] = draw(groups(stream.entries_added))
     return stream
 
 
 @st.composite
-def groups(draw):
-    group = Group(draw(st.integers(0, MAX_ID)), draw(st.none() | st.integers(0, 1 << 62)))
+def groups(draw, entries_added=1 << 62):
+    group = Group(draw(st.integers(0, MAX_ID)), draw(st.none() | st.integers(0, entries_added)))
     names = draw(st.lists(NAMES, unique=True, max_size=4))
     for name in names:
         group.create_consumer(
@@ -399,3 +400,16 @@ def test_every_pending_entry_of_type_27_has_one_place(unowned):
     body = empty_stream(group_of_type_27(unowned)) + b"\x40\x64\x0a\x00\x00\x00"
     with pytest.raises(RdbError, match=r"no consumer|not found"):
         restore_value(payload(27, body))
+
+
+def test_files_cap_what_a_group_has_read():
+    stream = Stream()
+    stream.entries_added = 2
+    for name, read in ((b"a", None), (b"b", 1), (b"c", 5)):
+        stream.groups[name] = Group(0, read, stream.tuning)
+    restored = restore_value(dump_value(stream))
+    assert isinstance(restored, Stream)
+    assert [restored.groups[name].entries_read for name in (b"a", b"b", b"c")] == [None, 1, 2]
+    commands = b"".join(stream_commands(stream, b"s", (100, 100)))
+    assert commands.count(b"$11\r\nENTRIESREAD\r\n$1\r\n2\r\n") == 1
+    assert stream.groups[b"c"].entries_read == 5

@@ -383,3 +383,21 @@ def test_help_lists_every_subcommand(wire):
     assert lines[-2:] == [b"HELP", b"    Print this help."]
     assert b"SLEEP <seconds>" in lines
     assert b"POPULATE <count> [<prefix>] [<size>]" in lines
+
+
+def test_skipping_checksums_reads_what_has_a_wrong_one(server, peer):
+    for each in (server, peer):
+        with each.wire() as wire:
+            wire.call("FLUSHALL")
+            wire.call("SET", "k", "v")
+            payload = wire.call("DUMP", "k").value
+            damaged = payload[:-8] + b"12345678"
+            assert wire.call("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1).value == b"OK"
+            assert wire.call("RESTORE", "other", 0, damaged).value == b"OK"
+            assert (
+                b"checksum"
+                in wire.call("RESTORE", "third", 0, payload[:-10] + b"\xff\x00" + payload[-8:]).value
+            )
+            assert wire.call("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 0).value == b"OK"
+            assert b"checksum" in wire.call("RESTORE", "third", 0, damaged).value
+            assert wire.call("GET", "other").value == b"v"
