@@ -27,6 +27,7 @@ from .server import AsyncServer, Server
 from .snapshot import Snapshot, SnapshotError
 
 if TYPE_CHECKING:
+    from .auditing.as_tests import AuditMixin, audit
     from .cluster import Cluster, ClusterNode, ClusterShard
     from .fault_in_turn import every_fault
     from .loop_server import LoopServer
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncServer",
+    "AuditMixin",
     "Clock",
     "Cluster",
     "ClusterNode",
@@ -52,15 +54,18 @@ __all__ = [
     "SnapshotError",
     "StartError",
     "StopError",
+    "audit",
     "every_fault",
     "simulation",
 ]
 _LATER = {
+    "AuditMixin": ".auditing.as_tests",
     "Cluster": ".cluster",
     "ClusterNode": ".cluster",
     "ClusterShard": ".cluster",
     "LoopServer": ".loop_server",
     "Sentinel": ".sentinel",
+    "audit": ".auditing.as_tests",
     "every_fault": ".fault_in_turn",
     "simulation": ".simulated",
 }

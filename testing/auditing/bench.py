@@ -14,7 +14,7 @@ import hiredis
 
 from ..streams import order_of, pairs
 from .messages import Message, Messages
-from .sight import SCRIPTS, Sight, Work, consumer_of, mentions
+from .sight import SCRIPTS, Sight, Work, consumer_of, mentions, read_of
 from .verdicts import Cancelled, CannotRunError, NotTried
 from .workers import CoroutineWorker, ProcessWorker, ThreadWorker, Worker
 
@@ -30,7 +30,7 @@ POLL_SECONDS: Final = 0.02
 _HURRY_SECONDS: Final = 0.1
 _TRAFFIC_SECONDS: Final = 0.3
 _SUPERVISOR_SECONDS: Final = 0.5
-_READY_SECONDS: Final = 60
+_READY_SECONDS: Final = 40
 _PATIENT_AFTER: Final = 2.0
 _SHOWN: Final = 14
 _WIDTH: Final = 220
@@ -84,19 +84,49 @@ class Plan:
     launch: Callable[[Plan, Stage, str], Worker] | None = None
 
 
+class Turn:
+    """An experiment's turn: so many are busy at a time.
+
+    Args:
+        slots: how many.
+    """
+
+    def __init__(self, slots: threading.Semaphore) -> None:
+        self._slots = slots
+        self._holds = False
+
+    def __enter__(self) -> Self:
+        self._slots.acquire()
+        self._holds = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Let another experiment begin."""
+        if self._holds:
+            self._holds = False
+            self._slots.release()
+
+
 class Bench:
     """A stage with workers.
 
     Args:
         plan: of the audit.
         stage: a fresh one.
+        turn: of the experiment; it is given up while it waits for what may never come.
         verdict_of: gives the result of another promise, which may have to be tried first.
     """
 
-    def __init__(self, plan: Plan, stage: Stage, verdict_of: Callable[[str], str]) -> None:
+    def __init__(self, plan: Plan, stage: Stage, turn: Turn, verdict_of: Callable[[str], str]) -> None:
         self.plan = plan
         self.stage = stage
-        self.verdict_of = verdict_of
+        self._verdict_of = verdict_of
+        self._turn = turn
         self.workers: list[Worker] = []
         self.sent: dict[str, Message] = {}
         self.restarts: list[str] = []  # why workers were started again
@@ -116,6 +146,11 @@ class Bench:
         for each in self.workers:
             each.wanted = False
             each.kill()
+
+    def verdict_of(self, name: str) -> str:
+        """Return the result of another promise, which is tried now if it was not."""
+        self._turn.leave()  # the other one needs it
+        return self._verdict_of(name)
 
     # Workers
 
@@ -164,6 +199,11 @@ class Bench:
         """Return the highest ID of a connection so far."""
         there = set() if self._down else self.stage.clients()
         return max(there | {each.client_id for each in self.stage.commands()}, default=0)
+
+    def has_come(self, worker: Worker) -> bool:
+        """Whether a worker has sent anything since it was started, beyond the greeting of its client library."""
+        since = max(since for since, name in self._lives if name == worker.name)
+        return any(each.client_id > since and each.keys for each in self.stage.commands())
 
     def is_ready(self, worker: Worker) -> bool:
         """Whether a worker has asked for entries since it was started."""
@@ -285,33 +325,27 @@ class Bench:
         end, last = begin + seconds, begin + 5 * seconds
         skipped = sent = begin
         value = progress() if progress is not None else None
-        patient = False
-        try:
-            while True:
-                if self.plan.cancelled.is_set():
-                    raise Cancelled
-                self._supervise()
-                if condition():
-                    return True
-                now = time.monotonic()
-                if progress is not None and (new := progress()) != value:
-                    value, end = new, min(now + seconds, last)
-                if now >= end or (not self._someone_works() and now >= begin + _SUPERVISOR_SECONDS):
-                    return bool(condition())
-                if now - begin > _PATIENT_AFTER and not patient:
-                    # What perhaps never comes keeps no other experiment from its work.
-                    patient = True
-                    self.plan.slots.release()
-                if hurry and now - skipped >= _HURRY_SECONDS:
-                    self.stage.skip()
-                    skipped = now
-                if traffic and now - sent >= _TRAFFIC_SECONDS:
-                    self.send()
-                    sent = now
-                time.sleep(POLL_SECONDS)
-        finally:
-            if patient:
-                self.plan.slots.acquire()
+        while True:
+            if self.plan.cancelled.is_set():
+                raise Cancelled
+            self._supervise()
+            asked = time.monotonic()
+            if condition():
+                return True
+            now = time.monotonic()
+            if progress is not None and (new := progress()) != value:
+                value, end = new, min(now + seconds, last)
+            if now >= end or (not self._someone_works() and now >= begin + _SUPERVISOR_SECONDS):
+                return bool(condition())
+            if now - begin > _PATIENT_AFTER:
+                self._turn.leave()  # what perhaps never comes keeps no other experiment from its work
+            if hurry and now - skipped >= _HURRY_SECONDS:
+                self.stage.skip()
+                skipped = now
+            if traffic and now - sent >= _TRAFFIC_SECONDS:
+                self.send()
+                sent = now
+            time.sleep(max(POLL_SECONDS, now - asked))  # a look at much takes no more than half of a core
 
     def _someone_works(self) -> bool:
         return (
@@ -330,26 +364,43 @@ class Bench:
         [(unit, value)] = units.items()
         self.note(f"the clock moved by {value:g} {unit}")
 
+    def wake(self, worker: Worker) -> None:
+        """End the read in which a worker waits, as its timeout would; one without a timeout waits on."""
+        own = self.clients_of(worker)
+        for each in self.stage.commands():
+            read = read_of(each.words)
+            if read is not None and each.answered is None and each.client_id in own and read.block:
+                self.stage.run("CLIENT", "UNBLOCK", str(each.client_id))
+
     # Messages
 
     def send(self, fields: dict[str, str] | None = None) -> str:
         """Add a message to the stream, and return its ID."""
         return self.send_all(1, fields)[0]
 
-    def send_all(self, count: int, fields: dict[str, str] | None = None, at: int | None = None) -> list[str]:
+    def send_all(
+        self,
+        count: int,
+        fields: dict[str, str] | None = None,
+        at: int | None = None,
+        *,
+        together: bool = False,
+    ) -> list[str]:
         """Add messages at once, and return their IDs.
 
         Args:
             count: how many.
             fields: None: good ones.
             at: milliseconds of the first ID; None: now.
+            together: in one transaction, so that a worker that waits gets all that it reads at once.
         """
         made = [Message(fields, "") if fields is not None else self._next() for _ in range(count)]
         words = [
             ("XADD", self.plan.stream, "*" if at is None else f"{at + place}-0", *_flat(each.fields))
             for place, each in enumerate(made)
         ]
-        ids = [_id(reply) for reply in self.stage.run_all(list(words))]
+        replies = self.stage.run_together(*words) if together else self.stage.run_all(list(words))
+        ids = [_id(reply) for reply in replies]
         self.sent |= dict(zip(ids, made, strict=True))
         self.note(f"XADD {self.plan.stream} {ids[0]}" + (f" and {count - 1} more" if count > 1 else ""))
         return ids
@@ -430,13 +481,18 @@ class Bench:
 
     def are_done(self, ids: Sequence[str]) -> bool:
         """Whether all of them are."""
-        if not self.is_delivered(ids[-1]):
-            return False
-        found = self.group()
-        if found is None or (found["pending"] and any(self.pending(each) for each in ids)):
-            return False
+        # A look at the group is cheap, and mostly enough.
+        return self.is_delivered(ids[-1]) and not self.pending(ids[-1]) and not self.not_done(ids)
+
+    def not_done(self, ids: Sequence[str]) -> list[str]:
+        """Return those that are not done."""
         sight = self.sight()
-        return all(sight.acknowledged(each) and self.is_worked(each, sight) for each in ids)
+        return [
+            each
+            for each in ids
+            if not (sight.acknowledged(each) and self.is_worked(each, sight))
+            or self.pending(each) is not None
+        ]
 
     def is_worked(self, entry: str, sight: Sight | None = None) -> bool:
         """Whether the work of an entry was seen; also True where nobody can see it."""
@@ -571,9 +627,9 @@ def _matters(command: RecordedCommand) -> bool:
         return False
     if command.error is not None:
         return not command.error.startswith("BUSYGROUP")
-    if name in {"XREADGROUP", "XAUTOCLAIM", "XPENDING", "XCLAIM"}:
+    if name in {"XREADGROUP", "XAUTOCLAIM", "XCLAIM"}:
         return _has_entries(command.reply)
-    return name not in {"MULTI", "HELLO", "PING", "INFO", "AUTH", "SELECT", "XINFO", "COMMAND"}
+    return name not in {"MULTI", "HELLO", "PING", "INFO", "AUTH", "SELECT", "XINFO", "XPENDING", "COMMAND"}
 
 
 def _has_entries(reply: Any) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .workers import Worker
 
 _HELD: Final = 3
+_LOOKS: Final = 4  # commands of a worker that looks around: claims and reads
 _HOLD_SECONDS: Final = 4.0  # redis-py gives up after 5
 _DEAD: Final = 3
 _SENT: Final = 300
@@ -86,6 +87,13 @@ def _watch_the_job(bench: Bench, other: Worker, fault: Fault, entry: str, holder
             and mentions(each.words, signs)
         ]
 
+    def looks() -> int:
+        clients = bench.clients_of(other)
+        return sum(
+            each.number > started and each.client_id in clients and each.answered is not None
+            for each in bench.stage.commands()
+        )
+
     def moved(known: int) -> bool:
         return bool(taken()) or len(beats()) > known
 
@@ -121,12 +129,13 @@ def _watch_the_job(bench: Bench, other: Worker, fault: Fault, entry: str, holder
         )
         check()
         return
-    # Then in steps that leave it the time for its next sign of life.
+    # Then in steps that leave it the time for its next sign of life, until the other one has looked for what is idle.
     pace = (time.monotonic() - begin) / signs
-    while bench.stage.now() - born < 1.2 * idle:
+    while bench.stage.now() - born < 1.2 * idle or looks() < _LOOKS:
         step = int(0.8 * idle - 2000 * pace)
         if step > 0:
             bench.later(milliseconds=step)
+        bench.wake(other)
         if not bench.until(partial(moved, len(beats())), seconds=max(3 * pace, idle / 1000)):
             check()
             raise NotTried(f"it held out for {time.monotonic() - begin:.1f} seconds only")
@@ -139,7 +148,7 @@ def shutdown(bench: Bench) -> str:
     if not worker.can_be_killed:
         raise NotTried("a thread gets no signal: audit a command, or a coroutine")
     with bench.hold() as fault:
-        ids = bench.send_all(_HELD)
+        ids = bench.send_all(_HELD, together=True)
         bench.until(lambda: fault.count > 0, hurry=True)
         _ask_to_end(bench, worker)
         bench.until(lambda: worker.status is not None, seconds=0.3)
@@ -151,7 +160,8 @@ def shutdown(bench: Bench) -> str:
         left = bench.is_delivered(entry) and not bench.pending(entry)
         if left and not (sight.acknowledged(entry) and bench.is_worked(entry, sight)):
             raise Broken(f"{entry} {bench.fate(entry)} after SIGTERM")
-    again = bench.begin(fresh=False)
+    again = bench.start(worker.name)
+    bench.until(lambda: bench.has_come(again))
     _ask_to_end(bench, again)
     _await_end(bench, again, "while it waited")
     return "it ended after SIGTERM, and what it had was done or stayed pending"
@@ -236,7 +246,11 @@ def _trims(bench: Bench) -> bool:
 def fair(bench: Bench) -> str:
     """Let two workers share what comes while both are there."""
     first = bench.begin("w1")
-    second = bench.begin("w2", fresh=False)
+    second = bench.start("w2")
+    # One that waits for the other to go is not fair, but it is there.
+    bench.until(lambda: bench.is_ready(second), seconds=2 * bench.plan.timeout)
+    if not bench.has_come(second):
+        raise NotTried(f"w2 sent nothing: {bench.last_words(second)}")
     shares: dict[str, int] = {}
     count = min(max(60, 5 * (bench.plan.count or 40)), _AT_MOST)
     carrier = bench.plan.carrier or (bench.plan.work.carrier if bench.plan.work else "XREADGROUP")

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from .bench import Bench
+from .bench import Bench, Turn
 from .catalogue import PROMISES
 from .stage import Stage
 from .verdicts import BROKEN, KEPT, NOT_TRIED, Broken, Cancelled, NotTried, Result
@@ -110,9 +110,9 @@ class Audit:
             if first.result != KEPT:
                 return Result(name, NOT_TRIED, f"it does not even work: see {FIRST}", (), 0.0)
         with (
-            self.plan.slots,
+            Turn(self.plan.slots) as turn,
             Stage(durable=promise.durable) as stage,
-            Bench(self.plan, stage, self._verdict) as bench,
+            Bench(self.plan, stage, turn, self._verdict) as bench,
         ):
             begin = time.monotonic()
             try:

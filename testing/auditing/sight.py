@@ -22,6 +22,7 @@ _HOUSEKEEPING: Final = {
     "XREADGROUP", "XACK", "XNACK", "XACKDEL", "XCLAIM", "XAUTOCLAIM", "XDEL", "XDELEX", "XTRIM", "XGROUP", "XSETID", "XADD",
 }  # fmt: skip
 _NUMBER: Final = re.compile(r"\d+")
+_ENTRY: Final = re.compile(r"\d+-\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,13 @@ class Sight:
 
     def worked(self, work: Work, signs: Sequence[str]) -> bool:
         """Whether the work of a message was seen; its signs are its number and its ID."""
-        return any(mentions(each.words, signs) for _, each, _ in self.works(work))
+        return not self._worked(work).isdisjoint(signs)
+
+    @cache  # noqa: B019 - a sight lives as long as one look
+    def _worked(self, work: Work) -> set[str]:
+        return {
+            sign for _, each, _ in self.works(work) for word in each.words[1:] for sign in _signs_in(word)
+        }
 
     def acks(self, entry: str) -> list[tuple[int, RecordedCommand, str]]:
         """Return the acknowledgements of an entry, as ``works`` does."""
@@ -268,13 +275,16 @@ def _carrier(command: RecordedCommand, inside: str) -> str:
 
 
 def mentions(words: Sequence[str], signs: Sequence[str]) -> bool:
-    """Whether a command has one of the signs of a message among its words."""
-    return any(_sign(sign).search(word) for word in words[1:] for sign in signs)
+    """Whether a command has one of the signs of a message, or another text, among its words."""
+    texts = [sign for sign in signs if not sign[0].isdigit()]
+    return any(
+        not _signs_in(word).isdisjoint(signs) or any(text in word for text in texts) for word in words[1:]
+    )
 
 
-@cache
-def _sign(text: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\d){re.escape(text)}(?!\d)")
+def _signs_in(word: str) -> set[str]:
+    """Return the numbers and the IDs in a word."""
+    return {*_NUMBER.findall(word), *_ENTRY.findall(word)}
 
 
 def _entries_of(reply: Any) -> list[str]:

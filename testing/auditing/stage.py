@@ -31,6 +31,7 @@ class Stage:
         self._server = Server(dir=self._folder, appendonly=durable)
         self._recording = self._server.recording(last=_REMEMBERED)
         self._before: list[RecordedCommand] = []  # of the server's earlier lives
+        self._control: Control | None = None
         self.host = self._server.host
 
     def __enter__(self) -> Self:
@@ -44,6 +45,8 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._control is not None:
+            self._control.close()
         self._server.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -62,17 +65,22 @@ class Stage:
         self._recording.start()
         self._control = Control(self._server.host, self._server.port, None)
 
+    @property
+    def _admin(self) -> Control:
+        assert self._control is not None
+        return self._control
+
     def run(self, *words: str | bytes) -> Any:
         """Run a command; the reply as hiredis parses it.
 
         Raises:
             hiredis.ReplyError: the reply is an error.
         """
-        return self._control.run(*map(_bytes, words))
+        return self._admin.run(*map(_bytes, words))
 
     def run_together(self, *commands: tuple[str | bytes, ...]) -> list[Any]:
         """Run commands in one transaction, and return their replies."""
-        replies = self._control.run_all(
+        replies = self._admin.run_all(
             [(b"MULTI",), *(tuple(map(_bytes, each)) for each in commands), (b"EXEC",)]
         )
         answers = replies[-1]
@@ -83,7 +91,7 @@ class Stage:
 
     def run_all(self, commands: list[tuple[str | bytes, ...]]) -> list[Any]:
         """Run commands as one pipeline, and return their replies, errors among them."""
-        return self._control.run_all([tuple(map(_bytes, each)) for each in commands])
+        return self._admin.run_all([tuple(map(_bytes, each)) for each in commands])
 
     def commands(self) -> list[RecordedCommand]:
         """Return what clients have sent so far; over ``down`` and ``up`` their numbers go on."""
@@ -120,7 +128,7 @@ class Stage:
     def down(self) -> None:
         """Stop the server in order."""
         self._before = self.commands()
-        self._control.close()
+        self._admin.close()
         self._server.stop()
 
     def up(self) -> None:

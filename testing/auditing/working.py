@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 _ASK_SECONDS: Final = 40
 _NOTHING_SECONDS: Final = 2
 _STARTS: Final = 3
+_LATE_SECONDS: Final = 1.5
 _LEARNED: Final = 3
-_MOST_IN_BACKLOG: Final = 2_500
+_MOST_IN_BACKLOG: Final = 1_000
 _GRACE_SECONDS: Final = 0.4
 _DELIVERIES: Final = 25
-_FATAL: Final = 2**62
+_FATAL: Final = 2**62  # the delivery count after XNACK FATAL
+GIVEN_UP: Final = "given up"
 
 
 def discover(bench: Bench) -> Worker:
@@ -105,7 +107,13 @@ def works(bench: Bench) -> str:
     if acks:
         _, ack, inside = acks[0]
         plan.carrier = inside.rpartition(" ")[2] or ack.words[0].upper()
-    plan.work = sight.find_work([(each, bench.signs(each)) for each in ids], plan.done)
+    messages = [(each, bench.signs(each)) for each in ids]
+    # Of a worker that acknowledges first the last work may still come.
+    bench.until(
+        lambda: bench.sight().find_work(messages, plan.done), seconds=min(_LATE_SECONDS, plan.timeout)
+    )
+    sight = bench.sight()
+    plan.work = sight.find_work(messages, plan.done)
     if plan.done is not None and plan.work is None:
         raise Broken(f"nothing was written at {plan.done}, where its work is to be seen")
     plan.acks_first, plan.is_atomic = _order(bench, sight, ids)
@@ -156,7 +164,7 @@ def backlog(bench: Bench) -> str:
     bench.begin(fresh=False)
     done = bench.until(partial(bench.are_done, ids), progress=bench.position)
     if not done:
-        missing = [each for each in ids if not bench.is_done(each)]
+        missing = bench.not_done(ids)
         raise Broken(
             f"{len(missing)} of {count} entries from before its start are not done; {missing[0]} "
             f"{bench.fate(missing[0])}{bench.again}"
@@ -268,35 +276,43 @@ def poison_capped(bench: Bench) -> str:
     """Let a bad message be tried again and again."""
     worker = bench.begin()
     bad = _send_bad(bench)
-    counts = dict.fromkeys(bad, 1)
+    most = 1
 
-    def settled(entry: str) -> bool:
-        pending = bench.pending(entry)
-        if pending is None:
-            return bench.is_delivered(entry)
-        counts[entry] = max(counts[entry], pending[1]) if pending[1] < _FATAL else counts[entry]
-        return pending[1] >= _FATAL
+    def state() -> list[object]:
+        nonlocal most
+        found: list[object] = []
+        for each in bad:
+            pending = bench.pending(each)
+            if pending is not None and pending[1] < _FATAL:
+                most = max(most, pending[1])
+                found.append(pending)
+            else:
+                found.append(GIVEN_UP if bench.is_delivered(each) else None)
+        return found
 
-    def moved(before: int) -> bool:
-        return all(map(settled, bad)) or sum(counts.values()) > before
+    def is_over() -> bool:
+        return all(each == GIVEN_UP for each in state())
 
-    bench.until(lambda: all(map(settled, bad)), seconds=bench.plan.timeout / 10)
+    def changed(before: list[object]) -> bool:
+        return state() != before
+
+    bench.until(is_over, seconds=bench.plan.timeout / 10)
     # Perhaps it only looks for what is pending when it starts, or only at what others have.
     helpers = {"crash": "w1", "crash-elsewhere": "w2"}
-    while not all(map(settled, bad)):
-        if max(counts.values()) >= _DELIVERIES:
-            raise Broken(f"{_DELIVERIES} deliveries of one bad message, and it is not given up{bench.again}")
-        before = sum(counts.values())
+    while not is_over():
+        if most >= _DELIVERIES:
+            raise Broken(f"{most} deliveries of one bad message, and it is not given up{bench.again}")
+        before = state()
         bench.later(days=1)
-        if bench.until(partial(moved, before), hurry=True, traffic=True):
+        if bench.until(partial(changed, before), hurry=True, traffic=True):
             continue
         bench.note("nothing delivers it again")
         name = next((helpers.pop(each) for each in list(helpers) if bench.verdict_of(each) == KEPT), None)
         if name is None or not worker.can_be_killed:
-            open_ = next(each for each in bad if not settled(each))
-            raise Broken(f"a bad message is never given up: {open_} {bench.fate(open_)}{bench.again}")
+            left = bad[next(place for place, each in enumerate(before) if each != GIVEN_UP)]
+            raise Broken(f"a bad message is never given up: {left} {bench.fate(left)}{bench.again}")
         bench.kill(worker)
-        worker = bench.begin(name, fresh=False)
+        worker = bench.start(name)
     lost = [each for each in bad if not bench.pending(each) and not bench.sight().acknowledged(each)]
     if lost:
         raise Broken(f"{lost[0]} {bench.fate(lost[0])}")

@@ -99,7 +99,7 @@ MUTATIONS = {
             (
                 CLAIM,
                 XPENDING_CLAIM.format(
-                    '        if each["consumer"] != ME or each["message_id"] in known or not known:\n'
+                    '        if each["consumer"] != ME or each["message_id"] in known:\n'
                     '            entries += server.xclaim(STREAM, GROUP, ME, LEASE, [each["message_id"]])'
                 ),
             ),
@@ -107,7 +107,13 @@ MUTATIONS = {
                 "def handle(entry, fields):\n",
                 "known = set()\n\n\ndef handle(entry, fields):\n    known.add(entry)\n",
             ),
-            (START, START + '    known.add("started")\n' + "    known.discard('started')\n"),
+            (
+                START,
+                AT_START.format(
+                    'known.update(each["message_id"] for each in '
+                    'server.xpending_range(STREAM, GROUP, "-", "+", 10, consumername=ME))'
+                ),
+            ),
         ],
     },
     "ack-lost": {
@@ -191,7 +197,7 @@ MUTATIONS = {
             ),
             (
                 "if __name__",
-                "def open_():\n    return server.xpending(STREAM, GROUP)['pending'] > 5\n\n\nif __name__",
+                "def open_():\n    return server.xpending(STREAM, GROUP)['pending']\n\n\nif __name__",
             ),
         ],
     },

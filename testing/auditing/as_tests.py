@@ -1,0 +1,174 @@
+"""An audit as tests: a parametrized test of pytest, a mixin of unittest."""
+
+from __future__ import annotations
+
+import unittest
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .bench import Plan
+from .catalogue import PROMISES
+from .messages import Messages
+from .running import Audit
+from .verdicts import BROKEN, NOT_TRIED, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+
+def audit(
+    *,
+    command: Sequence[str] = (),
+    target: Callable[..., Any] | None = None,
+    stream: str = "",
+    group: str = "",
+    send: Mapping[str, str] | Sequence[Mapping[str, str]] = (),
+    done: str | None = None,
+    env: Mapping[str, str] | None = None,
+    only: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    xfail: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+    restart: bool = True,
+) -> Callable[[str], None]:
+    """Return a test for pytest, one for each promise of a stream consumer.
+
+    ::
+
+        test_my_worker = rillet.testing.audit(command=[sys.executable, "worker.py"], xfail={"poison": "issue 12"})
+
+    Args:
+        command: of the worker, as ``rillet audit`` takes it.
+        target: instead of a command, a coroutine function or a function, which is called with the URL of the server and, if it
+            takes two arguments, the name of its consumer. A coroutine runs in an event loop and a thread of its own, and
+            dies when its loop stops; a function runs in a thread, which cannot die.
+        stream: the key; "" finds it by the worker's XREADGROUP.
+        group: likewise.
+        send: what a message is: fields, or several messages; ``{n}`` in a value is a number.
+        done: the key at which the worker's work is seen; None: its first write after a delivery.
+        env: for the command; with ``{url}``, ``{host}``, ``{port}``, ``{consumer}``.
+        only: the names of promises; without any, all.
+        skip: names of promises that are left out.
+        xfail: names of promises that are known to be broken, each with the reason. One that is kept all the same fails.
+        timeout: seconds of real time that anything may take.
+        restart: whether a worker that ends with an error is started again, as a supervisor does.
+
+    Raises:
+        ValueError: there is no such promise, or neither a command nor a target.
+    """
+    import pytest
+
+    known = dict(xfail or {})
+    names = chosen(only, skip, known)
+    run = Audit(_plan(command, target, stream, group, send, done, env, timeout, restart=restart), jobs=2)
+    parameters = [
+        pytest.param(
+            name, marks=[pytest.mark.xfail(reason=known[name], strict=True)] if name in known else []
+        )
+        for name in names
+    ]
+
+    @pytest.mark.parametrize("promise", parameters)
+    def test_audit(promise: str) -> None:
+        result = run.result(promise)
+        if result.result == NOT_TRIED:
+            pytest.skip(result.what)
+        if result.result == BROKEN:
+            pytest.fail(described(result), pytrace=False)
+
+    return test_audit
+
+
+class AuditMixin(unittest.TestCase):
+    """A class of tests, one for each promise of a stream consumer; put it before ``unittest.TestCase``.
+
+    ::
+
+        class TestMyWorker(AuditMixin, unittest.TestCase):
+            audit_options = {"command": [sys.executable, "worker.py"], "xfail": {"poison": "issue 12"}}
+
+    Attributes:
+        audit_options: the arguments of ``rillet.testing.audit``.
+    """
+
+    audit_options: ClassVar[Mapping[str, Any]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Make the tests of a class that says what it audits."""
+        super().__init_subclass__(**options)
+        if "audit_options" not in vars(cls):
+            return
+        given = dict(cls.audit_options)
+        known = dict(given.pop("xfail", {}))
+        names = chosen(given.pop("only", ()), given.pop("skip", ()), known)
+        values: dict[str, Any] = {
+            "command": (), "target": None, "stream": "", "group": "", "send": (), "done": None, "env": None,
+            "timeout": 10.0, "restart": True,
+        }  # fmt: skip
+        if unknown := given.keys() - values.keys():
+            raise TypeError(f"audit_options has no {', '.join(sorted(unknown))}")
+        run = Audit(_plan(**values | given), jobs=2)
+        for name in names:
+            test = _test_of(run, name)
+            setattr(
+                cls,
+                f"test_{name.replace('-', '_')}",
+                unittest.expectedFailure(test) if name in known else test,
+            )
+
+
+def chosen(only: Iterable[str], skip: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return the names of the promises to try.
+
+    Raises:
+        ValueError: there is no such promise.
+    """
+    only, skip = list(only), list(skip)
+    for name in (*only, *skip, *known):
+        if name not in PROMISES:
+            raise ValueError(f"there is no promise {name!r}: {', '.join(PROMISES)}")
+    return [name for name in PROMISES if (not only or name in only) and name not in skip]
+
+
+def described(result: Result) -> str:
+    """Return what happened, with the evidence."""
+    return "\n".join([f"{result.name}: {result.what}", *(f"  {each}" for each in result.evidence)])
+
+
+def _plan(
+    command: Sequence[str],
+    target: Callable[..., Any] | None,
+    stream: str,
+    group: str,
+    send: Mapping[str, str] | Sequence[Mapping[str, str]],
+    done: str | None,
+    env: Mapping[str, str] | None,
+    timeout: float,
+    *,
+    restart: bool,
+) -> Plan:
+    if bool(command) == (target is not None):
+        raise ValueError("audit takes a command or a target")
+    templates = [send] if hasattr(send, "keys") else list(send)
+    return Plan(
+        command=command,
+        target=target,
+        environment=dict(env or {}),
+        stream=stream,
+        group=group,
+        messages=Messages(templates),  # type: ignore[arg-type]  # either is a mapping
+        done=done,
+        timeout=timeout,
+        restarts=restart,
+    )
+
+
+def _test_of(run: Audit, name: str) -> Callable[[unittest.TestCase], None]:
+    def test(self: unittest.TestCase) -> None:
+        result = run.result(name)
+        if result.result == NOT_TRIED:
+            self.skipTest(result.what)
+        if result.result == BROKEN:
+            self.fail(described(result))
+
+    test.__doc__ = PROMISES[name].story
+    return test
