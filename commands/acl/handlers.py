@@ -258,6 +258,8 @@ def acl_setuser(client: Client, args: list[bytes]) -> bytes:
         users.by_name[name] = trial
         lost = []
     else:
+        if any(each.user is user for each in server.tracking.clients):
+            server.tracking.send_broadcasts()  # of the keys that it could read until now
         lost = [user] if user.has_channels else []  # as Redis does: without channels before, none was lost
         user.become(trial)
     _changed(server, lost)

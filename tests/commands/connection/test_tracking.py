@@ -420,3 +420,17 @@ def test_every_client_that_read_a_key_gets_its_next_change(steps):
             tracking[who] = action == "on"
         assert [each.take() for each in clients] == expected
         assert (server.keyspace.on_modified is None) == (not any(tracking) and not server.tracking.total_keys)
+
+
+def test_broadcasts_go_by_the_rights_at_the_time_of_the_change(server):
+    client, writer = server.connect(3), server.connect()
+    talk(writer, "ACL", "SETUSER", "u", "on", "nopass", "+@all", "~*")
+    talk(client, "AUTH", "u", "x")
+    track(client, "BCAST")
+    talk(writer, "MULTI")
+    talk(writer, "SET", "k", "1")
+    talk(writer, "ACL", "SETUSER", "u", "resetkeys", "~a*")
+    talk(writer, "SET", "k", "2")
+    talk(writer, "SET", "a", "1")
+    talk(writer, "EXEC")
+    assert client.take() == invalid(b"k") + invalid(b"a")
