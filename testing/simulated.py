@@ -24,6 +24,7 @@ from unittest import mock
 from ..server.clock import EPOCH
 from .folders import TemporaryFolder
 from .loop_server import LoopServer
+from .many_seeds import cores, first_failure
 from .recording import RecordingError
 
 if TYPE_CHECKING:
@@ -71,7 +72,13 @@ def begin_test(test: str, seed: int | None) -> None:
 
 
 def simulation(
-    test: Test | None = None, /, *, seeds: int | Iterable[int] = 100, chaos: float = 0.2, **directives: object
+    test: Test | None = None,
+    /,
+    *,
+    seeds: int | Iterable[int] = 100,
+    chaos: float = 0.2,
+    jobs: int = 1,
+    **directives: object,
 ) -> Any:
     """Make a test of a coroutine function, which is run once for each seed and gets a ``Simulation``.
 
@@ -81,6 +88,8 @@ def simulation(
         chaos: how much goes wrong by itself in the first half minute, from 0 (nothing but the order of tasks) to 1:
             messages between hosts take up to ``chaos`` seconds, commands and replies of hosts are lost together with
             their connection, hosts are cut off, crash and start again. The test's own client is spared.
+        jobs: how many processes share the seeds; 0: one for each core. They are forks of this one, so what the test appends to
+            a list of its module stays in them. The seed that is reported is the same.
         directives: of the server, as in ``rillet.testing.Server``; it has an append-only file unless they say no.
 
     Returns:
@@ -92,6 +101,8 @@ def simulation(
     every = range(seeds) if isinstance(seeds, int) else tuple(seeds)
     if not every:
         raise ValueError("seeds must not be empty")
+    if jobs < 0:
+        raise ValueError("jobs is a number of processes, or 0 for all cores")
 
     def decorate(test: Test) -> Callable[..., None]:
         if not inspect.iscoroutinefunction(test):
@@ -100,13 +111,28 @@ def simulation(
         @functools.wraps(test)
         def run_all(*args: Any, **kwargs: Any) -> None:
             chosen = every if _SESSION.seed is None else (_SESSION.seed,)
-            with _folder() as folder:
-                plan = _Plan(functools.partial(_apply, test, args, kwargs), chaos, directives, folder)
-                for at, seed in enumerate(chosen):
+
+            def plan_in(folder: Path) -> _Plan:
+                return _Plan(functools.partial(_apply, test, args, kwargs), chaos, directives, folder)
+
+            def passes(seed: int, folder: Path) -> bool:
+                return plan_in(folder).run(seed).error is None
+
+            with _folder() as folder, _frozen():
+                first = 0
+                if (processes := min(jobs or cores(), len(chosen))) > 1:
+                    first = first_failure(chosen, processes, folder, passes)
+                plan = plan_in(folder)
+                for at, seed in enumerate(chosen[first:], first):
                     run = plan.run(seed)
                     if run.error is not None:
                         _explain(plan, run, passed=at)
                         raise run.error
+                    if processes > 1:
+                        raise RuntimeError(
+                            f"seed {seed} failed in another process, and passes in this one: the test depends on more than "
+                            "its seed"
+                        )
 
         signature = inspect.signature(test)
         # pytest takes the other parameters for fixtures.
@@ -122,7 +148,8 @@ def simulation(
 def trace(test: Test, seed: int, *, chaos: float = 0.2, **directives: object) -> str:
     """Run a coroutine function at one seed; return the whole story and its error, the same in every process."""
     with _folder() as folder:
-        run = _Plan(functools.partial(_apply, test, (), {}), chaos, directives, folder).run(seed)
+        test_of = functools.partial(_apply, test, (), {})
+        run = _Plan(test_of, chaos, directives, folder, tells_always=True).run(seed)
     return "\n".join([*map(str, run.story), repr(run.error)])
 
 
@@ -418,9 +445,24 @@ def _loop_of(seed: int) -> Any:
     import simloop
 
     loop: Any = simloop.SimLoop(seed)
+    loop._recorder = _network_recorder()()  # noqa: SLF001 - all callbacks would be a twentieth of a run
     # Programs may listen to signals, and none comes.
     loop.add_signal_handler = loop.remove_signal_handler = lambda *_: True
     return loop
+
+
+@functools.cache
+def _network_recorder() -> type:
+    from simloop._trace import TraceRecorder
+
+    class NetworkRecorder(TraceRecorder):  # type: ignore[misc]
+        """Of all events only the messages, which the story shows."""
+
+        def record(self, kind: str, *event: Any) -> None:
+            if kind == "net":
+                super().record(kind, *event)
+
+    return NetworkRecorder
 
 
 @dataclass
@@ -437,6 +479,7 @@ class _Plan:
 
     Attributes:
         off: kinds of chaos and single disturbances that are left out.
+        tells_always: a run that passes has a story, too, which takes a tenth of its time.
     """
 
     test: Callable[[Simulation], Coroutine[Any, Any, object]]
@@ -444,6 +487,7 @@ class _Plan:
     directives: Mapping[str, object]
     folder: Path
     off: frozenset[str] = frozenset()
+    tells_always: bool = False
 
     def run(self, seed: int) -> _Run:
         """Run the test once, to its end or its error."""
@@ -478,14 +522,16 @@ class _Plan:
         test = loop.create_task(self.test(sim))
         try:
             await asyncio.wait((test, sim.failure), return_when=asyncio.FIRST_COMPLETED)
+            passes = not sim.failure.done() and not test.cancelled() and test.exception() is None
+            if self.tells_always or not passes:
+                sim.keep_recorded()
+                run.disturbances = sim.disturbances
+                run.story = sorted([*sim.events, *_of_network(loop)], key=lambda event: event.time)
             for ended in (sim.failure, test):
                 if ended.done():
                     await ended
                     break
         finally:
-            sim.keep_recorded()
-            run.disturbances = sim.disturbances
-            run.story = sorted([*sim.events, *_of_network(loop)], key=lambda event: event.time)
             for task in (chaos, test):
                 task.cancel()
             await asyncio.gather(chaos, test, return_exceptions=True)
@@ -589,6 +635,20 @@ def _end(loop: Any) -> None:
     with contextlib.suppress(Exception):  # the run is over
         loop.run_until_complete(wait())
     loop.close()
+
+
+@contextlib.contextmanager
+def _frozen() -> Iterator[None]:
+    """Let collections skip what there is already: three visit all objects at the end of each run, a fifth of its time."""
+    if gc.get_freeze_count():  # somebody else has frozen them, and wants that to stay
+        yield
+        return
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextlib.contextmanager

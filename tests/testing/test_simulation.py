@@ -207,3 +207,53 @@ def test_bad_arguments_are_refused():
         simulation(seeds=0)
     with pytest.raises(TypeError, match="coroutine"):
         simulation(print)
+
+
+def test_processes_report_the_seed_that_one_process_reports():
+    notes = []
+    for jobs in (1, 2, 3):
+        with pytest.raises(AssertionError) as found:
+            simulation(seeds=40, jobs=jobs)(wrong)()
+        notes.append((str(found.value), found.value.__notes__))
+    assert notes[0] == notes[1] == notes[2]
+
+
+def test_processes_share_the_seeds_and_all_are_run(tmp_path):
+    @simulation(seeds=range(10, 20), jobs=0 if os.cpu_count() > 1 else 2, chaos=0)
+    async def test(sim):
+        (tmp_path / str(sim.seed)).write_text(str(os.getpid()))
+
+    test()
+    ran = {int(path.name): int(path.read_text()) for path in tmp_path.iterdir()}
+    assert sorted(ran) == list(range(10, 20))
+    assert len(set(ran.values())) > 1
+    assert os.getpid() not in ran.values()
+
+
+def test_a_seed_that_fails_in_a_child_alone_and_a_child_that_dies_are_errors():
+    parent = os.getpid()
+
+    @simulation(seeds=4, jobs=2, chaos=0)
+    async def elsewhere(sim):
+        assert os.getpid() == parent
+
+    with pytest.raises(RuntimeError, match="seed 0 failed in another process, and passes in this one"):
+        elsewhere()
+
+    @simulation(seeds=4, jobs=2, chaos=0)
+    async def dies(sim):
+        os._exit(7)
+
+    with pytest.raises(RuntimeError, match="status 7"):
+        dies()
+    with pytest.raises(ValueError, match="jobs"):
+        simulation(jobs=-1)
+
+
+def test_a_skip_of_a_test_is_one_with_processes_too():
+    @simulation(seeds=4, jobs=2, chaos=0)
+    async def test(sim):
+        pytest.skip("not today")
+
+    with pytest.raises(pytest.skip.Exception, match="not today"):
+        test()
