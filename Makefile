@@ -27,7 +27,7 @@ help:
 	@echo "make test-frameworks                             all frameworks, heavy ones too, installed into .frameworks"
 	@echo "make test-spark                                  a cluster, Connect, Declarative Pipelines (installs pandas, gRPC)"
 	@echo "make crash [KILLS=1000] [SPARK_KILLS=100] [STATE_KILLS=5] [CLUSTER_KILLS=20] [SEED=7]   kill -9 under load, again and again"
-	@echo "make fuzz [MINUTES=60] [SEED=7] [ARGS='-k acl']    every fuzzer of tests/fuzz for long"
+	@echo "make fuzz [MINUTES=60] [SEED=7] [ARGS='-k acl']    every fuzzer of tests/fuzz for long, every example"
 	@echo "make differential [COMMANDS=1000000] [SEED=7]   beside Redis 7.0, 8.2, 8.6, 8.10 and Valkey, for long"
 	@echo "make docs                                        the site, into build/site"
 	@echo "make release-check [EXTRAS=testing] [PYTHONS=3.11]   build it, install it, run README from it"
@@ -132,6 +132,8 @@ MINUTES ?= 60
 fuzz: $(VENV)/.installed-dev
 	RILLET_RANDOM=1 RILLET_FUZZ_SECONDS=$$(($(MINUTES) * 120)) RILLET_FUZZ_SEED=$(SEED) \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -rP tests/fuzz $(ARGS)
+	RILLET_RANDOM=1 RILLET_ALL=1 $(BIN)/python -m pytest -n 2 --dist loadgroup \
+		$$(grep -rl support.thorough tests) $(ARGS)
 
 COMMANDS ?= 100000
 

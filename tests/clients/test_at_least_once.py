@@ -15,6 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from support.live import LiveServer
+from support.thorough import examples
 
 IDLE = 60_000
 COMMANDS = ("XREADGROUP", "XACK", "XAUTOCLAIM")
@@ -140,4 +141,6 @@ class AtLeastOnce(RuleBasedStateMachine):
 def test_nothing_is_lost_and_every_second_delivery_is_explained():
     with LiveServer() as server:
         AtLeastOnce.server = server
-        run_state_machine_as_test(AtLeastOnce, settings=settings(max_examples=25, stateful_step_count=25))
+        run_state_machine_as_test(
+            AtLeastOnce, settings=settings(max_examples=examples(25), stateful_step_count=25)
+        )

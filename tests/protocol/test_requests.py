@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.thorough import examples
 
 from rillet.protocol import limits
 from rillet.protocol.requests import RequestParser
@@ -511,7 +512,7 @@ def test_damaged_commands_are_read_alike_by_both_ways(commands, damage, cuts):
     agree(bytes(data), cuts)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(fragments, max_size=14).map(b"".join), cuts)
 def test_protocol_fragments_in_any_order_are_read_alike_by_both_ways(data, cuts):
     agree(data, cuts)

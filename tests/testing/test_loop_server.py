@@ -125,7 +125,8 @@ def test_virtual_time_moves_everything_together_and_an_idle_server_costs_nothing
             await asyncio.sleep(1)
             steps.clear()
             await asyncio.sleep(3 * 3600)
-            assert len(steps) < 10  # three hours, in about a millisecond of processor time
+            own = [cron for cron in steps if cron._server is server._inside]  # fixtures may have others
+            assert len(own) < 10  # three hours, in about a millisecond of processor time
             assert blocked.done()
             assert await client.keys() == ["jobs", "four hours"]
             assert server.stream("jobs").entries

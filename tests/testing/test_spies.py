@@ -12,6 +12,7 @@ import redis
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.servers import start_server
+from support.thorough import examples
 
 import rillet.testing
 from rillet.testing.history import Lives
@@ -508,7 +509,7 @@ def command_of(step):
 GONE = [(False, ("add",)), (False, ("new", "A")), (False, ("del", [1]))]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @example([*GONE, (False, ("claim", "A", 1))], 2)
 @example([*GONE, (True, ("auto", "B"))], 3)
 @given(st.lists(st.tuples(st.booleans(), STEPS), max_size=25), st.sampled_from([2, 3]))

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.thorough import examples
 from support.wired_server import WiredServer, read, talk, write
 
 from rillet.commands.runtime.state import State
@@ -394,7 +395,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_every_client_that_read_a_key_gets_its_next_change(steps):
     server = WiredServer()
     clients = [server.connect(3) for _ in range(3)]

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.thorough import examples
 from support.wired_server import WiredServer, talk
 
 from rillet.commands.runtime.state import State
@@ -158,7 +159,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_messages_reach_exactly_the_subscribers(steps):
     server = WiredServer()
     clients = [server.connect() for _ in range(3)]

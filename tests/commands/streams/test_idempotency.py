@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, ready_keys, reply, run, wait_for
+from support.thorough import examples
 
 from rillet.commands.spec.command import REGISTRY
 from rillet.commands.spec.versions import compat_with
@@ -489,7 +490,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(STEPS)
 def test_it_does_what_plain_dicts_do(steps):
     client, model = make_client(), Model()

@@ -11,6 +11,7 @@ from support.fake_server import FakeServer, make_client, reply, run
 from support.groups import FAMILIES
 from support.streams.pending import given_back
 from support.streams.stream_model import NODE_ENTRIES, StreamModel, text
+from support.thorough import examples
 
 from rillet.commands.streams import xack, xdel
 
@@ -273,7 +274,7 @@ def pairs(flat: list[Any]) -> dict[bytes, Any]:
 
 
 @given(st.lists(OPERATION, max_size=40))
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_the_server_does_what_the_model_does(operations):
     pair = Pair()
     for operation in operations:
@@ -281,7 +282,7 @@ def test_the_server_does_what_the_model_does(operations):
 
 
 @given(st.lists(OPERATION, max_size=30))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_replay_of_what_was_propagated_leads_to_the_same_state(operations):
     pair = Pair()
     for operation in operations:

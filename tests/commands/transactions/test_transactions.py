@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.failing import Failing, Trial
+from support.thorough import examples
 from support.wired_server import WiredServer, talk
 
 from rillet.commands.runtime import client as runtime_client
@@ -240,7 +241,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_exec_fails_exactly_if_a_key_changed_since_its_watch(steps):
     server = WiredServer()
     clients = [server.connect() for _ in range(3)]
@@ -284,7 +285,7 @@ def test_exec_fails_exactly_if_a_key_changed_since_its_watch(steps):
         max_size=60,
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_client_that_asks_for_changes_now_and_then_hears_what_a_walk_over_its_keys_finds(steps):
     """With keys past their time, in two databases that are swapped and flushed."""
     server = WiredServer()

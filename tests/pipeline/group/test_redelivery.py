@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.pipeline.group_scene import Scene
 from support.pipeline.micro_batches import Crash
 from support.servers import KINDS
+from support.thorough import examples
 
 from rillet.pipeline.group.offset import GroupOffset
 from rillet.pipeline.group.redelivery import left_out
@@ -224,7 +225,7 @@ steps = st.one_of(
 @pytest.mark.parametrize("kind", ["rillet", "redis810"])
 def test_whatever_is_poison_is_dead_in_the_end_and_everything_else_arrives(running, kind):
     @settings(
-        max_examples=40,
+        max_examples=examples(40),
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from support.pipeline.group_scene import Scene
 from support.pipeline.micro_batches import Faults, fail_connections, surviving
 from support.servers import KINDS
+from support.thorough import examples
 
 from rillet.pipeline.group import stream_reader, task
 from rillet.pipeline.redis.connection import Connection, ServerError
@@ -392,7 +393,7 @@ def test_after_crashes_anywhere_nothing_is_missing_doubled_or_pending(running, m
     fail_connections(monkeypatch, faults, stream_reader, task)
 
     @settings(
-        max_examples=60 if kind == "rillet" else 25,
+        max_examples=examples(60 if kind == "rillet" else 25),
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
     @given(st.lists(steps, max_size=25), st.booleans(), st.sampled_from(["me", None]))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.servers import start_server
+from support.thorough import examples
 
 from rillet.pipeline.jobs.entries import read_entries
 from rillet.pipeline.ledger.entries import find_contents
@@ -110,7 +111,7 @@ def stories(draw):
     return model
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(stories())
 def test_a_name_has_all_that_its_streams_ever_had(tmp_path_factory, model):
     path = tmp_path_factory.mktemp("aof") / "one.aof"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.pipeline.range_queries import add, close_opened, engine, position, read_ids
+from support.thorough import examples
 
 from rillet.pipeline.redis import ids
 from rillet.pipeline.redis.connection import Connection
@@ -33,7 +34,10 @@ changes = st.one_of(
 
 
 @pytest.mark.parametrize("kind", ["rillet", "redis7"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     plan=st.lists(changes, max_size=30),
     limit=st.sampled_from([None, "1", "4"]),

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support import servers
 from support.deployments.replication import Proxy, follow, in_step, start
 from support.pipeline.spark_engine import Engine
+from support.thorough import examples
 
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection
@@ -390,7 +391,7 @@ changes = st.one_of(
 
 
 @pytest.mark.parametrize("kind", ["rillet", "redis7"])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     plan=st.lists(changes, max_size=25),
     limit=st.sampled_from([None, "1", "4"]),

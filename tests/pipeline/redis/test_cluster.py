@@ -8,6 +8,7 @@ import threading
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.thorough import examples
 
 import rillet.testing
 from rillet.pipeline.redis.cluster import command_key, key_in_slot_of
@@ -227,7 +228,7 @@ def test_replicas_answer_readers_and_a_silent_one_is_replaced_by_the_master(clus
         assert lengths(reader) == [1] * len(NAMES)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.binary(min_size=1, max_size=8) | st.text("{}a", min_size=1, max_size=8).map(str.encode))
 def test_a_key_can_be_made_in_the_slot_of_any_other(key):
     assert key_slot(key_in_slot_of(key, "rillet:sink:", ":query")) == key_slot(key)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.pipeline.micro_batches import Crash, Faults, fail_connections
 from support.pipeline.sink_scene import Query, Scene, numbers_of, rows
 from support.servers import KINDS
+from support.thorough import examples
 
 from rillet.pipeline.redis.connection import Connection, ConnectionLost
 from rillet.pipeline.sink import writers
@@ -124,7 +125,7 @@ def test_after_crashes_anywhere_each_batch_is_there_once(running, monkeypatch, k
     fail_connections(monkeypatch, faults, writers)
 
     @settings(
-        max_examples=60 if kind == "rillet" else 25,
+        max_examples=examples(60 if kind == "rillet" else 25),
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
     @given(

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     VariantType,
     YearMonthIntervalType,
 )
+from support.thorough import examples
 
 from rillet.pipeline.sink.texts import texts
 from rillet.pipeline.source.values import parse_texts, unsupported
@@ -127,7 +128,7 @@ def comparable(value):
     return value
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data(), columns, st.sampled_from(ZONES))
 def test_each_value_of_each_type_comes_back(data, column, zone):
     kind, values = column

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.streams.stream_history import History, Version
+from support.thorough import examples
 
 from rillet.pipeline.source.judgement import Verdict, What, describe, entry_to_check, reconcile
 from rillet.pipeline.source.offsets import Position, StreamSnapshot
@@ -262,7 +263,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.lists(steps, max_size=40))
 @example([("add", 8), ("read", 100), ("save", None), ("add", 4), ("read", 100), ("roll back", 0), ("add", 8)])
 @example([("add", 1), ("save", None), ("trim", 0), ("read", 100), ("roll back", 0)])
@@ -291,7 +292,7 @@ def test_nothing_new_is_left_out_and_nothing_known_is_read_twice(plan):
     assert not judge(reader.at, history.now).is_loss
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.integers(1, 20), st.integers(1, 30), st.integers(1, 20), st.integers(0, 20))
 def test_what_is_gone_is_counted_exactly(before, more, upto, trimmed):
     version = Version().add(*range(1, before + 1))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from support.thorough import examples
 
 from rillet.protocol.key_slots import SLOTS
 from rillet.server.cluster.topology import Topology
@@ -160,7 +161,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestTopology = Machine.TestCase
-TestTopology.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestTopology.settings = settings(max_examples=examples(25), stateful_step_count=30, deadline=None)
 
 
 def test_listeners_hear_of_changes_in_one_another_once_at_their_end():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.thorough import examples
 
 from rillet import __version__
 from rillet.protocol.errors import ReplyError
@@ -429,7 +430,7 @@ NAMES = st.sampled_from(sorted(name for name, each in DIRECTIVES.items() if each
 
 
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
 )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.alone import Alone
 from support.live import LiveServer, eventually
 from support.ports import free_port
+from support.thorough import examples
 from support.tls import TlsWire, make_certificates
 from support.wire import ConnectionClosedError, encode_command, parse
 
@@ -209,7 +210,7 @@ commands = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(commands, st.integers(0, 5), st.floats(0, 1), st.lists(st.integers(1, 5)))
 def test_the_same_seed_and_commands_give_the_same_hits_however_they_arrive(words, seed, probability, cuts):
     def outcome(chunks: list[bytes]) -> tuple[bytes, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.alone import Alone
+from support.thorough import examples
 
 from rillet.protocol.replies import command
 from rillet.server.debugging.fault_spec import parse_fault
@@ -37,7 +38,7 @@ counters = st.sampled_from(
 faults = st.builds(lambda *parts: [word for part in parts for word in part], which, counters, effects)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.lists(words, min_size=1, max_size=8), max_size=6), st.lists(faults, max_size=3), st.booleans()
 )

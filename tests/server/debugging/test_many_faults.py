@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.alone import Alone
+from support.thorough import examples
 
 from rillet.protocol.replies import command
 from rillet.server.debugging.fault import Fault
@@ -114,7 +115,7 @@ class Expected:
         return hits
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     faults=st.lists(
         st.tuples(

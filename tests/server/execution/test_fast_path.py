@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.alone import NOW, Alone
+from support.thorough import examples
 
 from rillet.commands.spec.command import SHORTEST_RUN
 from rillet.protocol.replies import command
@@ -108,7 +109,7 @@ before = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     before,
     st.lists(

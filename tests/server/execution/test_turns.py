@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.alone import Alone, Wire
 from support.live import LiveServer, eventually
+from support.thorough import examples
 from support.wire import encode_command
 
 from rillet.commands.runtime.tuning import ServerTuning
@@ -299,7 +300,7 @@ scripts = st.lists(st.tuples(commands, st.booleans()), max_size=30).map(
 ends = st.sampled_from([b"", b"", b"*x\r\n", b"ECHO 'a\n", b"QUIT\r\nPING\r\n"])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(scripts, ends, st.lists(st.integers(0, 2000), max_size=6), st.integers(1, 3), st.integers(1, 60))
 def test_whatever_is_sent_the_replies_are_those_of_one_long_slice(data, end, cuts, slice_, piece):
     data += end

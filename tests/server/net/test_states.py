@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.alone import Alone
+from support.thorough import examples
 
 from rillet.commands.runtime.client import Client
 from rillet.commands.runtime.state import LEGAL, State
@@ -71,7 +72,7 @@ def act(alone: Alone, what: str, number: int, words: list[list[bytes]] | None, j
         getattr(client, what)()
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(steps, st.booleans())
 def test_a_state_changes_only_as_declared_and_waits_end(script, hungry):
     slot = Client.__dict__["state"]

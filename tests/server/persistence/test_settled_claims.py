@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.live import words
+from support.thorough import examples
 
 from rillet.commands.runtime.tuning import ServerTuning
 from rillet.protocol.errors import ReplyError
@@ -207,7 +208,7 @@ def general(batch: list[list[bytes]]) -> list[object]:
 WORKED = [line for ms in range(1, 5) for line in (claim(f"{ms}-0"), f"XACK s g {ms}-0")]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.lists(PIECE, max_size=6))
 def test_settled_claims_leave_what_the_records_leave(pieces):
     batch = batch_of(*assembled([line for piece in pieces for line in piece]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
 from bisect import bisect_right
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 from support.aof import read_commands
 from support.live import LiveServer
 from support.servers import start_server
+from support.thorough import ALL
 from support.wire import Wire, encode_command, parse
 
 from rillet.storage.aof.loader import AofLoader
@@ -84,13 +87,28 @@ def files(root: Path, data: bytes) -> Path:
     return incr
 
 
+def cuts_of(data: bytes) -> list[int]:
+    """At each border of a command and of a word in it, one byte before and after: of each command the first three."""
+    cuts = {0}
+    seen = Counter()
+    at = 0
+    while at < len(data):
+        begin = at
+        node, at = parse(data, at)
+        name = node.children[0].value
+        seen[name] += 1
+        borders = [at]
+        if seen[name] <= 3:
+            borders += [begin + each.end() for each in re.finditer(rb"\r\n", data[begin:at])]
+        cuts |= {border + each for border in borders for each in (-1, 0, 1)}
+    return sorted(cut for cut in cuts if cut <= len(data))
+
+
 def test_every_cut_loads_to_the_longest_whole_prefix(data, tmp_path):
     model = Model(data)
     incr = files(tmp_path, data)
-    chance = random.Random(2)
-    cuts = [*range(len(data) - 2000, len(data) + 1), *chance.sample(range(len(data)), 1000)]
     assert len(data) > 8_000
-    for cut in cuts:
+    for cut in range(len(data) + 1) if ALL else cuts_of(data):
         incr.unlink()  # ext4 waits for the disk where a file is emptied and written again
         incr.write_bytes(data[:cut])
         end, commands = model.whole(cut)
@@ -103,6 +121,7 @@ def test_without_aof_load_truncated_every_torn_file_is_refused_at_its_offset(dat
     model = Model(data)
     incr = files(tmp_path, data)
     for cut in [*range(len(data) - 200, len(data) + 1), *random.Random(3).sample(range(len(data)), 100)]:
+        incr.unlink()
         incr.write_bytes(data[:cut])
         end, _ = model.whole(cut)
         loader = AofLoader(tmp_path, FOLDER, NAME, truncate=False)

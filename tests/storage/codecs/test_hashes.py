@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.servers import start_servers
+from support.thorough import examples
 
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.codecs.encoding import encode_length, encode_string
@@ -171,7 +172,7 @@ def test_a_damaged_hash_is_refused(value_type, body):
         restore_value(payload(value_type, body))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(sorted(FORMS)), st.data())
 def test_damage_is_refused_or_harmless(form, data):
     value_type, body, _ = FORMS[form]

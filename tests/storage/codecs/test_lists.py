@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.servers import start_servers
+from support.thorough import examples
 
 from rillet.storage.codecs import listpack
 from rillet.storage.codecs.crc64 import crc64
@@ -92,7 +93,7 @@ def test_a_large_list_is_written_in_nodes_and_large_elements_stand_alone():
 DUMP = dump_value(List([b"a", b"12345", b"x" * 70, b"y" * 9000, b"", b"-1"]))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(at=st.integers(0, len(DUMP) - 11), value=st.integers(0, 255), cut=st.booleans())
 def test_any_damage_is_read_or_reported(at, value, cut):
     data = bytearray(DUMP[1:-10])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.servers import start_servers
+from support.thorough import examples
 
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.codecs.encoding import encode_length, encode_string
@@ -154,7 +155,7 @@ def test_a_damaged_set_is_refused(value_type, body):
 FORMS = [(value_type, body) for value_type, body, *_ in (*SETS.values(), *SORTED_SETS.values())]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(FORMS), st.data())
 def test_damage_is_refused_or_harmless(form, data):
     value_type, body = form

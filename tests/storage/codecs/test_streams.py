@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.streams.pending import given_back
+from support.thorough import examples
 
 from rillet.storage.codecs import stream_nodes
 from rillet.storage.codecs.crc64 import crc64
@@ -121,7 +122,7 @@ def rows(draw):
 
 
 @given(rows(), st.sampled_from([0, 1, 7 << 64, (7 << 64) + 1, MAX_ID - 5]))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_a_node_of_like_entries_is_read_as_one_of_any(node, master):
     items, names, live = node
     found = []
@@ -187,7 +188,7 @@ def test_type_15_estimates_the_counters(stream):
     assert (read.entries_added, read.max_deleted_id) == (stream.length, 0)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(streams(deletions=False))
 def test_a_stream_that_was_read_continues_like_the_written_one(stream):
     read = restore_value(dump_value(stream))

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from support.thorough import examples
 
 from rillet.storage.collections.scan_order import ScanOrder
 from rillet.storage.keyspace.keyspace import Keyspace
@@ -209,5 +210,6 @@ class ScanGuarantee(RuleBasedStateMachine):
 @pytest.mark.parametrize("step", [2, 1024])
 def test_a_key_that_is_always_there_is_met_by_every_walk(step):
     run_state_machine_as_test(
-        lambda: ScanGuarantee(step), settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+        lambda: ScanGuarantee(step),
+        settings=settings(max_examples=examples(60), stateful_step_count=40, deadline=None),
     )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.thorough import examples
 
 from rillet.storage.collections.encoding_limits import Limits
 from rillet.storage.collections.set import Set, is_integer
@@ -91,7 +92,7 @@ class SetMachine(RuleBasedStateMachine):
 
 
 TestSet = SetMachine.TestCase
-TestSet.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestSet.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 
 
 @pytest.mark.parametrize(

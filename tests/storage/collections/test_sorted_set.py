@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.thorough import examples
 
 from rillet.storage.collections.encoding_limits import Limits
 from rillet.storage.collections.sorted_set import SortedSet
@@ -145,7 +146,7 @@ class SortedSetMachine(RuleBasedStateMachine):
 
 
 TestSortedSet = SortedSetMachine.TestCase
-TestSortedSet.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestSortedSet.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 
 
 def test_the_form_follows_number_and_length_of_members():

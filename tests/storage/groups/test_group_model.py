@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.streams.pending import acknowledge, idle_ids, move, pending_ids
+from support.thorough import examples
 
 from rillet.storage.groups import pending
 from rillet.storage.groups.group import Group
@@ -306,5 +307,5 @@ class PelMachine(RuleBasedStateMachine):
         assert [entry.number for entry in self.group.pel.given_back(self.group.unowned)] == given_back
 
 
-PelMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+PelMachine.TestCase.settings = settings(max_examples=examples(200), stateful_step_count=50, deadline=None)
 TestPel = PelMachine.TestCase

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from support.thorough import examples
 
 from rillet.storage.keyspace import notifications as events
 from rillet.storage.keyspace.keyspace import Keyspace
@@ -362,4 +363,4 @@ class ExpiryMatchesAModel(RuleBasedStateMachine):
 
 
 TestExpiryMatchesAModel = ExpiryMatchesAModel.TestCase
-TestExpiryMatchesAModel.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestExpiryMatchesAModel.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)

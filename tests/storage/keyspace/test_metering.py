@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.fake_server import FakeServer, make_client, run
+from support.thorough import examples
 
 from rillet.storage.collections.list import List
 from rillet.storage.keyspace import frequency, metering
@@ -378,4 +379,4 @@ class Metered(RuleBasedStateMachine):
 
 
 TestMetered = Metered.TestCase
-TestMetered.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestMetered.settings = settings(max_examples=examples(40), stateful_step_count=20, deadline=None)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.servers import start_server
 from support.streams.random_streams import make_stream
+from support.thorough import examples
 
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.keyspace.keyspace import Keyspace
@@ -88,7 +89,7 @@ def damage(draw):
     return apply
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(data=st.data(), harm=damage())
 def test_a_damaged_value_is_refused_or_can_be_used(dumps, data, harm):
     payload = data.draw(st.sampled_from(dumps))
@@ -100,7 +101,7 @@ def test_a_damaged_value_is_refused_or_can_be_used(dumps, data, harm):
     use(value)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=st.data(), harm=damage())
 def test_the_checksum_finds_all_damage(dumps, data, harm):
     payload = data.draw(st.sampled_from(dumps))
@@ -129,7 +130,7 @@ def test_a_file_cut_anywhere_is_refused(file):
             list(load_rdb(ByteSource.of(file[:place]), Keyspace()))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(harm=damage())
 def test_a_damaged_file_is_refused_or_its_values_can_be_used(file, harm):
     keyspace = Keyspace()

@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.streams.pending import taken
+from support.thorough import examples
 
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.lazyfree import LazyFree
@@ -203,7 +204,7 @@ class PackedAgainstPlain(RuleBasedStateMachine):
 
 
 TestPackedAgainstPlain = PackedAgainstPlain.TestCase
-TestPackedAgainstPlain.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+TestPackedAgainstPlain.settings = settings(max_examples=examples(25), stateful_step_count=15, deadline=None)
 
 
 # What is packed, and when

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, run
+from support.thorough import examples
 from support.wire import encode_command
 
 import rillet.commands.streams.xadd  # noqa: F401 - declares the commands
@@ -71,7 +72,7 @@ MANY_LARGE = [("add", (0, 1), [(b"f", b"x" * 16380)], 40), ("delete", 5, 30), ("
 
 @pytest.mark.parametrize("kind", ["redis7", "valkey"])
 @settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,

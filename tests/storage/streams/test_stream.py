@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.streams.pending import taken
+from support.thorough import examples
 
 from rillet.storage.groups.lag import entries_read_estimate, has_tombstone_from, lag
 from rillet.storage.listpack_sizes import element_size
@@ -215,7 +216,7 @@ class StreamAgainstAList(RuleBasedStateMachine):
 
 TestStreamAgainstAList = StreamAgainstAList.TestCase
 TestStreamAgainstAList.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(100), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.thorough import examples
 from support.wire import encode_command
 
 from rillet.pipeline.ledger.errors import LedgerError, RowsLostError
@@ -109,7 +110,7 @@ things = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(things, max_size=30), st.integers(1, 500))
 def test_every_row_comes_once(tmp_path_factory, steps, size):
     writer = Writer(tmp_path_factory.mktemp("follow"))

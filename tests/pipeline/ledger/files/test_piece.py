@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.thorough import examples
 from support.wire import encode_command as record
 
 from rillet.pipeline.ledger import schema
@@ -107,7 +108,7 @@ def rows_of(data: bytes, start: Cursor = START, end: Cursor | None = None) -> Ro
     return sorted(found, key=lambda row: row[at])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(data=files)
 @example(data=b"".join(usual) * 3 + notes[0] + b"".join(usual) * 3)
 @example(data=usual[0] + record(b"XADD", b"s", b"5-3", b"f", b"v\r\n*1") + usual[0] * 2)
@@ -119,7 +120,7 @@ def test_the_rows_are_those_of_the_recorder(data):
     assert rows_of(data) == expected
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=files, cut=st.integers(0, 1500))
 def test_a_file_that_is_cut_anywhere_is_refused_by_both_or_by_none(data, cut):
     with only_the_recorder():
@@ -127,7 +128,7 @@ def test_a_file_that_is_cut_anywhere_is_refused_by_both_or_by_none(data, cut):
     assert rows_of(data[:cut]) == expected
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(before=files, data=files, after=files)
 def test_a_piece_from_the_middle_has_the_same_rows(before, data, after):
     walk = scan.Walk(START)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.thorough import examples
 from support.wire import encode_command
 
 from rillet.pipeline.ledger import schema
@@ -119,14 +120,14 @@ def path(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("split") / "appendonly.aof.1.incr.aof"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=files)
 def test_one_piece_is_read_as_by_hand(path, data):
     path.write_bytes(data)
     assert rows_of([FilePiece(str(path), 1)]) == slowly(data)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=files, sizes=st.lists(st.integers(1, 90), min_size=1))
 def test_how_the_bytes_come_does_not_matter(data, sizes):
     walk, file = Walk(START), io.BytesIO(data)
@@ -152,7 +153,7 @@ def each_of(segment: Segment) -> list[tuple[int, int | None, list[bytes]]]:
     ]
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(data=files, piece_size=st.integers(1, 600))
 def test_planned_pieces_give_the_rows_of_one(path, data, piece_size):
     path.write_bytes(data)
@@ -160,7 +161,7 @@ def test_planned_pieces_give_the_rows_of_one(path, data, piece_size):
     assert rows_of(pieces) == slowly(data)
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(data=files, cuts=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 3)), max_size=4))
 def test_pieces_cut_anywhere_give_the_rows_of_one_or_are_refused(path, data, cuts):
     path.write_bytes(data)
@@ -197,7 +198,7 @@ def with_truth(data: bytes, cursor: Cursor) -> Cursor:
     return Cursor(cursor.position, cursor.db, walk.clock, index)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=files, upto=st.integers(0, 2000), piece_size=st.integers(1, 600))
 def test_a_file_being_written_is_read_up_to_its_last_whole_record(path, data, upto, piece_size):
     torn = data[:upto]
@@ -217,7 +218,7 @@ def whole_end(data: bytes) -> int:
     return good
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=files, most=st.integers(1, 300), upto=st.integers(0, 2000))
 def test_a_frontier_finds_the_places_of_a_serial_reader(path, data, most, upto):
     torn = data[:upto]
