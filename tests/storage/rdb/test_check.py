@@ -10,6 +10,7 @@ import sys
 import pytest
 from support.servers import start_server
 from support.streams.random_streams import make_stream
+from support.tool import run_tool
 
 REDIS = shutil.which("redis-check-rdb")
 
@@ -33,7 +34,7 @@ def check(command, *paths):
 
 
 def ours(*paths):
-    return check([sys.executable, "-m", "rillet", "check-rdb"], *paths)
+    return run_tool("check-rdb", *paths)
 
 
 def theirs(path):
@@ -99,7 +100,7 @@ def test_it_reports_the_position_of_the_damage(file, tmp_path):
 
 
 def test_a_file_that_is_not_there_and_no_file_at_all_are_errors(tmp_path):
-    missing = ours(tmp_path / "x")
+    missing = check([sys.executable, "-m", "rillet", "check-rdb"], tmp_path / "x")  # from the command line
     assert (missing.returncode, "Cannot open file" in missing.stdout) == (1, True)
     usage = ours()
     assert (usage.returncode, usage.stdout) == (1, "Usage: rillet check-rdb <dump.rdb>\n")
