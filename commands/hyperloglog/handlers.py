@@ -28,7 +28,7 @@ _CORRUPT: Final = b"INVALIDOBJ Corrupted HLL object detected"
 
 def _open(client: Client, data: bytes | None) -> HyperLogLog:
     try:
-        return HyperLogLog(data, client.server.config.hll_sparse_max_bytes)
+        return HyperLogLog.opened(data, client.server.config.hll_sparse_max_bytes)
     except NotHyperLogLogError as error:
         raise ReplyError(_NOT_ONE) from error
 
@@ -39,13 +39,15 @@ def _registers(client: Client, name: bytes) -> tuple[bytearray, bool] | None:
     if data is None:
         return None
     counter = _open(client, data)
-    return counter.registers(), counter.is_dense
+    found = counter.registers(), counter.is_dense
+    counter.close()
+    return found
 
 
 def _store(client: Client, name: bytes, counter: HyperLogLog, changes: int) -> None:
     """Store the counter, keep the expiry of the key, and signal the change."""
     db = client.db
-    db.put(name, bytes(counter), keep_ttl=True)
+    db.put(name, counter.close(), keep_ttl=True)
     db.encodings[name] = RAW
     db.modified(name)
     db.keyspace.notify(events.STRING, b"pfadd", name, db)
@@ -64,6 +66,7 @@ def pfadd(client: Client, args: list[bytes]) -> bytes:
     except CorruptError as error:
         raise ReplyError(_CORRUPT) from error
     if not changes:
+        counter.close()
         return replies.ZERO
     counter.forget_count()
     _store(client, args[1], counter, changes)
@@ -86,12 +89,13 @@ def pfcount(client: Client, args: list[bytes]) -> bytes:
         client.db.encodings[name] = RAW  # as in Redis, even where the count is known
         known = counter.known_count()
         if known is not None:
+            counter.close()
             return replies.integer(known)
         count = counter.count()
     except CorruptError as error:
         raise ReplyError(_CORRUPT) from error
     db = client.db
-    db.put(name, bytes(counter), keep_ttl=True)
+    db.put(name, counter.close(), keep_ttl=True)
     db.encodings[name] = RAW
     db.modified(name)
     db.keyspace.dirty += 1
@@ -108,9 +112,7 @@ def pfmerge(client: Client, args: list[bytes]) -> bytes:
         if any(is_dense for _, is_dense in found):
             counter.become_dense()
         if found:
-            for place, rank in enumerate(highest([each for each, _ in found])):
-                if rank:
-                    counter.set(place, rank)
+            counter.set_all(highest([each for each, _ in found]))
     except CorruptError as error:
         raise ReplyError(_CORRUPT) from error
     counter.forget_count()
