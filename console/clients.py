@@ -38,8 +38,8 @@ KEPT: Final = 300  # of those, the last ones
 LINE_BYTES: Final = 2_000  # of a command that are looked at
 HIDDEN: Final = b"(hidden)"
 SECRETS: Final = frozenset(
-    b"requirepass masterauth primaryauth masteruser tls-key-file-pass tls-client-key-file-pass auth-pass auth-user "
-    b"sentinel-pass".split()
+    b"requirepass masterauth primaryauth masteruser primaryuser tls-key-file-pass tls-client-key-file-pass auth-pass "
+    b"auth-user sentinel-pass sentinel-user".split()
 )
 _WITHIN: Final = {(b"ACL", b"DRYRUN"): 3, (b"COMMAND", b"GETKEYS"): 2, (b"COMMAND", b"GETKEYSANDFLAGS"): 2}
 _FIRST: Final = re.compile(rb" name=%b | flags=[^ ]*b" % CLIENT_NAME.encode())

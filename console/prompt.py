@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 
 from . import replies, resp
 from .clients import HIDDEN, SECRETS, hidden
+from .directives import SHOWN
 from .link import READING, close, command
 from .names import command_line, plain, split_line
 
@@ -49,7 +50,8 @@ _LOSING: Final = frozenset(
 # No flag says what a script does: one flagged as reading may hold the server up without end, or reset its slow log.
 _SCRIPTS: Final = frozenset({"EVAL", "EVALSHA", "EVALSHA_RO", "EVAL_RO", "FCALL", "FCALL_RO"})
 _HIDDEN: Final = resp.Reply("string", HIDDEN, (), len(HIDDEN))
-_HASH: Final = re.compile(rb"(?<= )#[0-9a-f]+")
+# In a line of ACL LIST a rule that begins as none of those that are known may be a password.
+_RULE: Final = re.compile(rb"(?<= )(?<!\Auser )(?![a-z~%&+@()-])[^ ]+")
 _CUT: Final = f"… The reply was cut: a page shows {resp.TOTAL_TEXT_BYTES // 1000} kB of text and {resp.TOTAL_ITEMS:,} items of it."
 
 
@@ -78,6 +80,11 @@ class Rule:
         if self.flags is None or "write" in self.flags or self.name in _SCRIPTS:
             return True
         return "readonly" not in self.flags and self.name not in _HARMLESS and not self.name.endswith("|HELP")
+
+    @property
+    def reads_data(self) -> bool:
+        """Whether its reply is of keys, which may hold what looks like a directive."""
+        return self.flags is not None and not self.flags.isdisjoint({"readonly", "write"})
 
     @property
     def is_dangerous(self) -> bool:
@@ -155,12 +162,12 @@ class _State:
     """What the lines of a session have set on their connection.
 
     Attributes:
-        queued: since MULTI, the database that each command selects, or None; None: not within MULTI.
+        queued: since MULTI, the commands; None: not within MULTI.
         asked: the names of commands that cannot be undone; each was asked back when it was queued.
     """
 
     database: int
-    queued: list[int | None] | None = None
+    queued: list[Sequence[bytes]] | None = None
     asked: list[str] = field(default_factory=list)
 
     @property
@@ -172,11 +179,12 @@ class _State:
         """Take in what a command has changed."""
         name = words[0].upper()
         if self.queued is not None and reply.text == b"QUEUED":
-            self.queued.append(int(words[1]) if name == b"SELECT" and words[1].isdigit() else None)
+            self.queued.append(words)
         elif name == b"EXEC" and self.queued is not None:
-            for at, selected in enumerate(self.queued if reply.kind == "array" else ()):
-                if selected is not None and (at >= len(reply.items) or reply.items[at].kind == "status"):
-                    self.database = selected
+            for at, queued in enumerate(self.queued if reply.kind == "array" else ()):
+                is_done = at >= len(reply.items) or reply.items[at].kind == "status"
+                if is_done and queued[0].upper() == b"SELECT" and queued[1].isdigit():
+                    self.database = int(queued[1])
             if reply.kind != "error" or reply.text.startswith(b"EXECABORT"):
                 self.queued = None
         elif reply.kind != "error":
@@ -321,7 +329,7 @@ class Prompt:
         found.users += 1
         try:
             await self._sweep()
-            exchange = await self._send(found, words, shown)
+            exchange = await self._send(found, words, shown, reads_data=rule.reads_data, read_only=read_only)
             if rule.is_dangerous and rule.is_beyond_undoing and found.state.queued:
                 found.state.asked.append(name)
         finally:
@@ -335,10 +343,19 @@ class Prompt:
             self._questions.popitem(last=False)
         return nonce
 
-    async def _send(self, session: _Session, words: Sequence[bytes], shown: str) -> Exchange:
+    async def _send(
+        self,
+        session: _Session,
+        words: Sequence[bytes],
+        shown: str,
+        *,
+        reads_data: bool = False,
+        read_only: bool = False,
+    ) -> Exchange:
         began = time.monotonic()
         budget = resp.Budget()
         async with session.lock:
+            queued = session.state.queued or ()
             try:
                 async with asyncio.timeout(REPLY_SECONDS):
                     found = await session.ask(words, budget)
@@ -358,8 +375,9 @@ class Prompt:
                 await session.close()
                 return Exchange(shown, "error", f"The connection ended: {plain(str(error))[:300]}")
         took = (time.monotonic() - began) * 1000
-        if words[0].upper() in {b"ACL", b"CONFIG", b"EXEC", b"SENTINEL"}:
+        if not reads_data:
             found = [_without_secrets(reply) for reply in found]
+        found[-1] = _without_values(found[-1], words, queued, read_only=read_only)
         kind = "error" if found[-1].kind == "error" else "reply"
         lines = [resp.text(reply) for reply in found]
         if budget.cut:
@@ -511,6 +529,45 @@ def _why_exec(state: _State) -> str:
     return f"EXEC runs the {count} queued command{'s' if count > 1 else ''}, among them {names}."
 
 
+def _without_values(
+    reply: resp.Reply, words: Sequence[bytes], queued: Sequence[Sequence[bytes]], *, read_only: bool
+) -> resp.Reply:
+    """Hide what one command replies that may be secret, also within EXEC.
+
+    Commands in SLOWLOG are shown as everywhere. In a read-only console CONFIG GET shows the values of directives that are
+    known to be harmless.
+    """
+    upper = [word.upper() for word in words[:3]]
+    if upper == [b"EXEC"]:
+        items = list(reply.items)
+        for at, (item, each) in enumerate(zip(items, queued, strict=False)):
+            items[at] = _without_values(item, each, (), read_only=read_only)
+        return replace(reply, items=tuple(items))
+    if upper[:2] == [b"SLOWLOG", b"GET"]:
+        return replace(reply, items=tuple(map(_without_passwords, reply.items)))
+    if read_only and (upper[:2] == [b"CONFIG", b"GET"] or upper == [b"SENTINEL", b"CONFIG", b"GET"]):
+        items = list(reply.items)
+        for at in range(0, len(items) - 1, 2):
+            if items[at].text.lower() not in SHOWN and items[at + 1].text:
+                items[at + 1] = _HIDDEN
+        return replace(reply, items=tuple(items))
+    return reply
+
+
+def _without_passwords(entry: resp.Reply) -> resp.Reply:
+    """Return an entry of the slow log, whose fourth part is the command, without the passwords in it."""
+    parts = [
+        replace(part, items=_words_without_passwords(part.items)) if part.kind == "array" else part
+        for part in entry.items
+    ]
+    return replace(entry, items=tuple(parts))
+
+
+def _words_without_passwords(words: Sequence[resp.Reply]) -> tuple[resp.Reply, ...]:
+    shown = hidden([word.text for word in words])
+    return tuple(word if text is word.text else _HIDDEN for word, text in zip(words, shown, strict=True))
+
+
 def _without_secrets(reply: resp.Reply) -> resp.Reply:
     """Hide passwords and their hashes: the values of CONFIG GET, the users of ACL LIST and ACL GETUSER; also within EXEC.
 
@@ -523,5 +580,5 @@ def _without_secrets(reply: resp.Reply) -> resp.Reply:
             items[at + 1] = _HIDDEN
         elif name == b"passwords" and value.items:
             items[at + 1] = replace(value, items=(_HIDDEN,) * len(value.items))
-    text = _HASH.sub(b"#" + HIDDEN, reply.text) if reply.text.startswith(b"user ") else reply.text
+    text = _RULE.sub(b"#" + HIDDEN, reply.text) if reply.text.startswith(b"user ") else reply.text
     return resp.Reply(reply.kind, text, tuple(items), reply.size + len(text) - len(reply.text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 
 import pytest
@@ -278,6 +279,63 @@ async def test_a_password_is_in_no_reply_and_no_echo(kind):
             assert "requirepass" in exchange.text
             assert "(hidden)" in exchange.text
             await prompt.close()
+
+
+@pytest.mark.parametrize("kind", ["rillet", "redis7", "redis810", "valkey"])
+async def test_no_command_of_a_read_only_console_shows_a_secret(kind):
+    word = "s3cret-word"
+    secret = {"requirepass": word, "masterauth": word, "masteruser": "s3cret-name", "tls-key-file-pass": word}
+    with servers.start_server(
+        kind, *(text for name in secret for text in (f"--{name}", secret[name]))
+    ) as server:
+        client = redis.Redis(port=server.port, password=word, decode_responses=True)
+        client.config_set("slowlog-log-slower-than", 0)
+        client.acl_setuser("bob", enabled=True, passwords=[f"+{word}"], keys="*")
+        client.config_set("masterauth", word)
+        with contextlib.suppress(redis.RedisError):
+            client.execute_command("MIGRATE", "127.0.0.1", 1, "key", 0, 1, "AUTH", word)
+        client.hset("h", mapping={"requirepass": "shown", "n": 1})
+        hidden = [word, "s3cret-name", hashlib.sha256(word.encode()).hexdigest()[:20]]
+        async with Link(f"redis://:{word}@127.0.0.1:{server.port}") as link:
+            prompt = Prompt(link)
+            names = [line + more for line in _TELLING for more in ("", " *", " bob", " * *")]
+            some = ["CONFIG GET *", "config get require* masterauth", "SLOWLOG GET -1", "CLIENT LIST"]
+            ran = []
+            for line in [*names, *some, "HELLO 2", *some, "MULTI", *some, "EXEC"]:
+                exchange = await ask(prompt, line, read_only=True, sure=True)
+                assert not any(each in exchange.line + exchange.text for each in hidden), line
+                ran += [line] if exchange.kind == "reply" else []
+            assert {*some, "EXEC"} <= {*ran}
+            assert exchange.text.count("(hidden)") >= 2
+            assert "shown" in (await ask(prompt, "HGETALL h", read_only=True)).text
+            await prompt.close()
+        client.close()
+
+
+# All that a read-only console lets through and that is no reading of keys.
+_TELLING = sorted(
+    name.replace("|", " ")
+    for name in room._HARMLESS
+    if name not in {"MULTI", "EXEC", "DISCARD", "QUIT", "RESET", "HELLO", "AUTH", "SELECT"}
+    and not name.startswith(("X", "Z"))
+)
+
+
+async def test_a_read_only_console_shows_the_values_of_directives_that_it_knows_alone(
+    prompt, client, monkeypatch
+):
+    monkeypatch.setattr(room, "SHOWN", room.SHOWN - {b"maxmemory-policy"})  # as of a version to come
+    for lines in (
+        ["CONFIG GET max*"],
+        ["HELLO 2", "CONFIG GET max*"],
+        ["MULTI", "GET a", "config get max*", "EXEC"],
+    ):
+        for line in lines:
+            text = (await ask(prompt, line, read_only=True)).text
+        assert "noeviction" not in text
+        assert '"maxmemory-samples"' in text
+        assert text.count("(hidden)") == 1
+        assert "noeviction" in (await ask(prompt, "CONFIG GET maxmemory-policy")).text
 
 
 @pytest.mark.parametrize("line", ['AUTH default "hunter2', "AUTH default 'hunter2", 'AUTH "hunter2"x'])
