@@ -209,7 +209,8 @@ class Replication:
         selected = 0 if self.link is None else self.link.database
         aux = {b"redis-ver": self.server.version.encode(), **self._fields(selected, self.offset)}
         needs_data, needs_functions, version = replica.wanted
-        checksum, compress = self.server.config.rdbchecksum, self.server.config.rdbcompression
+        config = self.server.config
+        checksum, compress, key_delay = config.rdbchecksum, config.rdbcompression, config.rdb_key_save_delay
 
         def pieces(keyspace: Keyspace) -> Iterator[bytes]:
             if not needs_data:
@@ -217,7 +218,13 @@ class Replication:
                 if needs_functions:
                     keyspace.libraries = libraries
             return rdb_chunks(
-                keyspace, version=version, aux=aux, checksum=checksum, compress=compress, unsaid=unsaid
+                keyspace,
+                version=version,
+                aux=aux,
+                checksum=checksum,
+                compress=compress,
+                unsaid=unsaid,
+                key_delay=key_delay,
             )
 
         return pieces

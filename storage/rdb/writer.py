@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ..codecs.codec import DEFAULTS, Defaults, Writing
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 11
 _FIRST_WITH_LIBRARIES: Final = 10
+_DELAY_STEP: Final = 10_000  # microseconds
 _PIECE: Final = 1 << 16  # approximate bytes of a piece
 
 
@@ -31,6 +33,7 @@ def rdb_chunks(
     checksum: bool = True,
     compress: bool = True,
     unsaid: Unsaid | None = None,
+    key_delay: int = 0,
 ) -> Iterator[bytes]:
     """Yield an RDB file of all databases in pieces of about 64 KiB.
 
@@ -42,9 +45,10 @@ def rdb_chunks(
         checksum: False leaves it out (rdbchecksum no).
         compress: False writes strings as they are (rdbcompression no).
         unsaid: counts what other servers do not find in a file of this version.
+        key_delay: microseconds to wait after each key, for tests.
     """
     crc = 0
-    for piece in _gather(_pieces(keyspace, version, aux, aof_base, compress, unsaid)):
+    for piece in _gather(_pieces(keyspace, version, aux, aof_base, compress, unsaid, key_delay)):
         if checksum:
             crc = crc64(piece, crc)
         yield piece
@@ -86,6 +90,7 @@ def _pieces(
     aof_base: bool,
     compress: bool,
     unsaid: Unsaid | None,
+    key_delay: int,
 ) -> Iterator[bytes]:
     yield b"REDIS%04d" % version
     fields = {
@@ -119,6 +124,8 @@ def _pieces(
                 yield bytes((IDLE,)) + encode_length(idle)
             kind = TYPES[type(value)]
             yield from _encode(kind, value, encode_string(key), version, writing)
+            if key_delay > 0:
+                yield from _wait(key_delay)
             extension = kind.codec.extension
             if extension is None:
                 continue
@@ -130,14 +137,22 @@ def _pieces(
     yield bytes((END,))
 
 
+def _wait(microseconds: int) -> Iterator[bytes]:
+    """Wait in small steps, so that the writer can be stopped, after what is ready."""
+    while microseconds > 0:
+        yield b""
+        time.sleep(min(microseconds, _DELAY_STEP) / 1_000_000)
+        microseconds -= _DELAY_STEP
+
+
 def _gather(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join small pieces into larger ones."""
+    """Join small pieces into larger ones; an empty one lets go of what is there."""
     together: list[bytes] = []
     size = 0
     for piece in pieces:
         together.append(piece)
         size += len(piece)
-        if size >= _PIECE:
+        if size >= _PIECE or not piece:
             yield b"".join(together)
             together.clear()
             size = 0

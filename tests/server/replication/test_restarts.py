@@ -280,3 +280,14 @@ def test_a_paused_replica_reads_on_and_applies_afterwards(started, kind, mode):
     in_step(master, replica, last)
     assert call(last, "GET", "x") == b"3"
     assert info(replica, "blocked_clients") == "0"
+
+
+def test_a_delay_of_each_key_holds_up_a_full_synchronization(started):
+    master = started("rillet", *QUIET)
+    for number in range(3):
+        call(master, "SET", f"k{number}", "v")
+    call(master, "CONFIG", "SET", "rdb-key-save-delay", "1000000")
+    replica = started("rillet", *QUIET, "--replicaof", f"127.0.0.1 {master.port}")
+    until(lambda: "state=send_bulk" in info(master, "slave0"))
+    until_up(replica)
+    assert call(replica, "DBSIZE") == 3
