@@ -56,28 +56,6 @@ def test_too_few_elements_stay_where_they_are(wire):
 
 
 @pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("LMOVEM l m LEFT", "ERR wrong number of arguments for 'lmovem' command"),
-        ("LMOVEM l m LEFT RIGHT COUNT 2", "ERR syntax error"),
-        ("LMOVEM l m LEFT RIGHT COUNT 2 OBO x", "ERR syntax error"),
-        ("LMOVEM l m LEFT RIGHT SOME 2 OBO", "ERR syntax error"),
-        ("LMOVEM l m LEFT RIGHT COUNT 2 ALL", "ERR syntax error"),
-        ("LMOVEM l m LEFT UP COUNT 2 OBO", "ERR syntax error"),
-        ("LMOVEM l m LEFT RIGHT COUNT 0 OBO", "ERR count should be greater than 0"),
-        ("LMOVEM l m LEFT RIGHT EXACTLY x OBO", "ERR count should be greater than 0"),
-        ("LMOVEM s m LEFT RIGHT", "WRONGTYPE"),
-        ("LMOVEM l s LEFT RIGHT COUNT 2 BULK", "WRONGTYPE"),
-    ],
-)
-def test_what_is_refused_moves_nothing(wire, line, error):
-    run(wire, "RPUSH l a b")
-    run(wire, "SET s x")
-    assert str(wire.call(*line.split())).startswith(f"-{error}")
-    assert elements(wire, "l") == "a b"
-
-
-@pytest.mark.parametrize(
     "growing", ["RPUSH l c", "LINSERT l AFTER b c", "LMOVE feed l LEFT RIGHT", "SORT more STORE l ALPHA"]
 )
 def test_exactly_waits_until_a_list_has_grown(server, wire, growing):

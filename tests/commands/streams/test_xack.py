@@ -11,7 +11,6 @@ from rillet.commands.streams import xack  # noqa: F401 - it declares the command
 from rillet.storage.streams.ids import MAX_COUNT
 
 NOW = 1_700_000_000_000
-WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 
 
 @pytest.fixture
@@ -40,37 +39,6 @@ def waiting(client) -> list[bytes]:
 
 def nack(client, *words: str):
     return reply(client, "XNACK", "s", "g", *words)
-
-
-# The order of checks
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        ("str g NOPE IDS x 1-0", WRONG_TYPE[1:-2].decode()),
-        ("no g NOPE IDS x 1-0", "NOGROUP No such key 'no' or consumer group 'g'"),
-        ("s no NOPE IDS x 1-0", "NOGROUP No such key 's' or consumer group 'no'"),
-        ("s g NOPE IDS x 1-0", "ERR mode must be SILENT, FAIL, or FATAL"),
-        ("s g FAIL IDS x 1-0", "ERR numids must be a positive integer"),
-        ("s g FAIL IDS 0 1-0", "ERR numids must be a positive integer"),
-        ("s g FAIL IDS -1 1-0", "ERR numids must be a positive integer"),
-        ("s g FAIL IDS 2 1-0", "ERR number of IDs doesn't match numids"),
-        ("s g FAIL IDS 1 1-0 2-0", "ERR Unrecognized XNACK option '2-0'"),
-        ("s g FAIL NOPE 1 1-0", "ERR Unrecognized XNACK option 'NOPE'"),
-        ("s g FAIL IDS 1 1-0 RETRYCOUNT", "ERR Unrecognized XNACK option 'RETRYCOUNT'"),
-        ("s g FAIL IDS 1 1-0 RETRYCOUNT x", "ERR value is not an integer or out of range"),
-        ("s g FAIL IDS 1 1-0 RETRYCOUNT -1", "ERR Invalid RETRYCOUNT value, must be >= 0"),
-        ("s g FAIL FORCE RETRYCOUNT 1", "ERR syntax error, expected IDS keyword"),
-        ("s g FAIL IDS 2 1-0 x", "ERR Invalid stream ID specified as stream command argument"),
-        ("s g FAIL IDS 1 +", "ERR Invalid stream ID specified as stream command argument"),
-    ],
-)
-def test_it_is_refused_with_nothing_done(client, words, error):
-    client.db.entries[b"str"] = b"x"
-    assert run(client, "XNACK", *words.split()) == f"-{error}\r\n".encode()
-    assert not waiting(client)
-    assert not effects(client)
 
 
 # What becomes of an entry

@@ -294,19 +294,6 @@ def test_a_zero_as_greatest_deleted_id_leaves_the_one_that_is_stored(client):
     assert client.db.peek(b"s").max_deleted_id == 2 << 64
 
 
-@pytest.mark.parametrize(
-    "words", ["9 ENTRIESADDED -1", "9 ENTRIESADDED 3", "9 MAXDELETEDID 10", "9 x", "3", "4"]
-)
-def test_a_refused_xsetid_changes_nothing(client, words):
-    fill(client, 5)
-    do(client, "XDEL s 4-0")
-    client.server.propagation.take()
-    assert do(client, f"XSETID s {words}").startswith(b"-ERR ")
-    stream = client.db.peek(b"s")
-    assert (stream.last_id, stream.entries_added, stream.max_deleted_id) == (5 << 64, 5, 4 << 64)
-    assert propagated(client) == []
-
-
 @pytest.mark.parametrize("name", [0, 1, 1024, 1025])
 @pytest.mark.parametrize("value", [0, 1, 1024, 1025, 70_000])
 @pytest.mark.parametrize("more", [0, 1, 2, 70])

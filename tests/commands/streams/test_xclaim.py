@@ -42,27 +42,6 @@ def untouched(client) -> bool:
 # What is refused; the texts are in xclaim.script and xautoclaim.script
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "x 1-0 FOO",
-        "0 1-0 foo",
-        "0 1-0 3-0-0",
-        "0 1-0 JUSTID 2-0",
-        "0 1-0 IDLE",
-        "0 1-0 FORCE IDLE 1x",
-        "0 1-0 FORCE TIME 1x",
-        "0 1-0 FORCE RETRYCOUNT 1x",
-        "0 1-0 LASTID x",
-        "0 1-0 LASTID 9-0 NOPE",
-    ],
-)
-def test_a_refused_claim_changes_nothing(client, words):
-    assert run(client, "XCLAIM", "s", "g", "d", *words.split()).startswith(b"-ERR ")
-    assert client.db.entries[b"s"].groups[b"g"].last_id == 3 << 64
-    assert untouched(client)
-
-
 @pytest.mark.parametrize("words", ["x 0", "0 x", "0 0 COUNT 0", "0 0 COUNT", "0 0 FORCE"])
 def test_a_refused_xautoclaim_looks_at_the_key_and_changes_nothing(client, words):
     client.db.entries[b"str"] = b"x"

@@ -9,10 +9,7 @@ from support.groups import effects, forget, group_client
 from rillet.commands.streams import xdel as stream_deletion  # noqa: F401 - it declares the commands
 
 WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
-BAD_ID = b"-ERR Invalid stream ID specified as stream command argument\r\n"
-SYNTAX = b"-ERR syntax error\r\n"
 BAD_NUMBER = b"-ERR Number of IDs must be a positive integer\r\n"
-MISMATCH = b"-ERR The `numids` parameter must match the number of arguments\r\n"
 COMMANDS = [("XDELEX", "s"), ("XACKDEL", "s", "g")]
 
 
@@ -34,31 +31,6 @@ def pending(client, group="g") -> list[bytes]:
 
 
 # Arguments
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        ("IDS 0 1-0", BAD_NUMBER),
-        ("IDS -1 1-0", BAD_NUMBER),
-        ("IDS x 1-0", BAD_NUMBER),
-        ("IDS 2 1-0", MISMATCH),
-        ("IDS 3 1-0 KEEPREF", MISMATCH),
-        ("KEEPREF KEEPREF IDS 1 1-0", SYNTAX),
-        ("KEEPREF DELREF IDS 1 1-0", SYNTAX),
-        ("IDS 1 1-0 2-0", SYNTAX),
-        ("KEEPREF 1-0 IDS", SYNTAX),
-        ("1-0 2-0 3-0", SYNTAX),
-        ("IDS 2 1-0 x", BAD_ID),
-        ("IDS 1 - ACKED", BAD_ID),
-    ],
-)
-def test_it_is_refused_with_nothing_done(client, command, words, error):
-    assert run(client, *command, *words.split()) == error
-    assert ids_left(client) == [b"1-0", b"2-0", b"3-0", b"4-0"]
-    assert pending(client) == [b"1-0", b"2-0", b"3-0"]
-    assert not effects(client)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
