@@ -42,6 +42,11 @@ if ! command -v redis-server >/dev/null 2>&1 && [ ! -x /usr/bin/redis-server ]; 
     echo "PEER MISSING: redis-server — more than $count tests will report it" >&2
 fi
 
+# A worker in Ruby, for rillet audit.
+if ! { command -v ruby && ruby -e 'require "redis"'; } >/dev/null 2>&1; then
+    install_packages --no-install-recommends ruby-redis || echo "PEER MISSING: ruby-redis" >&2
+fi
+
 has_compiler() {
     command -v make >/dev/null 2>&1 && command -v gcc >/dev/null 2>&1
 }

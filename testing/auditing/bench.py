@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import threading
 import time
@@ -14,7 +13,7 @@ import hiredis
 
 from ..streams import order_of, pairs
 from .messages import Message, Messages
-from .sight import SCRIPTS, Sight, Work, consumer_of, mentions, read_of
+from .sight import SCRIPTS, Sight, Work, consumer_of, entries_in, mentions, read_of
 from .verdicts import Cancelled, CannotRunError, NotTried
 from .workers import CoroutineWorker, ProcessWorker, ThreadWorker, Worker
 
@@ -136,6 +135,7 @@ class Bench:
         self._notes: list[tuple[int, str]] = []
         self._writes: set[str] = set()
         self._down = False
+        self._time = 0  # of the server, when it was last there
 
     def __enter__(self) -> Self:
         return self
@@ -197,8 +197,7 @@ class Bench:
 
     def _last_client(self) -> int:
         """Return the highest ID of a connection so far."""
-        there = set() if self._down else self.stage.clients()
-        return max(there | {each.client_id for each in self.stage.commands()}, default=0)
+        return max(self.stage.clients() | {each.client_id for each in self.stage.commands()}, default=0)
 
     def has_come(self, worker: Worker) -> bool:
         """Whether a worker has sent anything since it was started, beyond the greeting of its client library."""
@@ -257,8 +256,7 @@ class Bench:
         self.note(f"{worker.name} killed")
         if worker.is_inside:
             for each in own:
-                with contextlib.suppress(hiredis.ReplyError):
-                    self.stage.run("CLIENT", "KILL", "ID", str(each))
+                self.stage.kill_client(each)
         self.until(lambda: not own & self.stage.clients())
 
     def last_words(self, worker: Worker) -> str:
@@ -362,7 +360,7 @@ class Bench:
         """Move the clock."""
         self.stage.later(**units)
         [(unit, value)] = units.items()
-        self.note(f"the clock moved by {value:g} {unit}")
+        self.note(f"the clock moved by {value:g} {unit if value != 1 else unit.removesuffix('s')}")
 
     def wake(self, worker: Worker) -> None:
         """End the read in which a worker waits, as its timeout would; one without a timeout waits on."""
@@ -370,7 +368,7 @@ class Bench:
         for each in self.stage.commands():
             read = read_of(each.words)
             if read is not None and each.answered is None and each.client_id in own and read.block:
-                self.stage.run("CLIENT", "UNBLOCK", str(each.client_id))
+                self.stage.wake_client(each.client_id)
 
     # Messages
 
@@ -570,7 +568,8 @@ class Bench:
 
     def note(self, text: str) -> None:
         """Remember what the audit did."""
-        self._notes.append((0 if self._down else self.stage.now(), text))
+        self._time = self._time if self._down else self.stage.now()
+        self._notes.append((self._time, text))
 
     def down(self) -> None:
         """Stop the server."""
@@ -593,19 +592,24 @@ class Bench:
         times = "once" if count == 1 else f"{count} times"
         return f" (it ended and was started again {times}: {self.restarts[-1]})"
 
-    def evidence(self) -> tuple[str, ...]:
-        """Return what the audit did and what the worker sent that matters, the last lines, in order."""
-        lines = [(time_, 0, text) for time_, text in self._notes]
-        names = self.owners()
-        lines += [
-            (
-                each.time if each.answered is None else each.answered,
-                each.number,
-                f"{names.get(each.client_id, '?')}: {_shown(each)}",
-            )
-            for each in self.stage.commands()
-            if _matters(each)
+    def evidence(self, what: str) -> tuple[str, ...]:
+        """Return what the audit did and what the worker sent that matters, the last lines, in order.
+
+        Args:
+            what: the verdict; the commands about the entries that it names are chosen, if it names any.
+        """
+        named = entries_in(what)
+        lines = [
+            (when, 0, text)
+            for when, text in self._notes
+            if not named or not text.startswith("XADD") or any(each in text for each in named)
         ]
+        names = self.owners()
+        for each in self.stage.commands():
+            text = _shown(each)
+            if _matters(each) and (not named or any(one in text for one in named)):
+                when = each.time if each.answered is None else each.answered
+                lines.append((when, each.number, f"{names.get(each.client_id, '?')}: {_cut(text)}"))
         lines.sort(key=lambda each: each[:2])
         return tuple(
             f"{datetime.fromtimestamp(when / 1000, UTC):%H:%M:%S}.{when % 1000:03d} {text}"
@@ -614,11 +618,13 @@ class Bench:
 
 
 def _shown(command: RecordedCommand) -> str:
-    line = " ".join(map(str, command.words))
     reply = command.error if command.error is not None else command.reply
-    text = f"{line} -> {'no reply yet' if command.answered is None else reply}"
-    lost = "" if command.fault is None else " (reply lost)"
-    return (text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…") + lost
+    lost = "" if command.fault is None else " (hit by a fault)"
+    return f"{' '.join(command.words)} -> {'no reply yet' if command.answered is None else reply}{lost}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
 def _matters(command: RecordedCommand) -> bool:

@@ -7,6 +7,10 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+import hiredis
+
+from ..control import ControlError
+from ..recording import RecordingError
 from .bench import Bench, Turn
 from .catalogue import PROMISES
 from .stage import Stage
@@ -121,7 +125,9 @@ class Audit:
                 result, what = BROKEN, str(broken)
             except NotTried as reason:
                 result, what = NOT_TRIED, str(reason)
-            evidence = bench.evidence()
+            except (ControlError, RecordingError, hiredis.ReplyError) as error:
+                result, what = NOT_TRIED, f"the server refused the audit itself: {error}"
+            evidence = bench.evidence(what) if bench.stage.is_up else ()
         return Result(name, result, what, evidence, time.monotonic() - begin)
 
     def _verdict(self, name: str) -> str:

@@ -282,6 +282,11 @@ def mentions(words: Sequence[str], signs: Sequence[str]) -> bool:
     )
 
 
+def entries_in(text: str) -> list[str]:
+    """Return the IDs in a text."""
+    return _ENTRY.findall(text)
+
+
 def _signs_in(word: str) -> set[str]:
     """Return the numbers and the IDs in a word."""
     return {*_NUMBER.findall(word), *_ENTRY.findall(word)}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
+
+import hiredis
 
 from ..control import Control
 from ..server import Server
@@ -31,6 +34,8 @@ class Stage:
         self._server = Server(dir=self._folder, appendonly=durable)
         self._recording = self._server.recording(last=_REMEMBERED)
         self._before: list[RecordedCommand] = []  # of the server's earlier lives
+        self._clients_before = 0
+        self._is_down = False
         self._control: Control | None = None
         self.host = self._server.host
 
@@ -54,6 +59,11 @@ class Stage:
     def port(self) -> int:
         """Where the worker connects to."""
         return self._server.port
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the server runs."""
+        return self._server.running
 
     @property
     def url(self) -> str:
@@ -94,11 +104,16 @@ class Stage:
         return self._admin.run_all([tuple(map(_bytes, each)) for each in commands])
 
     def commands(self) -> list[RecordedCommand]:
-        """Return what clients have sent so far; over ``down`` and ``up`` their numbers go on."""
+        """Return what clients have sent so far; over ``down`` and ``up`` the numbers and the IDs of clients go on."""
+        if self._is_down:
+            return self._before
         if not self._before:
             return list(self._recording)
-        last = self._before[-1].number
-        return self._before + [replace(each, number=last + each.number) for each in self._recording]
+        last, clients = self._before[-1].number, self._clients_before
+        return self._before + [
+            replace(each, number=last + each.number, client_id=clients + each.client_id)
+            for each in self._recording
+        ]
 
     def fault(self, **options: Any) -> Fault:
         """Return a fault, for ``with``; as ``rillet.testing.Server.fault``."""
@@ -122,18 +137,32 @@ class Stage:
 
     def clients(self) -> set[int]:
         """Return the IDs of the connections that there are."""
+        if self._is_down:
+            return set()
         lines = self.run("CLIENT", "LIST").decode().splitlines()
-        return {int(line.split()[0].removeprefix("id=")) for line in lines}
+        return {self._clients_before + int(line.split()[0].removeprefix("id=")) for line in lines}
+
+    def kill_client(self, client: int) -> None:
+        """Cut a connection, if it is still there."""
+        with contextlib.suppress(hiredis.ReplyError):
+            self.run("CLIENT", "KILL", "ID", str(client - self._clients_before))
+
+    def wake_client(self, client: int) -> None:
+        """End the blocked command of a connection, as its timeout would."""
+        self.run("CLIENT", "UNBLOCK", str(client - self._clients_before))
 
     def down(self) -> None:
         """Stop the server in order."""
         self._before = self.commands()
+        self._clients_before = max((each.client_id for each in self._before), default=0)
+        self._is_down = True
         self._admin.close()
         self._server.stop()
 
     def up(self) -> None:
         """Start it again at the same port, with its data."""
         self._open()
+        self._is_down = False
 
 
 def _bytes(word: str | bytes) -> bytes:

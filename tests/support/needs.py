@@ -22,6 +22,7 @@ HOW_TO_GET = {
     "exporter": "prometheus-redis-exporter is not installed: make peers",
     "browser": "chromium is not installed: make peers",
     "node": "node, npm or its registry cannot be had",
+    "ruby": "ruby and its gem redis are not installed: make peers",
     "frameworks": "an environment for a framework cannot be made",
 }
 # A machine without network can do without: these are left out of `make test`, too, and its last lines say so.
