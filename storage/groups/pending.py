@@ -309,7 +309,7 @@ class Order(_Order[Pending]):
     def last(self) -> Pending | None:
         """The entry of the greatest ID."""
         self._drop_last(len(self.items))
-        lasts = self.items[-1:] + (self.late.values()[-1:] if self.late else [])
+        lasts = self.items[-1:] + ([self.late.peekitem()[1]] if self.late else [])
         return max(lasts, key=_number, default=None)
 
     def find(

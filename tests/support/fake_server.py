@@ -101,6 +101,7 @@ class FakeBlocking:
     served = None
 
     def __init__(self) -> None:
+        self.resuming = False
         self.waiting: list[tuple[Client, list[bytes], int, list[bytes], bool]] = []
         self.unblocked: list[tuple[Client, bytes | None]] = []
         self.waiters: dict[Client, object] = {}

@@ -1,0 +1,149 @@
+"""What commands of streams do does not grow with what they do not touch: counted in bytecodes, after random histories."""
+
+from __future__ import annotations
+
+import random
+import sys
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+from support.fake_server import make_client, run
+from support.groups import group_client  # noqa: F401 - it declares the commands
+
+from rillet.commands.runtime.deferral import Deferred
+from rillet.commands.streams import xautoclaim, xinfo, xtrim  # noqa: F401 - they declare commands
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+FEW, MANY = 500, 8_000
+# Not here: XREADGROUP with CLAIM, which passes over all pending entries that the stream has lost.
+# {id}, {ids}: of one entry and of ten that follow each other, in the middle of the stream. {new}: of one more entry.
+COMMANDS = """
+XADD s {new} f v
+XADD s MAXLEN ~ 1000000 {new} f v
+XLEN s
+XRANGE s {id} + COUNT 10
+XREVRANGE s + {id} COUNT 10
+XREAD COUNT 10 STREAMS s {id}
+XREADGROUP GROUP g a COUNT 10 STREAMS s >
+XREADGROUP GROUP g a COUNT 10 STREAMS s 0
+XREADGROUP GROUP g a COUNT 10 STREAMS s {id}
+XCLAIM s g a 0 {ids}
+XCLAIM s g b 0 {ids} JUSTID
+XCLAIM s g a 0 {ids} FORCE
+XCLAIM s g c 0 {ids} IDLE 700000
+XCLAIM s g c 0 {ids} TIME 5 RETRYCOUNT 3 JUSTID
+XNACK s g FAIL IDS 10 {ids}
+XAUTOCLAIM s g c 0 {id} COUNT 10
+XAUTOCLAIM s g c 100000000 0 COUNT 10
+XPENDING s g
+XPENDING s g - + 10
+XPENDING s g {id} + 10
+XPENDING s g - + 10 a
+XPENDING s g {id} + 10 b
+XPENDING s g IDLE 100000000 - + 10
+XPENDING s g IDLE 1 - + 10 c
+XACK s g {ids}
+XDEL s {id}
+XGROUP CREATECONSUMER s g d
+XGROUP DELCONSUMER s g d
+XGROUP SETID s g {id}
+XINFO STREAM s
+XINFO STREAM s FULL COUNT 10
+XINFO GROUPS s
+XINFO CONSUMERS s g
+""".strip().split("\n")
+
+
+def do(client, *words: object) -> None:
+    """Run a command, after the work that it asks the server for."""
+    while True:
+        try:
+            run(client, *words)
+        except Deferred as deferred:
+            while deferred.step():
+                pass
+        else:
+            return
+
+
+@cache
+def history(size: int, seed: int):
+    """A client of a stream with so many entries, most of them pending, after random commands of all kinds."""
+    chance = random.Random(seed)
+    client = make_client()
+    for number in range(1, size + 1):
+        do(client, "XADD", "s", f"{number}-0", "f", "v")
+    do(client, "XGROUP", "CREATE", "s", "g", 0)
+    for _ in range(size // 20):
+        read = ("XREADGROUP", "GROUP", "g", chance.choice("abc"), "COUNT", chance.randrange(40))
+        do(client, *read, "STREAMS", "s", ">")
+        first = chance.randrange(1, size)
+        ids = [f"{number}-0" for number in range(first, first + chance.choice([1, 1, 10]))]
+        claim = ("XCLAIM", "s", "g", chance.choice("abc"), 0, *ids)
+        do(
+            client,
+            *chance.choice(
+                [
+                    claim,
+                    (*claim, "JUSTID"),
+                    (*claim, "TIME", chance.randrange(1_000_000)),
+                    (*claim, "IDLE", chance.randrange(1_000_000), "FORCE"),
+                    ("XACK", "s", "g", *ids),
+                    ("XDEL", "s", *ids),
+                    ("XNACK", "s", "g", "FAIL", "IDS", len(ids), *ids),
+                    ("XTRIM", "s", "MINID", f"{min(first, size // 8)}-0"),
+                    ("XGROUP", "SETID", "s", "g", f"{first}-0"),
+                    ("XAUTOCLAIM", "s", "g", chance.choice("abc"), 0, ids[0], "COUNT", 20),
+                    (*read, "CLAIM", chance.randrange(1000), "STREAMS", "s", ">"),
+                    (*read, "STREAMS", "s", "0"),
+                ]
+            ),
+        )
+        client.server.advance(chance.randrange(10))
+    return client
+
+
+def bytecodes(client, words: list[str]) -> int:
+    """How many bytecodes a command runs."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object):
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        do(client, *words)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def typical(client, size: int, command: str) -> int:
+    """The median of several spots, behind a first time that may have to prepare something."""
+    found = []
+    for turn in range(8):
+        first = size // 2 + 11 * turn
+        ids = [f"{number}-0" for number in range(first, first + 10)]
+        names = {
+            "{id}": [ids[0]],
+            "{ids}": ids,
+            "{new}": ["*"],
+        }
+        found.append(
+            bytecodes(client, [word for each in command.split() for word in names.get(each, [each])])
+        )
+    return sorted(found[1:])[3]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_does_as_much_among_many_entries_as_among_few(command):
+    few, many = (typical(history(size, 1), size, command) for size in (FEW, MANY))
+    # To merge late entries takes some thousand; a walk over all of the many would take 50,000.
+    assert many <= 2 * few + 5_000
