@@ -76,7 +76,6 @@ _WITHOUT_EFFECT: Final = {
     "such errors are logged": ("propagation-error-behavior", "replica-ignore-disk-write-errors"),
     "no file of a full sync stays behind": ("rdb-del-sync-files",),
     "a replica does not read the stream while it loads": ("replica-full-sync-buffer-limit",),
-    "a shutdown does not wait for replicas": ("shutdown-timeout",),
     "the log goes to logfile or to standard output": ("syslog-enabled", "syslog-ident", "syslog-facility"),
     "OpenSSL's own values hold": ("tls-session-cache-size", "tls-session-cache-timeout"),
 }  # fmt: skip

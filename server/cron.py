@@ -85,6 +85,7 @@ class Cron:
         server.persistence.cron()
         server.snapshots.cron()
         server.replication.cron()
+        server.ending.look()
         for connection in [*server.clients.congested, *server.clients.over_soft_limit]:
             connection.check_output_limit(now)
         _close_idle_clients(server, now)

@@ -32,6 +32,7 @@ from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
 from .cron import Cron
 from .debugging.reset import Reset
 from .debugging.virtual_time import VirtualTime
+from .ending import Ending
 from .event_loop import new_event_loop
 from .execution.active_expiry import ActiveExpiry
 from .execution.background_jobs import BackgroundJobs
@@ -154,6 +155,7 @@ class Server:
         self.cluster = Membership(self)
         self.sentinel = self._monitor()
         self.signals = Signals(self)
+        self.ending = Ending(self)
         self.make_records()
         self.folder = Folder(self)
         self.persistence = Persistence(self)
@@ -166,8 +168,6 @@ class Server:
         self.listeners = Listeners(self)
         self.exhaustion = Exhaustion(self.log)
         self._stopping = asyncio.Event()
-        self._end_announced = False
-        # The data is complete: only then may a last snapshot replace the one on the disk
         self._loaded = False
         self.exit_status = 0
         if config.requirepass:
@@ -335,7 +335,7 @@ class Server:
 
     async def shutdown(self) -> None:
         """Stop accepting, end what works in the background, flush and fsync the AOF, close every connection."""
-        self._announce_end()
+        self.ending.announce()
         self.listeners.close()
         self.blocking.stop()
         if self.migrations_if_used is not None:
@@ -393,27 +393,10 @@ class Server:
         # As in Redis the connections end without an error reply, so that client libraries reconnect.
         self.clients.close_all()
 
-    def end(self, *, save: bool | None, force: bool) -> bool:
-        """Write the last snapshot if one is wanted (None: if there are save points), then decide the end.
-
-        Returns:
-            False if the snapshot could not be written, so the server keeps running; ``force`` ends it even then.
-        """
-        self._announce_end()
-        may_save = self._loaded and not self.loading
-        if may_save and not self.snapshots.save_at_end(wanted=save, force=force):
-            self.signals.ending = self._end_announced = False
-            return False
-        self.stop()
-        return True
-
-    def _announce_end(self) -> None:
-        """Log once that the end was asked for, before anything is saved for it."""
-        self.signals.ending = True
-        if not self._end_announced:
-            self._end_announced = True
-            notify(self.supervisor, self.log, "STOPPING=1\n")
-            self.log.warning("User requested shutdown...")
+    @property
+    def has_all_data(self) -> bool:
+        """Whether the data is complete: only then may a last snapshot replace the one on the disk."""
+        return self._loaded and not self.loading
 
     @property
     def stopping(self) -> bool:

@@ -50,11 +50,12 @@ class Signals:
 
     Attributes:
         ending: the server ends, or tries to; the next signal forces the end.
+        completes: an end completes what is under way instead of being refused, because nobody would ask again.
     """
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self.ending = False
+        self.ending = self.completes = False
 
     def handle(self) -> None:
         """Let a signal stop the server in order, and a second one force the end."""
@@ -63,7 +64,8 @@ class Signals:
 
     def _note(self, number: int, _frame: object) -> None:
         """Pass a signal to the loop, or force the end; runs in the middle of anything, even while the loop waits."""
-        if self.ending:
+        # As in Redis SIGTERM does not cut a wait for replicas short.
+        if self.ending and not (self._server.ending.is_put_off and number == signal.SIGTERM):
             self.insist()
         self.ending = True
         if self._server.busy_if_used is not None:
@@ -71,17 +73,20 @@ class Signals:
         self._server.loop.call_soon_threadsafe(self._end, number)
 
     def _end(self, number: int) -> None:
-        """Save as ``shutdown-on-sigterm`` or ``shutdown-on-sigint`` says, and stop."""
+        """Request the end as ``shutdown-on-sigterm`` or ``shutdown-on-sigint`` says."""
         server = self._server
         config, log = server.config, server.log
         log.warning(f"Received {signal.Signals(number).name} scheduling shutdown...")
         asked = config.shutdown_on_sigterm if number == signal.SIGTERM else config.shutdown_on_sigint
         words = asked.split()
         wanted = True if "save" in words else False if "nosave" in words else None
-        if server.end(save=wanted, force="force" in words):
+        force = self.completes or "force" in words
+        if server.ending.ask(save=wanted, force=force, now="now" in words, completes=self.completes):
             return
-        if number == signal.SIGTERM or asked != "default":
-            log.warning("Errors trying to shut down the server. Check the logs for more information.")
+        if server.ending.is_put_off:
+            self.ending = True
+            return
+        if number == signal.SIGTERM or asked != "default" or server.persistence.begins:
             return
         # Ctrl-C at a terminal: it ends a program, whatever happens.
         lost = server.keyspace.dirty
@@ -90,7 +95,7 @@ class Signals:
             f"The data could not be saved: {lost} changes since the last save are lost. "
             f"Exiting with status {server.exit_status}."
         )
-        server.end(save=False, force=True)
+        server.ending.ask(save=False, force=True, now=True)
 
     def insist(self) -> NoReturn:
         """End immediately, on a second request."""

@@ -75,7 +75,7 @@ class Parent:
         if system.HERE.watches_pipes:
             for fd in self._watched:
                 self._server.loop.remove_reader(fd)
-        self._server.stop()
+        self._server.ending.complete()
 
 
 def main() -> int:
@@ -92,6 +92,7 @@ def main() -> int:
     server = server_of_this_process(config)
     if config.logfile:
         server.log.listener = _write
+    server.signals.completes = True
     parent = Parent(server, int(process))
 
     def on_ready() -> None:

@@ -206,7 +206,7 @@ class LoopServer(HasSpies, HasFaults):
         server, task = self._server, self._task
         self._server = self._task = self._own_client = None
         if server is not None and task is not None:
-            server.stop()
+            server.ending.complete()
             await asyncio.wait({task})
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error

@@ -410,7 +410,7 @@ class Server(HasSpies, HasFaults, InWith):
         if thread is not None:
             if server is not None and hasattr(server, "loop"):
                 with contextlib.suppress(RuntimeError):  # the loop is closed already: SHUTDOWN was sent
-                    server.loop.call_soon_threadsafe(server.stop)
+                    server.loop.call_soon_threadsafe(server.ending.complete)
             thread.join(STOP_SECONDS)
             if thread.is_alive():
                 self._end_script()

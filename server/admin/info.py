@@ -77,6 +77,8 @@ def _server(server: Server) -> Iterator[tuple[str, object]]:
     ]
     for number, listener in enumerate(filter(None, listeners)):
         yield f"listener{number}", listener
+    if server.ending.is_put_off:
+        yield "shutdown_in_milliseconds", max(server.ending.until - server.clock.now, 0)
     yield "rillet_version", server.rillet_version
 
 
@@ -91,7 +93,8 @@ def _clients(server: Server) -> Iterator[tuple[str, object]]:
     yield "client_recent_max_output_buffer", 0
     link = server.replication.link
     held = link is not None and link.is_held  # the master is a client, too
-    yield "blocked_clients", len(server.blocking.waiters) + len(server.pause.postponed) + held
+    waits = len(server.blocking.waiters) + len(server.pause.postponed) + len(server.ending.clients)
+    yield "blocked_clients", waits + held
     yield "tracking_clients", sum(client.tracking is not None for client in clients)
     yield "pubsub_clients", sum(client.is_subscriber for client in clients)
     yield "watching_clients", len(watching)

@@ -40,7 +40,11 @@ def time(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.SHUTDOWN)
 def shutdown(client: Client, args: list[bytes]) -> bytes | None:
-    """Close all connections, this one without a reply, after a final snapshot if SAVE or the save points require one."""
+    """End the server: all connections close, this one without a reply.
+
+    Replicas get ``shutdown-timeout`` seconds for the rest of the stream, unless NOW; the client waits meanwhile. An end
+    that would lose data is refused, unless FORCE.
+    """
     if client.trusted:  # a file that is loaded, or the master of a replica
         raise ReplyError(b"ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
     options = [word.upper() for word in args[1:]]
@@ -49,8 +53,9 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
     if b"ABORT" in options:
         if len(options) > 1:
             raise ReplyError(SYNTAX)
-        # Nothing has to be waited for here, so there is never one to abort.
-        raise ReplyError(b"ERR No shutdown in progress.")
+        if not client.server.ending.abort():
+            raise ReplyError(b"ERR No shutdown in progress.")
+        return replies.OK
     if b"NOSAVE" in options and b"SAVE" in options:
         raise ReplyError(SYNTAX)
     save = True if b"SAVE" in options else False if b"NOSAVE" in options else None
@@ -59,8 +64,11 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
         if save is not False:
             raise ReplyError(busy)
         client.server.scripting.stop()
-    if not client.server.end(save=save, force=b"FORCE" in options):
-        raise ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
+    ending = client.server.ending
+    if not ending.ask(save=save, force=b"FORCE" in options, now=b"NOW" in options):
+        if not ending.is_put_off:
+            raise ending.refusal
+        ending.hold(client)
     return None
 
 

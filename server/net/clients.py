@@ -59,6 +59,7 @@ class Clients(dict[int, "Client"]):
             self.monitors.remove(client)
             self.update_observers()
         server.pause.forget(client)
+        server.ending.forget(client)
         if server.debugging_if_used is not None:
             server.debugging_if_used.forget(client)
         server.background_jobs.forget(client)

@@ -382,6 +382,22 @@ class Persistence:
         aof.install_base(writer.path, rdb=True)
         aof.remove_history()
 
+    @property
+    def begins(self) -> bool:
+        """Whether the file lacks its first base: the next start would find nothing of it."""
+        return self.aof is not None and self.aof.is_detached
+
+    def write_first_base(self) -> bool:
+        """Write the first base while every client waits; return False if that fails (the log says why)."""
+        self.server.log.notice("Writing the initial AOF before exiting.")
+        try:
+            self.begin_again_with(rdb_pieces(self.server, self.server.keyspace, aof_base=True))
+        except (OSError, AofError) as error:
+            self.server.log.warning(f"Error trying to write the initial AOF: {error}")
+            self.rewrite.scheduled = True
+            return False
+        return True
+
     def reset(self) -> None:
         """Return to the file of the configuration, without a rewrite; the caller propagates FLUSHALL.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from ...storage.aof.writer import TEMPORARY_BASE, AppendOnlyFile, install_base_a
 from ...storage.folder_lock import FolderInUseError
 from .background_writer import BackgroundWriter, writer_of
 from .rdb import rdb_pieces
+from .save_delay import delayed
 from .threads import begin_in_thread
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ _FAILURES_AT_ONCE: Final = 3  # after these, automatic rewrites wait 1, 2, 4 …
 _LONGEST_WAIT: Final = 60  # minutes
 _LOG_EVERY: Final = 5  # seconds
 _HISTORY_EVERY: Final = 60  # seconds between two removals of history files
-_DELAY_STEP: Final = 10_000  # microseconds
 
 
 class AofRewrite:
@@ -171,12 +170,7 @@ class AofRewrite:
             if config.aof_timestamp_enabled == "ms":
                 yield b"#MS:%d\r\n" % keyspace.now
             pieces = rewrite_commands(keyspace)
-        for piece in pieces:
-            yield piece
-            # rdb-key-save-delay, for tests; in small steps, so that the rewrite can be stopped.
-            for _ in range(config.rdb_key_save_delay // _DELAY_STEP):
-                time.sleep(_DELAY_STEP / 1_000_000)
-                yield b""
+        yield from delayed(self.server, keyspace, pieces)
 
     # End
 

@@ -18,6 +18,7 @@ from ...storage.folder_lock import FolderInUseError
 from ...storage.rdb import ByteSource, RdbError, RdbInfo, is_rdb, load_rdb, rdb_chunks
 from .background_writer import BackgroundWriter, ForegroundWriter, writer_of
 from .load_delay import delay_for
+from .save_delay import delayed
 from .temp_files import remove_orphans
 from .threads import begin_in_thread
 from .unsaid_log import UnsaidLog
@@ -232,7 +233,7 @@ class Snapshots:
         self._changes = server.keyspace.dirty
         try:
             history = server.replication.fields()  # now: a thread may write later
-            pieces = partial(rdb_pieces, server, unsaid=writer.unsaid, history=history)
+            pieces = partial(self._pieces, writer.unsaid, history)
             writer.start(server.loop, server.keyspace, pieces, self._written)
         except OSError as error:
             server.log.warning(f"Can't save in background: fork: {error.strerror}")
@@ -244,6 +245,11 @@ class Snapshots:
         self.fork_microseconds = writer.fork_microseconds
         server.log.notice(f"Background saving started by pid {writer.pid}")
         return True
+
+    def _pieces(self, unsaid: Unsaid, history: Mapping[bytes, bytes], keyspace: Keyspace) -> Iterator[bytes]:
+        """Yield the content of the file; runs in the child process or thread."""
+        pieces = rdb_pieces(self.server, keyspace, unsaid=unsaid, history=history)
+        return delayed(self.server, keyspace, pieces)
 
     def check_folder(self) -> None:
         """Make sure that this server may write the dump file.

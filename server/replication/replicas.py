@@ -55,6 +55,15 @@ class Replicas:
         """The replicas that receive the stream."""
         return [each for each in self.connected.values() if each.state == ONLINE]
 
+    @property
+    def lagging(self) -> list[Replica]:
+        """Those that have not acknowledged the whole stream."""
+        return [
+            each
+            for each in self.connected.values()
+            if each.state != DONE and max(each.acknowledged, 0) != self.replication.offset
+        ]
+
     # The stream
 
     def feed(self, data: bytes) -> None:
@@ -272,6 +281,7 @@ class Replicas:
             self.count_good()
         self.replication.waits.look_again()
         self.replication.failover.look()
+        self.server.ending.look()
 
     def lag(self, replica: Replica) -> int:
         """Seconds since a replica last acknowledged."""

@@ -1,0 +1,158 @@
+"""The end of a server, from the request to the decision: it may be put off, aborted or refused.
+
+An end that would lose data is refused: while the first append-only file is written, and where the last snapshot cannot
+be. An end is put off while replicas lag: writes wait, and it goes on when each has the whole stream, or after
+``shutdown-timeout``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..commands.runtime.state import BLOCKED
+from ..protocol.errors import ReplyError
+from .supervisor import notify
+
+if TYPE_CHECKING:
+    from ..commands.runtime.client import Client
+    from .server import Server
+
+
+class Ending:
+    """The end of one server.
+
+    Attributes:
+        clients: those whose SHUTDOWN is put off; they get no reply, unless it is refused.
+        refusal: the reply to a SHUTDOWN that is refused.
+        until: when an end that is put off goes on, in milliseconds of the server's clock; 0: none is put off.
+    """
+
+    refusal: Final = ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.until = 0
+        self._announced = False
+        self._save: bool | None = None
+        self._force = self._completes = False
+        self.clients: list[Client] = []
+
+    @property
+    def is_put_off(self) -> bool:
+        """Whether an end waits for replicas."""
+        return self.until > 0
+
+    def ask(
+        self, *, save: bool | None, force: bool = False, now: bool = False, completes: bool = False
+    ) -> bool:
+        """Request the end.
+
+        Args:
+            save: whether a last snapshot is written; None: if there are save points.
+            force: end even if data is lost.
+            now: do not wait for replicas.
+            completes: write the first append-only file here, where the end would be refused because it is being written.
+
+        Returns:
+            False if the end is refused, and the log says why, or if it is put off.
+        """
+        if self.is_put_off:
+            return False
+        self.announce()
+        self._save, self._force, self._completes = save, force, completes
+        server = self._server
+        timeout = server.config.shutdown_timeout
+        if now or not timeout or not server.replication.replicas.lagging:
+            return self._finish()
+        self.until = server.clock.tick() + timeout * 1000
+        server.signals.ending = False
+        server.log.notice("Waiting for replicas before shutting down.")
+        server.pause.hold_writes(self)
+        server.replication.replicas.ask_for_acks()
+        server.cron.wake()
+        return False
+
+    def complete(self) -> None:
+        """End now, after what is to be kept is written: for an owner that does not ask again."""
+        if not self._server.stopping:
+            self.until = 0
+            self.ask(save=None, force=True, now=True, completes=True)
+
+    def announce(self) -> None:
+        """Log once that the end was requested, before anything is saved for it."""
+        server = self._server
+        server.signals.ending = True
+        if not self._announced:
+            self._announced = True
+            notify(server.supervisor, server.log, "STOPPING=1\n")
+            server.log.warning("User requested shutdown...")
+
+    def hold(self, client: Client) -> None:
+        """Block the client of a SHUTDOWN that is put off."""
+        client.wait(BLOCKED, self)
+        self.clients.append(client)
+
+    def forget(self, client: Client) -> None:
+        """Remove a client whose connection is gone; the end goes on."""
+        if client in self.clients:
+            self.clients.remove(client)
+
+    def look(self) -> None:
+        """Go on with an end that is put off, if no replica lags or the time is up."""
+        if self.is_put_off and (
+            self._server.clock.tick() >= self.until or not self._server.replication.replicas.lagging
+        ):
+            self._finish()
+
+    def abort(self) -> bool:
+        """SHUTDOWN ABORT: return False if no end is put off."""
+        if not self.is_put_off:
+            return False
+        self._server.log.notice("Shutdown manually aborted.")
+        self._stay()
+        return True
+
+    # In detail
+
+    def _finish(self) -> bool:
+        server = self._server
+        replicas = server.replication.replicas
+        lagging = replicas.lagging
+        for each in lagging:
+            behind = server.replication.offset - max(each.acknowledged, 0)
+            server.log.notice(
+                f"Lagging replica {each.name} reported offset {behind} behind master, lag={replicas.lag(each)}, "
+                f"state={each.state}."
+            )
+        if replicas.connected:
+            count = len(replicas.connected)
+            server.log.notice(f"{count - len(lagging)} of {count} replicas are in sync when shutting down.")
+        if server.has_all_data and not self._keeps_all():
+            server.log.warning("Errors trying to shut down the server. Check the logs for more information.")
+            self._stay()
+            return False
+        server.stop()
+        return True
+
+    def _keeps_all(self) -> bool:
+        """Write what the end would lose; return False if it must be refused."""
+        server = self._server
+        persistence = server.persistence
+        if persistence.begins and persistence.rewrite.in_progress and not self._completes:
+            if not self._force:
+                server.log.warning("Writing initial AOF, can't exit")
+                return False
+            server.log.warning("Writing initial AOF. Exit anyway.")
+        elif persistence.begins and not persistence.write_first_base() and not self._force:
+            return False
+        return server.snapshots.save_at_end(wanted=self._save, force=self._force)
+
+    def _stay(self) -> None:
+        server = self._server
+        server.signals.ending = self._announced = False
+        self.until = 0
+        server.pause.release_writes(self)
+        clients, self.clients = self.clients, []
+        for client in clients:
+            client.end_wait()
+            client.answer(self.refusal.encoded)

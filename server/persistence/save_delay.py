@@ -1,0 +1,28 @@
+"""rdb-key-save-delay: an artificial time for each key that is saved in the background, so that tests meet a save under way."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...storage.keyspace.keyspace import Keyspace
+    from ..server import Server
+
+_STEP: Final = 0.01  # seconds after which the end of the server is noticed
+
+
+def delayed(server: Server, keyspace: Keyspace, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the pieces after the time that the directive requires for these keys; runs in the child process or thread.
+
+    It counts microseconds for a key, or if it is negative, keys for a microsecond.
+    """
+    delay = server.config.rdb_key_save_delay
+    keys = sum(len(database.entries) for database in keyspace.databases) if delay else 0
+    seconds = (keys * delay if delay >= 0 else keys / -delay) / 1_000_000
+    for _ in range(int(seconds / _STEP)):
+        time.sleep(_STEP)
+        yield b""
+    yield from pieces

@@ -1,0 +1,259 @@
+"""Ends of a server while something is under way: what it answers, whether it ends, and what the next start has."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import socket
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from support.deployments.replication import FakeReplica
+from support.servers import start_server
+from support.until import until
+from support.wire import ConnectionClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from support.servers import ServerProcess
+    from support.wire import Wire
+
+KEYS = 20
+SLOW, QUICK = ("CONFIG", "SET", "rdb-key-save-delay", "150000"), ("CONFIG", "SET", "rdb-key-save-delay", "0")
+# What the log of either server says of an end.
+LINES = (
+    "Writing initial AOF, can't exit",
+    "Writing initial AOF. Exit anyway",
+    "There is a child saving an .rdb",
+    "There is a child rewriting the AOF",
+    "Saving the final RDB",
+    "DB saved on disk",
+    "Error trying to save the DB, can't exit",
+    "Error trying to save the DB. Exit anyway",
+    "Calling fsync() on the AOF file",
+    "replicas are in sync when shutting down",
+    "Waiting for replicas before shutting down",
+    "Errors trying to shut down the server",
+    "ready to exit, bye bye",
+)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What one end was like."""
+
+    reply: str
+    status: int | None  # None: the server lives
+    said: tuple[str, ...]
+    kept: int  # keys of the next start
+
+    def __str__(self) -> str:
+        end = "stays" if self.status is None else f"ends with {self.status}"
+        return f"{self.reply or 'no reply'}; {end}; {self.kept} keys; {' | '.join(self.said)}"
+
+
+def fill(wire: Wire) -> None:
+    for number in range(KEYS):
+        wire.call("SET", f"k{number}", "v")
+
+
+def info(wire: Wire, name: str) -> str:
+    found = re.search(rf"^{name}:(.*)\r$", wire.call("INFO", "everything").value.decode(), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _begin(wire: Wire, field: str, *words: str) -> None:
+    wire.call(*SLOW)
+    wire.call(*words)
+    until(lambda: info(wire, field) == "1")
+    wire.call(*QUICK)
+
+
+@contextlib.contextmanager
+def nothing(_server: ServerProcess, wire: Wire) -> Iterator[None]:
+    fill(wire)
+    yield
+
+
+@contextlib.contextmanager
+def first_file(_server: ServerProcess, wire: Wire) -> Iterator[None]:
+    fill(wire)
+    _begin(wire, "aof_rewrite_in_progress", "CONFIG", "SET", "appendonly", "yes")
+    wire.call("SET", "behind", "v")
+    yield
+
+
+@contextlib.contextmanager
+def first_file_behind_a_save(_server: ServerProcess, wire: Wire) -> Iterator[None]:
+    fill(wire)
+    _begin(wire, "rdb_bgsave_in_progress", "BGSAVE")
+    wire.call("CONFIG", "SET", "appendonly", "yes")
+    until(lambda: info(wire, "aof_rewrite_scheduled") == "1")
+    yield
+
+
+@contextlib.contextmanager
+def rewrite(_server: ServerProcess, wire: Wire) -> Iterator[None]:
+    fill(wire)
+    _begin(wire, "aof_rewrite_in_progress", "BGREWRITEAOF")
+    wire.call("SET", "behind", "v")
+    yield
+
+
+@contextlib.contextmanager
+def save(_server: ServerProcess, wire: Wire) -> Iterator[None]:
+    fill(wire)
+    _begin(wire, "rdb_bgsave_in_progress", "BGSAVE")
+    wire.call("SET", "behind", "v")
+    yield
+
+
+@contextlib.contextmanager
+def failed_save(server: ServerProcess, wire: Wire) -> Iterator[None]:
+    """No file can take the place of a folder."""
+    fill(wire)
+    (server.dir / "dump.rdb").mkdir()
+    (server.dir / "dump.rdb" / "x").touch()
+    wire.call("BGSAVE")
+    until(lambda: info(wire, "rdb_last_bgsave_status") == "err")
+    yield
+    (server.dir / "dump.rdb" / "x").unlink()
+    (server.dir / "dump.rdb").rmdir()
+
+
+@contextlib.contextmanager
+def full_sync(server: ServerProcess, wire: Wire) -> Iterator[None]:
+    fill(wire)
+    wire.call(*SLOW)
+    with FakeReplica(server, "psync2", "eof") as replica:
+        replica.send("PSYNC", "?", "-1")
+        until(
+            lambda: "state=send_bulk" in info(wire, "slave0") or info(wire, "rdb_bgsave_in_progress") == "1"
+        )
+        wire.call(*QUICK)
+        yield
+
+
+@contextlib.contextmanager
+def lagging_replica(server: ServerProcess, wire: Wire) -> Iterator[None]:
+    """It has all, and has acknowledged nothing."""
+    with FakeReplica(server, "psync2", "eof") as replica:
+        replica.full_sync()
+        replica.send("REPLCONF", "ACK", "0")
+        until(lambda: "state=online" in info(wire, "slave0"))
+        fill(wire)
+        yield
+
+
+@contextlib.contextmanager
+def mute_master(_server: ServerProcess, wire: Wire) -> Iterator[None]:
+    """REPLICAOF of a port that accepts and says nothing: the data is still that of before."""
+    fill(wire)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        wire.call("REPLICAOF", "127.0.0.1", str(mute.getsockname()[1]))
+        yield
+
+
+AOF, POINTS = ("--appendonly", "yes"), ("--save", "3600 1000000")
+UNDER_WAY: dict[
+    str, tuple[Callable[[ServerProcess, Wire], AbstractContextManager[None]], tuple[str, ...]]
+] = {
+    "nothing": (nothing, ()),
+    "nothing, with save points": (nothing, POINTS),
+    "nothing, with a file": (nothing, AOF),
+    "the first file": (first_file, ()),
+    "the first file, with save points": (first_file, POINTS),
+    "the first file behind a save": (first_file_behind_a_save, ()),
+    "the first file behind a save, with save points": (first_file_behind_a_save, POINTS),
+    "a rewrite": (rewrite, AOF),
+    "a rewrite without a file": (rewrite, ()),
+    "a save": (save, ()),
+    "a save, with save points": (save, POINTS),
+    "a save that failed": (failed_save, ()),
+    "a save that failed, with save points": (failed_save, POINTS),
+    "a full sync": (full_sync, AOF),
+    "a full sync, with save points": (full_sync, POINTS),
+    "a replica that lags": (lagging_replica, AOF),
+    "a master that is silent": (mute_master, AOF),
+    "a master that is silent, with save points": (mute_master, POINTS),
+}
+ENDS = (
+    "TERM",
+    "INT",
+    *(
+        f"{name} {words}"
+        for name in ("TERM", "INT")
+        for words in ("save", "nosave", "now", "force", "save force")
+    ),
+    "SHUTDOWN",
+    *(
+        f"SHUTDOWN {words}"
+        for words in (
+            "NOSAVE",
+            "SAVE",
+            "NOW",
+            "FORCE",
+            "NOSAVE FORCE",
+            "SAVE FORCE",
+            "NOSAVE NOW FORCE",
+            "ABORT",
+        )
+    ),
+    "MULTI SHUTDOWN",
+    "MULTI SHUTDOWN NOW",
+)
+
+
+def end_with(kind: str, way: str, end: str, policy: str) -> Ending:
+    """End one server, and start it again."""
+    begin, flags = UNDER_WAY[way]
+    flags = (*flags, "--appendfsync", policy, "--shutdown-timeout", "1")
+    with start_server(kind, *flags) as server, server.wire() as wire, server.wire() as other:
+        with begin(server, wire):
+            on = info(wire, "aof_enabled") == "1"
+            reply, status, said = _end(server, wire, other, end)
+        if status is None:
+            _settle(wire)
+            server._process.send_signal(signal.SIGTERM)  # type: ignore[union-attr]
+            server._process.wait(30)  # type: ignore[union-attr]
+        server.flags = (*flags, "--appendonly", "yes" if on else "no")
+        server.start()
+        with server.wire() as after:
+            return Ending(reply, status, said, int(str(after.call("DBSIZE").plain())))
+
+
+def _settle(wire: Wire) -> None:
+    """Wait until nothing is written any more."""
+    fields = "aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress"
+    until(lambda: not any(info(wire, field) == "1" for field in fields))
+
+
+def _end(server: ServerProcess, wire: Wire, other: Wire, end: str) -> tuple[str, int | None, tuple[str, ...]]:
+    name, _, words = end.partition(" ")
+    before = len(server.log)
+    process = server._process
+    assert process is not None
+    reply = ""
+    if name in {"TERM", "INT"}:
+        if words:
+            wire.call("CONFIG", "SET", f"shutdown-on-sig{name.lower()}", words)
+        process.send_signal(signal.SIGTERM if name == "TERM" else signal.SIGINT)
+        until(lambda: process.poll() is not None or "Errors trying to shut down" in server.log[before:], 30)
+    else:
+        with contextlib.suppress(ConnectionClosedError, ConnectionError):
+            if name == "MULTI":
+                wire.call("MULTI")
+                wire.call(*words.split())
+                reply = str(wire.call("EXEC"))
+            else:
+                reply = str(wire.call(*end.split()))
+    if not reply:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(20 if name not in {"TERM", "INT"} else 0.3)
+    log = server.log[before:]
+    places = sorted((log.index(line), line) for line in LINES if line in log)
+    return reply, process.poll(), tuple(line for _, line in places)
