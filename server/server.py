@@ -239,9 +239,13 @@ class Server:
 
     # Lifecycle
 
-    def run(self, on_ready: Callable[[], None] | None = None) -> int:
+    def run(
+        self,
+        on_ready: Callable[[], None] | None = None,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = new_event_loop,
+    ) -> int:
         """Serve until stopped; return the exit status. Blocks the calling thread."""
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.run(self.serve(on_ready))
         return self.exit_status
 

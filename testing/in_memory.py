@@ -19,7 +19,7 @@ _PIECE: Final = 256_000
 # What a socket would hold: the other side reads that much although the connection was aborted.
 _IN_FLIGHT: Final = _HIGH
 # Stands for the port of a client, above those that systems give.
-_PORTS: Final = count(61_000)
+PORTS: Final = count(61_000)
 
 
 class End(asyncio.Transport):
@@ -174,7 +174,7 @@ def connect(
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-    own = "127.0.0.1", next(_PORTS)
+    own = "127.0.0.1", next(PORTS)
     client = End(protocol, own, (host, port))
     server = End(meet(), (host, port), own)
     client.other, server.other = server, client

@@ -65,9 +65,12 @@ def connection_class() -> type[redis.Connection]:
         def _connect(self) -> Any:
             self.greeting = [] if "send_packed_command" in self.__dict__ else None
             self.is_asleep = False
-            sock = super()._connect()  # type: ignore[no-untyped-call]
+            sock = self._dial()
             self.address = b"%b:%d" % (self.host.encode(), sock.getsockname()[1])
             return sock
+
+        def _dial(self) -> Any:
+            return super()._connect()  # type: ignore[no-untyped-call]
 
         def _note(self, command: Any, check_health: bool = True) -> None:
             assert self.greeting is not None
@@ -172,7 +175,7 @@ def _state_of(thing: Any, *, like: bool = False) -> Any:
     if isinstance(thing, (list, tuple, set)):
         return [_state_of(each, like=like) for each in thing]
     kind = type(thing)
-    if not kind.__module__.startswith(("redis.", __name__)):
+    if not kind.__module__.startswith(("redis.", f"{__package__}.")):
         return kind if like else thing
     try:
         parts = vars(thing)

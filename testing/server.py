@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .snapshot import Snapshot
 
 _LOOK_SECONDS: Final = 0.05
+_TRANSPORTS: Final = ("tcp", "memory")
 
 
 class Server(HasSpies, HasFaults, InWith):
@@ -53,6 +55,8 @@ class Server(HasSpies, HasFaults, InWith):
         process: run in a process of its own instead of a thread.
         seed: what it holds at its start and after each ``reset``: the path of a dump file (RDB), of an append-only
             folder or of a file of commands, or a dict of keys and values. See docs/testing/snapshots.md.
+        transport: ``memory``: the clients of ``client`` need no socket, and the thread that calls runs the server's code.
+            See docs/testing/transports.md.
         directives: any redis.conf directive with underscores, e.g. ``appendonly=True``, ``requirepass="x"``.
             Without ``dir`` the server works in a temporary folder that is removed at the end.
 
@@ -64,9 +68,21 @@ class Server(HasSpies, HasFaults, InWith):
     """
 
     def __init__(
-        self, *, port: int = 0, process: bool = False, seed: Seed | None = None, **directives: object
+        self,
+        *,
+        port: int = 0,
+        process: bool = False,
+        seed: Seed | None = None,
+        transport: str = "tcp",
+        **directives: object,
     ) -> None:
+        if transport not in _TRANSPORTS:
+            raise ValueError(f"transport must be one of {', '.join(_TRANSPORTS)}: {transport!r}")
+        if transport == "memory" and process:
+            raise ValueError("A server in a process of its own has no transport in memory")
         super().__init__()
+        self._pid = os.getpid()
+        self._transport = transport
         self.host = "127.0.0.1"
         self.port = port
         self.clock = Clock(self._command)
@@ -214,11 +230,27 @@ class Server(HasSpies, HasFaults, InWith):
         if like is not None:
             return client_like(like, self.url, options, is_async=False)
         if not options.keys() & {"connection_class", "ssl", "unix_socket_path"}:
-            options = {"connection_class": connection_class()} | options
+            options = {"connection_class": self._connection_class} | options
         # A database in the URL would override `db`.
         made = redis.Redis.from_url(self.url.removesuffix("/0"), **for_client(redis.Redis, options))
         self._pools.add(made.connection_pool)
         return made
+
+    @functools.cached_property
+    def _connection_class(self) -> type[redis.Connection]:
+        if self._transport == "tcp":
+            return connection_class()
+        from .channel import connection_class_of
+
+        return connection_class_of(self._find)
+
+    def _find(self) -> RilletServer | None:
+        """Return the server itself; None in another process."""
+        if os.getpid() != self._pid:
+            return None
+        if self._server is None:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return self._server
 
     @contextlib.contextmanager
     def client_of_test(self, **options: Any) -> Iterator[redis.Redis]:
@@ -357,7 +389,7 @@ class Server(HasSpies, HasFaults, InWith):
                 self._server = server
                 let_go_in_forks(server)
                 self._prepare(server)
-                server.run(on_ready=lambda: self._arrive(server, ready))
+                server.run(lambda: self._arrive(server, ready), self._loop_factory())
             except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for the start
                 if not ready.done():
                     ready.set_exception(error)
@@ -377,6 +409,15 @@ class Server(HasSpies, HasFaults, InWith):
             raise StartError(f"It was not ready in {START_SECONDS:g} seconds:\n{words}") from None
         assert self._server is not None
         self.port = self._server.config.port
+
+    def _loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop]:
+        if self._transport == "tcp":
+            from ..server.event_loop import new_event_loop
+
+            return new_event_loop
+        from .turn_loop import TurnLoop
+
+        return TurnLoop
 
     def _prepare(self, server: RilletServer) -> None:
         """Do what must be done before a server in a thread runs; in that thread."""

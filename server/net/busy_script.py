@@ -180,7 +180,8 @@ class Busy:
         assert self._selector is not None
         ready = self._selector.select(0)
         server = self._server
-        if not ready and not server.turns.waiting:
+        lend = getattr(server.loop, "lend", None)  # of a loop that other threads share
+        if not ready and not server.turns.waiting and lend is None:
             return
         keyspace, clock, propagation = server.keyspace, server.clock, server.propagation
         now, tick, keys_ready = keyspace.now, clock.now, keyspace.ready
@@ -196,6 +197,8 @@ class Busy:
             for key, _ in ready:
                 key.data(key.fd)
             self._give_turns(run)
+            if lend is not None:
+                lend()
         finally:
             server.busy_error = None
             server.update_checks()
@@ -280,6 +283,7 @@ class Busy:
             if (
                 isinstance(client, Connection)
                 and not self._is_left_alone(client, run)
+                and client.fd >= 0
                 and client.transport is not None
                 and not client.transport.is_closing()
             ):

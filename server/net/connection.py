@@ -558,6 +558,9 @@ class Connection(Client, asyncio.Protocol):
     def cut(self) -> None:
         """Close without the unsent replies; the peer can see that when this returns."""
         self.server.replies.release_early()
+        if self.fd < 0:  # it has no socket
+            self.close(after_reply=False)
+            return
         # Given a family, it does not ask the system for that; shutdown needs none.
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, self.fd)
         with contextlib.suppress(OSError):

@@ -90,13 +90,6 @@ class SharedLoopConnection(Connection):
             self.address = address_of(self.transport.get_extra_info("peername"))
             self.local_address = address_of(self.transport.get_extra_info("sockname"))
 
-    def cut(self) -> None:
-        """As of any connection."""
-        if self.fd >= 0:
-            super().cut()
-        else:
-            self.close(after_reply=False)
-
 
 class Listeners:
     """The listening sockets of one server, and its unix socket and pidfile.

@@ -127,6 +127,11 @@ class Replies:
         else:  # one write of the file serves all replies of a turn
             self.at_once, self._few = 0, _FEW if is_pair else 0
 
+    def begin_turn(self) -> None:
+        """Begin a turn for a client that calls from another thread than the loop's, and is alone in it."""
+        if self.since == UNSCHEDULED:
+            self.at_once, self._few = (_FEW, 0) if self._server.persistence.aof is None else (0, _FEW)
+
     def flush(self) -> None:
         """Write what the turn changed, then send the replies, under ``always`` after an fsync."""
         persistence = self._server.persistence

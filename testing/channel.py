@@ -1,0 +1,447 @@
+"""Connections of redis-py to a server in a thread of this process, without sockets.
+
+The thread that calls runs the server's code: it takes the turn of the loop (``turn_loop``), hands its bytes to the server's
+protocol, and finds the reply in memory; nobody is woken. Timers, and all that a command schedules, are the loop's, whose
+thread is then woken. It also runs what may take long or wait for others (scripts, transactions, DEBUG, CONFIG …): a
+timeout or Ctrl-C reaches the caller meanwhile. ``in_memory`` joins a client and a server of one loop instead.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # the functions of `signal` make enumerations, which takes longer than a command
+import asyncio
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..commands.runtime.state import PLAIN
+from .in_memory import PORTS
+from .kept import connection_class
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import redis
+
+    from ..server.server import Server
+    from .turn_loop import TurnLoop
+
+# Unread bytes from which the server runs no more commands of a client, and up to which it goes on.
+_HIGH: Final = 1 << 20
+_LOW: Final = 1 << 18
+_NO_FILE: Final = 1 << 30
+_LOOK_SECONDS: Final = 0.0002
+_PEEK: Final = int(socket.MSG_PEEK)  # an IntFlag costs 3 us each time
+_FOR_THE_LOOP: Final = re.compile(
+    rb"\r\n(?:EVAL|FCALL|SCRIPT|FUNCTION|DEBUG|CONFIG|SAVE|BGSAVE|BGREWRITEAOF|SHUTDOWN|REPLICAOF|SLAVEOF|FAILOVER|MIGRATE"
+    rb"|CLUSTER|PSYNC|SYNC)",
+    re.IGNORECASE,
+).search
+_MAIN: Final = threading.main_thread().ident
+# Those whose handlers raise: Ctrl-C, the end of a time limit, a request to end.
+_SIGNALS: Final = tuple(
+    int(getattr(signal, name)) for name in ("SIGINT", "SIGALRM", "SIGTERM") if hasattr(signal, name)
+)
+
+
+_Handlers = tuple[tuple[int, Any], ...]
+_came: Final[list[tuple[int, Any]]] = []  # signals within the server's code, with their frames
+
+
+def _note(number: int, frame: Any) -> None:
+    _came.append((number, frame))
+
+
+def _hold_signals() -> _Handlers:
+    """Keep handlers of signals out of the server's code, in which they could raise anywhere, for the next microseconds.
+
+    Only for the main thread. Takes 2 us; the functions of ``signal`` would take 8.
+    """
+    handlers: _Handlers = ()
+    try:
+        for number in _SIGNALS:
+            handler = _signal.getsignal(number)
+            if type(handler) is not int and handler is not None:
+                handlers += ((number, handler),)
+                _signal.signal(number, _note)
+    except BaseException:
+        _give_back(handlers)
+        raise
+    return handlers
+
+
+def _give_back(handlers: _Handlers) -> None:
+    left = handlers
+    try:
+        while left:
+            _signal.signal(*left[0])
+            left = left[1:]
+    except BaseException:
+        _give_back(left[1:])  # a handler that is back has raised
+        raise
+
+
+def _release_signals(handlers: _Handlers) -> None:
+    """Give the handlers back, and let them have what has come."""
+    _give_back(handlers)
+    if _came:
+        came, by_number = _came.copy(), dict(handlers)
+        _came.clear()
+        for number, frame in came:
+            by_number[number](number, frame)
+
+
+class Channel(asyncio.Transport):
+    """The server's end: a transport.
+
+    Args:
+        loop: of the server.
+        meet: makes the server's protocol of a connection.
+        place: where the server would listen.
+        timeout: seconds to wait for the turn, None for any time.
+
+    Attributes:
+        protocol: the server's.
+        ended: nothing more arrives.
+    """
+
+    def __init__(
+        self,
+        loop: TurnLoop,
+        meet: Callable[[], asyncio.Protocol],
+        place: tuple[str, int],
+        timeout: float | None,
+    ) -> None:
+        super().__init__({"sockname": place, "peername": ("127.0.0.1", next(PORTS))})
+        self.loop = loop
+        self.timeout = timeout
+        self.ended = False
+        self._pid = os.getpid()
+        self._arrived: deque[bytes] = deque()  # for the client
+        self._sent: deque[bytes] = deque()  # for a server that does not read yet
+        self._written = self._read = 0  # bytes; each is changed by one side only
+        self._is_reading = True
+        self._is_delivering = self._is_full = False
+        self._readers = 0
+        self._bell = threading.Event()
+        self.protocol: Any = None
+        self._call(self._begin, meet)
+
+    def _begin(self, meet: Callable[[], asyncio.Protocol]) -> None:
+        self.protocol = meet()
+        self._replies = self.protocol.server.replies
+        self.protocol.connection_made(self)
+
+    # The thread of the client
+
+    def _call(self, method: Callable[[Any], None], argument: Any) -> None:
+        """Run the server's code in this thread."""
+        loop = self.loop
+        if os.getpid() != self._pid:
+            raise ConnectionResetError(104, "The server runs in the parent of this process")
+        if loop.turn.locked() and self.timeout is not None:
+            self._await_turn(self.timeout)
+        held: _Handlers = ()
+        try:
+            with loop.turn:  # which no exception of a handler can leave taken
+                if threading.get_ident() == _MAIN:
+                    held = _hold_signals()
+                if loop.is_closed():
+                    raise ConnectionResetError(104, "Connection reset by peer")
+                loop.has_new = False
+                try:
+                    method(argument)
+                except Exception as error:  # noqa: BLE001 - a bug of the server's, which asyncio would handle so
+                    loop.call_exception_handler({"message": "in data_received", "exception": error})
+                has_new = loop.has_new
+            if has_new:
+                loop.wake()
+        finally:
+            if held:
+                _release_signals(held)
+
+    def _await_turn(self, seconds: float) -> None:
+        """Wait while the turn is taken, as long as a socket would wait for the reply."""
+        loop = self.loop
+        until = loop.time() + seconds
+        while loop.turn.locked():
+            if loop.time() > until:
+                raise TimeoutError("timed out")
+            time.sleep(_LOOK_SECONDS)
+
+    def send(self, data: bytes) -> None:
+        """Take what the client sends; as with a socket it notices the end when it reads."""
+        if not self.ended:
+            self._call(self._receive, data)
+
+    def _receive(self, data: bytes) -> None:
+        loop = self.loop
+        self._sent.append(data)
+        if loop.is_lent or (
+            len(self._sent) == 1
+            and getattr(self.protocol, "state", PLAIN) is PLAIN
+            and _FOR_THE_LOOP(data) is None
+        ):
+            self._replies.begin_turn()
+            self.deliver()
+        else:
+            loop.hand_over(self.deliver)
+
+    def receive(self, size: int, *, keep: bool = False) -> bytes:
+        """Return what the server has sent, b"" at the end; waits for it.
+
+        Raises:
+            TimeoutError: nothing came in time.
+            BlockingIOError: nothing is there, and the timeout is 0.
+        """
+        arrived = self._arrived
+        if not arrived and not self._wait(self.timeout):
+            return b""
+        data = arrived.popleft()
+        if keep:
+            arrived.appendleft(data)
+            return data[:size]
+        if len(data) > size:
+            arrived.appendleft(data[size:])
+            data = data[:size]
+        self._read += len(data)
+        if self._is_full and self.get_write_buffer_size() <= _LOW:
+            self._is_full = False
+            self.loop.call_soon_threadsafe(self._go_on)
+        return data
+
+    def _wait(self, timeout: float | None) -> bool:
+        """Wait for data; return False at the end.
+
+        Not for the turn: a command that takes long must not hold up the timeout. No clock is asked, because libraries that
+        freeze the time freeze all of Python's.
+        """
+        self._readers += 1
+        try:
+            while not (self._arrived or self.ended):
+                self._bell.clear()
+                if self._arrived or self.ended:
+                    break
+                if timeout == 0:
+                    raise BlockingIOError(11, "Resource temporarily unavailable")
+                if not self._bell.wait(timeout):
+                    raise TimeoutError("timed out")
+        finally:
+            self._readers -= 1
+        return bool(self._arrived)
+
+    def can_read(self, timeout: float) -> bool:
+        """Whether there is data, or the end, within some time."""
+        if self._arrived or self.ended or not timeout:
+            return bool(self._arrived or self.ended)
+        try:
+            self._wait(timeout)
+        except TimeoutError:
+            return False
+        return True
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the client has read everything, and nothing follows."""
+        return self.ended and not self._arrived
+
+    def hang_up(self) -> None:
+        """End the client's side; the garbage collector may do so in any thread, even within the server's code."""
+        if not self.ended and os.getpid() == self._pid and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._lose)
+
+    # The server's code, in the thread that has the turn
+
+    def deliver(self) -> None:
+        """Pass on what the client has sent; not within one of its own commands, which a slow script is."""
+        if self._is_delivering:
+            return
+        self._is_delivering = True
+        try:
+            while self._sent and self._is_reading and not self.ended:
+                self.protocol.data_received(self._sent.popleft())
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            self._is_delivering = False
+
+    def _lose(self) -> None:
+        if not self.ended and not self.protocol.eof_received():
+            self.close()
+
+    def _go_on(self) -> None:
+        if not self.ended:
+            self.protocol.resume_writing()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send; a client that does not read runs no more commands, as with a socket whose buffers are full."""
+        if self.ended:
+            return
+        self._arrived.append(bytes(data))
+        self._written += len(data)
+        if self._readers:
+            self._bell.set()
+        if not self._is_full and self.get_write_buffer_size() > _HIGH:
+            self._is_full = True
+            self.protocol.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes the client has not read."""
+        return self._written - self._read
+
+    def can_write_eof(self) -> bool:
+        """Return False: both directions end together."""
+        return False
+
+    def is_closing(self) -> bool:
+        """Whether it is closed."""
+        return self.ended
+
+    def close(self) -> None:
+        """Close; the client still reads what was written."""
+        if not self.ended:
+            self.ended = True
+            self.loop.call_soon(self.protocol.connection_lost, None)
+            if self._readers:
+                self._bell.set()
+
+    abort = close
+
+    def is_reading(self) -> bool:
+        """Whether it passes on what the client sends."""
+        return self._is_reading and not self.ended
+
+    def pause_reading(self) -> None:
+        """Keep what the client sends."""
+        self._is_reading = False
+
+    def resume_reading(self) -> None:
+        """Pass on what the client has sent meanwhile."""
+        self._is_reading = True
+        self.loop.hand_over(self.deliver)
+
+    def get_protocol(self) -> Any:
+        """Return the server's protocol."""
+        return self.protocol
+
+    def set_protocol(self, protocol: Any) -> None:
+        """Serve another protocol."""
+        self.protocol = protocol
+
+
+class ChannelSocket:
+    """The client's end: as much of a socket as redis-py uses."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.receive = channel.receive
+        self._is_open = True
+
+    def sendall(self, data: bytes | bytearray | memoryview) -> None:
+        """Send."""
+        self.channel.send(bytes(data))
+
+    def send(self, data: bytes | bytearray | memoryview) -> int:
+        """Send all of it."""
+        self.channel.send(bytes(data))
+        return len(data)
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """Receive; ``MSG_PEEK`` leaves it there."""
+        return self.channel.receive(size, keep=bool(flags & _PEEK))
+
+    def recv_into(self, buffer: Any) -> int:
+        """Receive into a buffer."""
+        data = self.receive(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Set the timeout of each call."""
+        self.channel.timeout = seconds
+
+    def gettimeout(self) -> float | None:
+        """Return the timeout of each call."""
+        return self.channel.timeout
+
+    def setblocking(self, flag: bool) -> None:
+        """Wait for ever, or not at all."""
+        self.channel.timeout = None if flag else 0
+
+    def fileno(self) -> int:
+        """Return a number that no file has; -1 once it is closed."""
+        return _NO_FILE if self._is_open else -1
+
+    def setsockopt(self, *_: object) -> None:
+        """Do nothing: there is no socket."""
+
+    def getsockname(self) -> Any:
+        """Return the client's address."""
+        return self.channel.get_extra_info("peername")
+
+    def getpeername(self) -> Any:
+        """Return the server's address."""
+        return self.channel.get_extra_info("sockname")
+
+    def shutdown(self, _how: int) -> None:
+        """End the connection."""
+        self.channel.hang_up()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._is_open = False
+        self.channel.hang_up()
+
+
+def dial(inside: Server, timeout: float | None) -> ChannelSocket:
+    """Connect to a server in a thread of this process.
+
+    Raises:
+        ConnectionRefusedError: it ends, or listens to no plain TCP.
+        TimeoutError: it was busy for too long.
+    """
+    if inside.stopping or not inside.listeners.doors or not inside.config.port:
+        raise ConnectionRefusedError(111, "Connection refused")
+    _, meet = inside.listeners.doors[0]
+    place = "127.0.0.1", inside.config.port
+    return ChannelSocket(Channel(cast("TurnLoop", inside.loop), cast("Any", meet), place, timeout))
+
+
+def connection_class_of(find: Callable[[], Server | None]) -> type[redis.Connection]:
+    """Return the class of connections to one server.
+
+    Args:
+        find: returns the server as it runs now; None where only a socket reaches it.
+    """
+    from redis import ConnectionError, __version__  # noqa: A004
+
+    polls = int(__version__.partition(".")[0]) >= 8
+
+    class ChannelConnection(connection_class()):  # type: ignore[misc]
+        """A connection of this process to a server in a thread of it."""
+
+        def _dial(self) -> Any:
+            # A system connects at once, also to a server that is busy; then the greeting waits for as long as a reply may.
+            server = find()
+            return super()._dial() if server is None else dial(server, self.socket_timeout)
+
+        def can_read(self, timeout: float = 0) -> bool:
+            """As of any connection; from redis-py 8 on the parser of hiredis asks the system about the file of a socket."""
+            sock, reader = self._sock, getattr(self._parser, "_reader", None)
+            if not (polls and isinstance(sock, ChannelSocket) and reader is not None):
+                return bool(super().can_read(timeout))
+            if reader.has_data():
+                return True
+            if not sock.channel.can_read(timeout):
+                return False
+            if sock.channel.has_ended:
+                raise ConnectionError("Connection closed by server.")
+            return True
+
+    return ChannelConnection

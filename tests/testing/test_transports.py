@@ -1,0 +1,377 @@
+"""A server whose clients are connected in memory answers as by TCP, whatever happens around it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+import redis
+from support.until import until
+
+import rillet.testing
+from rillet.testing.channel import ChannelSocket, _hold_signals, _release_signals
+
+HISTORIES = int(os.environ.get("RILLET_HISTORIES", "60"))
+
+
+@pytest.fixture(scope="module")
+def running():
+    with rillet.testing.Server(transport="memory", slowlog_log_slower_than=-1) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running):
+    running.reset()
+    return running
+
+
+@pytest.fixture
+def client(server):
+    with server.client(protocol=3) as client:
+        yield client
+
+
+def is_in_memory(client: redis.Redis) -> bool:
+    client.ping()
+    [connection] = client.connection_pool._available_connections
+    return isinstance(connection._sock, ChannelSocket)
+
+
+# Who gets it
+
+
+def test_clients_of_the_server_need_no_socket(server, client):
+    assert is_in_memory(client)
+    assert client.client_info()["fd"] == "-1"
+    assert client.client_info()["laddr"] == f"127.0.0.1:{server.port}"
+
+
+def test_it_is_switched_on_and_off_by_name():
+    with rillet.testing.Server() as server:
+        assert not is_in_memory(server.client())
+    with rillet.testing.Server(transport="tcp") as server:
+        assert not is_in_memory(server.client())
+    with pytest.raises(ValueError, match="tcp, memory"):
+        rillet.testing.Server(transport="pigeons")
+    with pytest.raises(ValueError, match="process"):
+        rillet.testing.Server(transport="memory", process=True)
+
+
+def test_a_class_of_the_users_own_keeps_its_socket(server):
+    with server.client(connection_class=redis.Connection) as client:
+        assert not is_in_memory(client)
+
+
+def test_another_process_gets_a_socket(server):
+    code = f"import redis; redis.Redis(port={server.port}).set('k', 'v')"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert server.client().get("k") == b"v"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_gets_a_socket(client):
+    client.set("k", "v")
+    child = os.fork()
+    if not child:
+        status = 1
+        with contextlib.suppress(BaseException):
+            client.set("child", client.get("k"))
+            status = 0
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert client.get("child") == b"v"
+
+
+# The same replies
+
+WORDS = ["a", "b", "c", "s", "1", "0", "-1", "x", "", "10", "$", ">", "*", "g", "é", "NX", "COUNT"]
+COMMANDS = [
+    "SET", "GET", "INCR", "APPEND", "DEL", "LPUSH", "LRANGE", "LPOP", "HSET", "HGETALL", "SADD", "SMEMBERS", "ZADD", "ZRANGE",
+    "XADD", "XLEN", "XRANGE", "XDEL", "TYPE", "EXPIRE", "PERSIST", "RENAME", "MULTI", "EXEC", "DISCARD", "WATCH", "SELECT", "ECHO",
+    "EVAL", "SUBSCRIBE", "UNSUBSCRIBE", "PUBLISH", "RESET", "HELLO", "NONSENSE", "CLIENT", "CONFIG", "QUIT",
+]  # fmt: skip
+FIXED = [
+    ["XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"], ["XADD", "s", "1-*", "f", "v"], ["EVAL", "return redis.call('incr', 'n')", "0"],
+    ["XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">"], ["XACK", "s", "g", "1-0"], ["XPENDING", "s", "g"], ["HELLO", "3"],
+    ["CLIENT", "REPLY", "SKIP"], ["BLPOP", "a", "0.001"], ["CLIENT", "SETNAME", "me"], ["CONFIG", "SET", "maxmemory", "0"],
+    ["CLIENT", "TRACKING", "ON"], ["FLUSHALL"], ["DEBUG", "SLEEP", "0"], ["XADD", "s", "2-1", "f", "v" * 300],
+]  # fmt: skip
+
+
+def history(source: random.Random) -> list[bytes]:
+    """Return what one client writes at a time: commands, some of them several at once, some cut in two."""
+    pieces = []
+    for _ in range(source.randint(1, 8)):
+        data = b""
+        for _ in range(source.choice([1, 1, 1, 4, 40])):
+            words = source.choice(FIXED)
+            if source.random() < 0.6:
+                words = [source.choice(COMMANDS), *source.choices(WORDS, k=source.randint(0, 4))]
+            encoded = [word.encode() for word in words]
+            data += b"*%d\r\n" % len(words) + b"".join(
+                b"$%d\r\n%b\r\n" % (len(each), each) for each in encoded
+            )
+        at = source.randrange(len(data)) if source.random() < 0.2 else 0
+        pieces += [data[:at], data[at:]] if at else [data]
+    return pieces
+
+
+def replies(server: rillet.testing.Server, pieces: list[bytes]) -> bytes:
+    """Return all that the server sends; it is in memory or not, as its clients are."""
+    server.reset()
+    server.clock.freeze(at=1_000_000)
+    with server.client(protocol=2) as client:
+        connection = client.connection_pool.make_connection()
+        connection.connect()
+        sock = connection._sock
+        sock.settimeout(60)
+        with contextlib.suppress(ConnectionError):
+            for piece in pieces:
+                sock.sendall(piece)
+            sock.sendall(
+                b"*1\r\n$7\r\nDISCARD\r\n*1\r\n$5\r\nRESET\r\n*2\r\n$4\r\nECHO\r\n$3\r\nEND\r\n*1\r\n$4\r\nQUIT\r\n"
+            )
+        received = b""
+        with contextlib.suppress(ConnectionError):
+            while data := _received(sock, server):
+                received += data
+        connection.disconnect()
+    return received
+
+
+def _received(sock: Any, server: rillet.testing.Server) -> bytes:
+    """Receive; whatever waits for a time does not wait any longer."""
+    sock.settimeout(0.05)
+    while True:
+        try:
+            return bytes(sock.recv(65536))
+        except TimeoutError:
+            server.clock.advance(hours=1)
+
+
+MOVING = re.compile(
+    rb"\$2\r\nid\r\n:\d+|(?:laddr|addr|id|fd|age|idle|tot-mem|read-events|avg-[a-z-]+)=\S+|\$\d+\r\n\d{7,}-\d+"
+)
+
+
+def without_ids(data: bytes) -> bytes:
+    """Remove numbers of clients, and IDs that the clock has made."""
+    return MOVING.sub(b"", data)
+
+
+def test_random_histories_have_the_same_replies_by_both(running):
+    with rillet.testing.Server(slowlog_log_slower_than=-1) as plain:
+        for seed in range(HISTORIES):
+            pieces = history(random.Random(seed))
+            found = [without_ids(replies(each, pieces)) for each in (running, plain)]
+            assert found[0] == found[1], f"seed {seed}: {pieces}"
+
+
+# Others at the same time
+
+
+def test_a_client_by_tcp_serves_one_in_memory_and_the_reverse(server, client):
+    tcp = redis.Redis(port=server.port)
+    for blocked, other in ((client, tcp), (tcp, client)):
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda b=blocked, f=found: f.append(b.blpop("q", 0)))
+        thread.start()
+        until(lambda: server._command(b"INFO", b"clients").find(b"blocked_clients:1") > 0)
+        other.rpush("q", "v")
+        thread.join(60)
+        assert [list(each) for each in found] == [[b"q", b"v"]]
+    with tcp.pubsub() as one, client.pubsub() as two:
+        for each in (one, two):
+            each.subscribe("c")
+            assert each.get_message(timeout=60)["type"] == "subscribe"
+        assert client.publish("c", "m") == 2
+        assert {each.get_message(timeout=60)["data"] for each in (one, two)} == {b"m"}
+        assert two.get_message(timeout=0.001) is None
+
+
+def test_threads_lose_nothing(server):
+    def work(number: int) -> None:
+        with server.client() as own:
+            for _ in range(200):
+                own.incr("n")
+                own.xadd("s", {"by": number})
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    with server.client() as client:
+        assert (client.get("n"), client.xlen("s")) == (b"1600", 1600)
+
+
+def test_timers_run_without_a_call(server, client):
+    client.set("k", "v", px=1)
+    tcp = redis.Redis(port=server.port)
+    until(lambda: tcp.dbsize() == 0)
+    assert client.blpop("q", 0.01) is None
+
+
+def test_clients_that_the_collector_closes_leave_the_server(server, client):
+    for _ in range(50):
+        other = server.client()
+        other.ping()
+        other.itself = other
+        del other
+        client.ping()
+    gc.collect()
+    until(lambda: len(client.client_list()) == 1)
+
+
+# What takes long
+
+
+def test_a_timeout_comes_while_the_server_is_busy(server):
+    with server.client(socket_timeout=0.05) as hasty:
+        with pytest.raises(redis.TimeoutError):
+            hasty.execute_command("DEBUG", "SLEEP", "1")
+        with pytest.raises(redis.TimeoutError):  # another client, whose command is short
+            hasty.get("k")
+
+
+def test_a_client_that_does_not_read_runs_no_more_commands(server, client):
+    client.set("k", b"v" * 100_000)
+    with server.client() as lazy:
+        connection = lazy.connection_pool.make_connection()
+        connection.connect()
+        for _ in range(100):
+            connection._sock.sendall(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n")
+        assert client.info("commandstats")["cmdstat_get"]["calls"] < 20
+        for _ in range(100):
+            assert len(connection._sock.recv(1 << 20)) or True
+            until(
+                lambda: (
+                    connection._sock.channel._arrived
+                    or client.info("commandstats")["cmdstat_get"]["calls"] == 100
+                )
+            )
+        assert client.info("commandstats")["cmdstat_get"]["calls"] == 100
+        connection.disconnect()
+
+
+def test_a_subscriber_that_does_not_read_is_closed_at_its_limit(server, client):
+    client.config_set("client-output-buffer-limit", "pubsub 100000 0 0")
+    with client.pubsub() as lazy:
+        lazy.subscribe("c")
+        assert lazy.get_message(timeout=60)
+        for _ in range(30):
+            client.publish("c", b"v" * 10_000)
+        until(lambda: client.pubsub_numsub("c") == [(b"c", 0)])
+
+
+# Signals
+
+
+INTERRUPTED = """
+import signal
+import rillet.testing, redis
+
+armed = False
+UNIT = (
+    b"*1\\r\\n$5\\r\\nMULTI\\r\\n*2\\r\\n$4\\r\\nINCR\\r\\n$1\\r\\nn\\r\\n"
+    b"*5\\r\\n$4\\r\\nXADD\\r\\n$1\\r\\ns\\r\\n$1\\r\\n*\\r\\n$1\\r\\nf\\r\\n$1\\r\\nv\\r\\n*1\\r\\n$4\\r\\nEXEC\\r\\n"
+)
+
+def raise_it(*_):
+    global armed
+    if armed:
+        armed = False
+        raise KIND
+
+signal.signal(signal.SIGALRM, raise_it)
+interrupted = 0
+with rillet.testing.Server(transport="memory") as server:
+    client = server.client(max_connections=1000)
+    for number in range(60):
+        try:
+            armed = True
+            signal.setitimer(signal.ITIMER_REAL, 0.0005 + number * 0.00002)
+            # Not by redis-py: hiredis.pack_command, 3.5, crashes where a handler raises within it.
+            connection = client.connection_pool.make_connection()
+            connection.connect()
+            for _ in range(3000):
+                connection._sock.sendall(UNIT)
+                connection._sock.recv(1000)
+        except (KIND, redis.ConnectionError):
+            interrupted += 1
+        armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    assert int(client.get("n")) == client.xlen("s")
+    with server._server.loop.turn:
+        pass
+    assert signal.getsignal(signal.SIGALRM) is raise_it
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+print(interrupted)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers of the system")
+@pytest.mark.parametrize("kind", ["KeyboardInterrupt", "ValueError"])
+def test_an_exception_of_a_handler_leaves_the_server_whole(kind):
+    code = INTERRUPTED.replace("KIND", kind)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 5
+
+
+def test_a_signal_within_the_servers_code_comes_after_it():
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    try:
+        held = _hold_signals()
+        signal.raise_signal(signal.SIGTERM)
+        assert came == []
+        _release_signals(held)
+        assert came == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# Ends
+
+
+def test_a_restart_and_a_kill_end_a_connection_as_a_socket_would(server, client):
+    number = client.client_id()
+    with server.client(single_connection_client=True) as other:
+        other.client_kill_filter(_id=number)
+        assert client.client_id() != number
+        server.restart()
+        with pytest.raises(redis.ConnectionError):
+            other.ping()
+        assert client.ping()
+        server._halt()
+        with pytest.raises(redis.ConnectionError, match="refused"):
+            client.ping()
+        server.start()
+        assert client.ping()
+
+
+def test_faults_spoil_replies_in_memory_as_well(server, client):
+    with server.fault(command="SET", close="after") as fault, pytest.raises(redis.ConnectionError):
+        client.set("k", "v")
+    assert client.get("k") == b"v"
+    assert fault.hits
+    with server.fault(command="GET", error="LOADING"), pytest.raises(redis.ConnectionError):
+        client.get("k")
+    with server.fault(command="GET", slow=(1, 0.001)):
+        assert client.get("k") == b"v"
+    with server.fault(command="GET", reply_bytes=2), pytest.raises(redis.ConnectionError):
+        client.get("k")
