@@ -333,10 +333,10 @@ class StreamModel:
         group.see(consumer, self.now)
         most = min([number for number in (count, max_count) if number is not None], default=1 << 62)
         items: list[Any] = []
-        size = 0
+        size = encoded_size([b"s"])  # the pair of key and entries begins with the key
 
         def full() -> bool:
-            return len(items) >= most or (bool(items) and max_size is not None and size >= max_size)
+            return len(items) >= most or (max_size is not None and size >= max_size)
 
         if after is not None:
             for number in sorted(group.pel):
