@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 from .bench import Plan
 from .catalogue import PROMISES
 from .messages import Messages, parse
+from .producers import PRODUCER_PROMISES
 from .report import as_annotations, as_json, as_junit, summary, table
 from .running import Audit
 from .stage import Stage
 from .verdicts import BROKEN, CannotRunError, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _CANNOT: Final = 2
 _PRODUCER_SECONDS: Final = 60
@@ -52,7 +53,7 @@ def main(words: list[str]) -> int:
             restarts=not options.no_restart,
         )
         progress = _Progress(len(options.names))
-        results = Audit(plan, options.jobs).run(options.names, progress.tell)
+        results = Audit(plan, options.jobs, options.catalogue).run(options.names, progress.tell)
     except CannotRunError as error:
         _Progress.clear()
         print(f"rillet audit: {error}", file=sys.stderr)  # noqa: T201 - a command-line tool
@@ -78,7 +79,10 @@ def _options(words: Sequence[str]) -> Any:
         usage="rillet audit [options] -- COMMAND…",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Promises:\n" + "\n".join(f"  {each.name:17} {each.story}" for each in PROMISES.values()),
+        epilog="Promises:\n"
+        + "\n".join(f"  {each.name:17} {each.story}" for each in PROMISES.values())
+        + "\n\nPromises of a producer:\n"
+        + "\n".join(f"  {each.name:17} {each.story}" for each in PRODUCER_PROMISES.values()),
     )
     add = parser.add_argument
     add(
@@ -92,7 +96,10 @@ def _options(words: Sequence[str]) -> Any:
     add("--stream", help="that it reads (found by its XREADGROUP)")
     add("--group", help="of its consumer (likewise)")
     add("--send", metavar="JSON", help="what a message is: fields, or a file of messages; {n} is a number")
-    add("--producer", metavar="COMMAND", help="what adds messages; those that it adds are sent")
+    add(
+        "--producer", nargs="?", const=True, metavar="COMMAND",
+        help="what adds messages; those that it adds are sent. Without a command of its own: audit a producer",
+    )  # fmt: skip
     add("--done", metavar="KEY", help="where its work is seen (its first write after a delivery)")
     add("--only", type=_names, metavar="NAME,…", help="try these promises")
     add("--skip", type=_names, default=(), metavar="NAME,…", help="do not try these")
@@ -123,7 +130,11 @@ def _options(words: Sequence[str]) -> Any:
     if options.jobs < 1 or options.timeout <= 0:
         parser.error("--jobs and --timeout are positive")
     options.command = command
-    options.names = [each for each in options.only or PROMISES if each not in options.skip]
+    options.catalogue = PRODUCER_PROMISES if options.producer is True else PROMISES
+    for each in (*(options.only or ()), *options.skip):
+        if each not in options.catalogue:
+            parser.error(f"there is no promise {each!r}{_close(each, options.catalogue)}")
+    options.names = [each for each in options.only or options.catalogue if each not in options.skip]
     if not options.names:
         parser.error("no promise is left to try")
     return options
@@ -144,15 +155,14 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _names(text: str) -> list[str]:
-    names = [each.strip() for each in text.split(",") if each.strip()]
-    for each in names:
-        if each not in PROMISES:
-            import difflib
+    return [each.strip() for each in text.split(",") if each.strip()]
 
-            close = difflib.get_close_matches(each, PROMISES, 1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise argparse.ArgumentTypeError(f"there is no promise {each!r}{hint}")
-    return names
+
+def _close(name: str, names: Iterable[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, list(names), 1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _templates(options: Any) -> list[dict[str, str]]:
@@ -161,6 +171,8 @@ def _templates(options: Any) -> list[dict[str, str]]:
     Raises:
         CannotRunError: they cannot be read or made.
     """
+    if options.producer is True:
+        return []
     if options.producer:
         return _produced(options)
     if not options.send:

@@ -46,7 +46,8 @@ def summary(results: Sequence[Result], plan: Plan) -> str:
     """Return one line: how many are kept, broken, not tried."""
     counts = {kind: sum(each.result == kind for each in results) for kind in _ORDER}
     said = [f"{count} {kind}" for kind, count in counts.items() if count]
-    return f"stream {plan.stream}, group {plan.group}: {', '.join(said)}"
+    group = f", group {plan.group}" if plan.group else ""
+    return f"stream {plan.stream}{group}: {', '.join(said)}"
 
 
 def as_json(results: Sequence[Result], plan: Plan) -> str:

@@ -17,11 +17,12 @@ from .stage import Stage
 from .verdicts import BROKEN, KEPT, NOT_TRIED, Broken, Cancelled, NotTried, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from .bench import Plan
+    from .catalogue import Promise
+    from .producers import ProducerPromise
 
-FIRST: Final = "works"
 # What others are told by first, and what lasts long, so that no core is idle at the end.
 _EARLY: Final = (
     "cut",
@@ -41,35 +42,41 @@ class Audit:
     Args:
         plan: what is known of the worker.
         jobs: how many experiments are busy at a time; one that waits for what may never come is not counted.
+        catalogue: the promises by name; the first shows what the others need to know.
     """
 
-    def __init__(self, plan: Plan, jobs: int = 2) -> None:
+    def __init__(
+        self, plan: Plan, jobs: int = 2, catalogue: Mapping[str, Promise | ProducerPromise] = PROMISES
+    ) -> None:
         self.plan = plan
+        self._catalogue = catalogue
+        self._first = next(iter(catalogue))
         plan.slots = threading.Semaphore(jobs)
         self._lock = threading.Lock()
         self._results: dict[str, Future[Result]] = {}
 
     def run(
-        self, names: Iterable[str] = tuple(PROMISES), tell: Callable[[Result], object] = lambda _: None
+        self, names: Iterable[str] = (), tell: Callable[[Result], object] = lambda _: None
     ) -> list[Result]:
         """Try promises, and return the results in the order of the catalogue.
 
         Args:
-            names: of the promises.
+            names: of the promises; without any, all.
             tell: called with each result as soon as it is there.
 
         Raises:
             CannotRunError: the worker cannot be audited.
         """
-        wanted = [each for each in PROMISES if each in set(names)]
+        chosen = set(names) or set(self._catalogue)
+        wanted = [each for each in self._catalogue if each in chosen]
         results: dict[str, Result] = {}
         try:
-            first = self.result(FIRST)
-            if FIRST in wanted:
-                results[FIRST] = first
+            first = self.result(self._first)
+            if self._first in wanted:
+                results[self._first] = first
                 tell(first)
             order = sorted(
-                (each for each in wanted if each != FIRST),
+                (each for each in wanted if each != self._first),
                 key=lambda each: _EARLY.index(each) if each in _EARLY else len(_EARLY),
             )
             with ThreadPoolExecutor(max(1, len(order)), thread_name_prefix="audit") as pool:
@@ -108,11 +115,11 @@ class Audit:
         return future.result()
 
     def _try(self, name: str) -> Result:
-        promise = PROMISES[name]
-        if name != FIRST:
-            first = self.result(FIRST)
+        promise = self._catalogue[name]
+        if name != self._first:
+            first = self.result(self._first)
             if first.result != KEPT:
-                return Result(name, NOT_TRIED, f"it does not even work: see {FIRST}", (), 0.0)
+                return Result(name, NOT_TRIED, f"it does not even work: see {self._first}", (), 0.0)
         with (
             Turn(self.plan.slots) as turn,
             Stage(durable=promise.durable) as stage,

@@ -1,0 +1,157 @@
+"""Promises of a producer: what it adds to a stream is there once, or it says that it is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from .verdicts import Broken, CannotRunError, NotTried
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .bench import Bench
+    from .workers import Worker
+
+_SECONDS: Final = 30
+_REFUSALS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerPromise:
+    """One promise of a producer; as ``Promise``."""
+
+    name: str
+    story: str
+    experiment: Callable[[Bench], str]
+    durable: bool = False
+
+
+def _adds(bench: Bench) -> list[Any]:
+    """Return the XADDs that came."""
+    return [each for each, _ in bench.sight().effects if each.words[0].upper() == "XADD"]
+
+
+def _stored(bench: Bench) -> list[dict[str, str]]:
+    """Return what the stream holds."""
+    if not bench.plan.stream:
+        return []
+    entries = bench.stage.run("XRANGE", bench.plan.stream, "-", "+")
+    return [
+        dict(zip(map(_text, fields[::2]), map(_text, fields[1::2]), strict=True)) for _, fields in entries
+    ]
+
+
+def _text(word: bytes) -> str:
+    return word.decode(errors="surrogateescape")
+
+
+def _begin(bench: Bench) -> Worker:
+    """Start the producer; one that ends has done its work, whatever its status."""
+    worker = bench.start("p1")
+    worker.wanted = False
+    return worker
+
+
+def _settles(bench: Bench, worker: Worker) -> None:
+    """Wait until a producer has ended, or has added one message more than before."""
+    known = len(_stored(bench))
+    bench.until(lambda: worker.status is not None or len(_stored(bench)) > known, hurry=True)
+
+
+def _said(worker: Worker) -> bool:
+    """Whether a producer has ended with an error."""
+    return worker.status not in {None, 0}
+
+
+def stores(bench: Bench) -> str:
+    """Let it add something, and learn where."""
+    worker = _begin(bench)
+    bench.until(lambda: _adds(bench) or worker.status is not None, seconds=_SECONDS, hurry=True)
+    found = [each for each in _adds(bench) if each.error is None]
+    if not found:
+        raise CannotRunError(
+            f"no XADD came from it. Its last lines:\n{worker.words() or '(nothing printed)'}"
+        )
+    bench.plan.stream = bench.plan.stream or found[0].words[1]
+    return f"it adds to {bench.plan.stream}"
+
+
+def reply_lost(bench: Bench) -> str:
+    """Lose the reply of an XADD that ran."""
+    with bench.stage.fault(command="XADD", close="after", first=1) as fault:
+        worker = _begin(bench)
+        bench.until(lambda: fault.count > 0 or worker.status is not None, seconds=_SECONDS, hurry=True)
+        if not fault.count:
+            raise NotTried("its XADD is not a command of its own that could lose its reply")
+        first = _stored(bench)[0]
+        bench.until(lambda: worker.status is not None or len(_stored(bench)) > 1, hurry=True)
+    stored = _stored(bench)
+    again = stored[1:].count(first)
+    if again and not _idempotent(bench):
+        raise Broken(f"a message is stored {again + 1} times after the reply to its XADD was lost: {first}")
+    if again:
+        raise Broken(f"a message is stored {again + 1} times, though its XADD has IDMP: {first}")
+    if _said(worker):
+        return "the message is stored once, and the producer said that it does not know"
+    return "the message is stored once"
+
+
+def _idempotent(bench: Bench) -> bool:
+    return any({"IDMP", "IDMPAUTO"} & set(map(str.upper, each.words[2:8])) for each in _adds(bench))
+
+
+def _refused(bench: Bench, error: str, name: str) -> str:
+    """Refuse its XADDs for a while; it adds them later, or says that it has not."""
+    with bench.stage.fault(command="XADD", error=error) as fault:
+        worker = _begin(bench)
+        bench.until(
+            lambda: fault.count >= _REFUSALS or worker.status is not None, seconds=_SECONDS / 3, hurry=True
+        )
+        if not fault.count:
+            raise NotTried("no XADD came as a command of its own")
+    _settles(bench, worker)
+    if _stored(bench):
+        return f"it adds the message once {name} is over"
+    if _said(worker):
+        return f"it ends with status {worker.status} at {name}"
+    state = "goes on" if worker.status is None else "ends with status 0"
+    raise Broken(f"its XADD was refused ({name}), the message is lost, and it {state}")
+
+
+def readonly(bench: Bench) -> str:
+    """Answer READONLY."""
+    return _refused(bench, "READONLY", "READONLY")
+
+
+def oom(bench: Bench) -> str:
+    """Answer OOM."""
+    return _refused(bench, "OOM", "OOM")
+
+
+def bounded(bench: Bench) -> str:
+    """Look whether its stream has an end, and what it does where NOMKSTREAM finds none."""
+    worker = _begin(bench)
+    bench.until(lambda: _adds(bench) or worker.status is not None, seconds=_SECONDS, hurry=True)
+    adds = _adds(bench)
+    if not adds:
+        raise NotTried("no XADD came")
+    options = set(map(str.upper, adds[0].words[2:6]))
+    trims = any(each.is_a("XTRIM") for each in bench.stage.commands())
+    if "NOMKSTREAM" in options and not _stored(bench):
+        bench.until(lambda: worker.status is not None)
+        if not _said(worker):
+            raise Broken("with NOMKSTREAM its XADD stored nothing, and it did not say so")
+    if not options & {"MAXLEN", "MINID"} and not trims:
+        raise Broken(f"nothing bounds {bench.plan.stream}: its XADD has neither MAXLEN nor MINID")
+    return "its stream is bounded"
+
+
+_EVERY: Final = (
+    ProducerPromise("stores", "it adds a message", stores),
+    ProducerPromise("reply-lost", "XADD ran, its reply was lost: stored once", reply_lost),
+    ProducerPromise("readonly", "READONLY: added later, or it says so", readonly),
+    ProducerPromise("oom", "OOM: added later, or it says so", oom),
+    ProducerPromise("bounded", "its stream has an end, and NOMKSTREAM is not silent", bounded),
+)
+PRODUCER_PROMISES: Final = {each.name: each for each in _EVERY}
