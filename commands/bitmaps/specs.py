@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..spec.command import Family
-from ..spec.grammar import KEY, block, integer, key, many, oneof, optional, string, token
+from ..spec.grammar import KEY, block, integer, key, many, oneof, optional, silent, string, token
 from ..spec.key_specs import CHANGES, READS, at
 
 family = Family(__package__, "bitmap", categories="bitmap")
@@ -62,8 +62,7 @@ BITOP = family.write("BITOP", arity=-4, flags="denyoom",
     summary="Combines strings bit by bit and stores the result.",
     complexity="O(N)",
     arguments=(oneof("operation", token("AND"), token("OR"), token("XOR"), token("NOT"),
-            token("DIFF", since="8.2.0"), token("DIFF1", since="8.2.0"), token("ANDOR", since="8.2.0"),
-            token("ONE", since="8.2.0")), key("destkey"), many(key("key", spec=1))),
+            *(silent(token(word, since="8.2.0")) for word in ("DIFF", "DIFF1", "ANDOR", "ONE"))), key("destkey"), many(key("key", spec=1))),
     history={"8.2.0": "Added DIFF, DIFF1, ANDOR and ONE."})
 
 # fmt: on

@@ -70,6 +70,7 @@ class Argument:
     summary: str | None = None
     since: str | None = None
     deprecated_since: str | None = None
+    shows_since: bool = True  # False: COMMAND DOCS does not say it, in Redis either
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -64,6 +64,11 @@ def block(name: str, *parts: Argument, after: str | None = None, since: str | No
     return Argument(name, "block", after, arguments=parts, since=since)
 
 
+def silent(argument: Argument) -> Argument:
+    """Return the argument as one whose version COMMAND DOCS leaves out, as Redis does of a few."""
+    return replace(argument, shows_since=False)
+
+
 def optional(argument: Argument) -> Argument:
     """Return the argument as one that may be left out."""
     return replace(argument, flags=f"optional {argument.flags}".rstrip())

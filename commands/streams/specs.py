@@ -13,6 +13,7 @@ from ..spec.grammar import (
     many,
     oneof,
     optional,
+    silent,
     string,
     switch,
     token,
@@ -28,7 +29,7 @@ _MAX_COUNT = optional(integer("maxcount", "MAXCOUNT", since="8.10.0"))
 _MAX_SIZE = optional(integer("maxsize", "MAXSIZE", since="8.10.0"))
 _POLICIES = token("KEEPREF"), token("DELREF"), token("ACKED")
 _POLICY = optional(oneof("condition", *_POLICIES))
-_POLICY_OF_TRIM = optional(oneof("condition", *_POLICIES, since="8.2.0"))
+_POLICY_OF_TRIM = optional(silent(oneof("condition", *_POLICIES, since="8.2.0")))
 _NUMBERED_IDS = block("ids", integer("numids"), many(string("id")), after="IDS")
 _IDS = many(string("id"))
 _GROUP = string("group")

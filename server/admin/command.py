@@ -158,7 +158,7 @@ def _argument(client: Client, argument: Argument) -> bytes:
     pairs += [
         (field.encode(), _text(text))
         for field in ("token", "summary", "since", "deprecated_since")
-        if (text := getattr(argument, field)) is not None
+        if (text := getattr(argument, field)) is not None and (field != "since" or argument.shows_since)
     ]
     if argument.flags:
         pairs.append((b"flags", _simple_set(argument.flags.split(), resp)))

@@ -120,6 +120,19 @@ def tree(name: str) -> tuple[Argument, ...]:
     return REGISTRY[name].arguments
 
 
+def as_documented(nodes: tuple[Argument, ...]) -> tuple[Argument, ...]:
+    """Return the tree without the versions that COMMAND DOCS leaves out."""
+    return tuple(
+        replace(
+            node,
+            since=node.since if node.shows_since else None,
+            shows_since=True,
+            arguments=as_documented(node.arguments),
+        )
+        for node in nodes
+    )
+
+
 def renamed(nodes: tuple[Argument, ...], names: dict[str, str]) -> tuple[Argument, ...]:
     """Return the tree with other names for some of its nodes."""
     return tuple(
@@ -131,8 +144,6 @@ def renamed(nodes: tuple[Argument, ...], names: dict[str, str]) -> tuple[Argumen
 # Newest versions whose options Rillet documents, where Redis' own documents do not. Other way round: it documents twice.
 HISTORY = {"bitop": ["8.2.0"], "xadd": ["6.2.0", "7.0.0", "8.2.0", "8.6.0"], "xinfo|stream": None}
 DOCUMENTED_TWICE = {"client|kill": "2.8.12", "restore": "5.0.0", "restore-asking": "5.0.0"}
-# Options whose version Redis' documents leave out: as an older version, Rillet does not show them.
-VERSIONS_OF_OPTIONS: Final = {"bitop", "xadd", "xtrim"}
 # Of the history in 7.0's documents.
 HISTORY_IN_70 = {
     "georadius_ro": {"7.0.0"},

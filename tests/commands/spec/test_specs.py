@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from support import declarations
-from support.declarations import docs, infos, tree
+from support.declarations import as_documented, docs, infos, tree
 
 from rillet.commands.spec.command import CATEGORIES, FLAGS, REGISTRY, handler_for, keys_of, legacy_positions
 from rillet.commands.spec.left_out import LEFT_OUT
@@ -392,28 +392,13 @@ def without_versions(nodes, versions):
     )
 
 
-def without_new_versions(nodes):
-    """Leave out in which of the 8.x versions an option came."""
-    return tuple(
-        replace(
-            node,
-            since=None if node.since in declarations.SINCE_70 else node.since,
-            arguments=without_new_versions(node.arguments),
-        )
-        for node in nodes
-    )
-
-
 def test_command_docs_shows_the_argument_trees(declared):
-    assert declared["rillet"][2] == {name: tree(name) for name in declarations.OF_REDIS}
+    assert declared["rillet"][2] == {name: as_documented(tree(name)) for name in declarations.OF_REDIS}
 
 
 @each_that_redis_serves
 def test_the_argument_tree_is_that_of_redis(name, declared):
-    ours, theirs = tree(name), declared["redis810"][2][name]
-    if name in declarations.VERSIONS_OF_OPTIONS:
-        ours, theirs = without_new_versions(ours), without_new_versions(theirs)
-    assert ours == theirs
+    assert as_documented(tree(name)) == declared["redis810"][2][name]
 
 
 @each_that_redis_serves
@@ -434,8 +419,6 @@ def test_each_listed_difference_of_a_tree_is_one(declared):
         assert without_display(tree(name)) != declared["redis7"][2][name], name
     for name, nodes in declarations.OTHERWISE_IN_70.items():
         assert without_display(nodes) != without_display(tree(name)), name
-    for name in declarations.VERSIONS_OF_OPTIONS:
-        assert tree(name) != declared["redis810"][2][name], name
 
 
 ASKED = [
