@@ -585,8 +585,9 @@ function redis.error_reply(...)
   if select('#', ...) ~= 1 or type((...)) ~= 'string' then return {err = 'ERR wrong number or type of arguments'} end
   local text = (...)
   if byte(text) == 45 then text = text:sub(2) end
-  if not text:find(' ', 1, true) then text = 'ERR ' .. text end
-  return {err = text}
+  -- Line breaks go from both ends of the text behind the code.
+  local code, rest = text:match('^([^ ]*) (.*)$')
+  return {err = (code or 'ERR') .. ' ' .. (rest or text):gsub('^[\r\n]+', ''):gsub('[\r\n]+$', '')}
 end
 
 if not host.register then
