@@ -10,7 +10,6 @@ from .sight import mentions, read_of
 from .verdicts import Broken, NotTried
 
 if TYPE_CHECKING:
-    from ..faults import Fault
     from .bench import Bench
     from .workers import Worker
 
@@ -57,11 +56,11 @@ def long_job(bench: Bench) -> str:
             )
         bench.note(f"{holder} works {entry} and does not finish")
         other = second if holder in bench.consumers_of(first) else first
-        _watch_the_job(bench, other, fault, entry, holder)
+        _watch_the_job(bench, other, entry, holder)
     return "a message was not taken from a consumer that was working on it"
 
 
-def _watch_the_job(bench: Bench, other: Worker, fault: Fault, entry: str, holder: str) -> None:
+def _watch_the_job(bench: Bench, other: Worker, entry: str, holder: str) -> None:
     """Let time pass as fast as the signs of life of the consumer allow.
 
     Raises:
@@ -121,13 +120,11 @@ def _watch_the_job(bench: Bench, other: Worker, fault: Fault, entry: str, holder
     idle = min(bench.sight().min_idles(), default=None)
     signs = len(beats())
     if not signs or idle is None:
-        bench.later(milliseconds=(idle or 86_400_000) + 1)
-        bench.until(
-            lambda: taken() or fault.count > 1,
-            hurry=True,
-            seconds=bench.plan.timeout / (5 if idle is None else 2),
-        )
-        check()
+        # A worker with a timer of its own may claim from itself before the other one does.
+        for _ in range(1 if idle is None else _ROUNDS):
+            bench.later(milliseconds=(idle or 86_400_000) + 1)
+            bench.until(taken, hurry=True, seconds=bench.plan.timeout / 4)
+            check()
         return
     # Then in steps that leave it the time for its next sign of life, until the other one has looked for what is idle.
     pace = (time.monotonic() - begin) / signs
