@@ -210,6 +210,8 @@ class SnapshotSender:
 
     def abort(self) -> None:
         """Stop, because the server stops."""
+        if self._writer is not None:
+            self.server.log.warning(f"There is a child saving an .rdb. Killing it: {self._writer.pid}")
         if self._task is not None:
             self._task.cancel()
         self._end()
