@@ -53,7 +53,6 @@ ANSWERS_TO_PSYNC = {
     "no offset": (f"+FULLRESYNC {HISTORY}\r\n", "wrong +FULLRESYNC syntax"),
     "a short id": ("+FULLRESYNC abc 1\r\n", "wrong +FULLRESYNC syntax"),
     "too many words": (f"+FULLRESYNC {HISTORY} 1 2\r\n", "wrong +FULLRESYNC syntax"),
-    "a stream that was not asked for": (f"+CONTINUE {HISTORY}\r\n", "not asked for"),
     "an error": ("-ERR no\x1b[31m\r\n", "Master replied to PSYNC: -ERR no\\x1b[31m"),
     "control characters": ("+\x00\x01\x02 y\r\n", "Master replied to PSYNC: +\\x00\\x01\\x02 y"),
     "another protocol": ("HTTP/1.1 400 Bad Request\r\n\r\n", "Master replied to PSYNC: HTTP/1.1"),
@@ -91,6 +90,17 @@ def hostile(replica, master, answer: bytes, words: str) -> None:
 def test_a_wrong_answer_to_psync_ends_the_attempt(replica, master, case):
     answer, words = ANSWERS_TO_PSYNC[case]
     hostile(replica, master, answer.encode("latin-1"), words)
+
+
+def test_a_stream_that_was_not_asked_for_ends_the_attempt(master):
+    # Without data it has nothing to continue.
+    with start("rillet", "--replicaof", "127.0.0.1", master.port) as replica:
+        peer, _ = master.accept()
+        peer.send_raw(f"+CONTINUE {HISTORY}\r\n".encode())
+        until(lambda: "not asked for" in replica.log)
+        again, _ = master.accept()
+        again.close()
+        peer.close()
 
 
 STREAMS = {
