@@ -94,14 +94,14 @@ def test_a_process_that_is_never_ready_is_ended(monkeypatch):
 @BOTH
 def test_a_restart_that_fails_keeps_the_files_for_the_next_one(process):
     with rillet.testing.Server(process=process, appendonly=True) as server:
-        folder = Path(server.client().config_get("dir")["dir"])
+        folder = Path(server.client().config_get("dir")["dir"]) / "appendonlydir"
         server.client().set("k", "v")
-        manifest = folder / "appendonlydir" / "appendonly.aof.manifest"
-        whole = manifest.read_bytes()
-        manifest.write_bytes(b"nonsense")
-        with pytest.raises(rillet.testing.StartError, match="manifest"):
+        (commands,) = folder.glob("*.incr.aof")  # the end of a server writes its manifest again
+        whole = commands.read_bytes()
+        commands.write_bytes(b"nonsense\r\n")
+        with pytest.raises(rillet.testing.StartError, match="Bad file format"):
             server.restart()
-        manifest.write_bytes(whole)
+        commands.write_bytes(whole)
         server.start()
         assert server.client().get("k") == b"v"
 
