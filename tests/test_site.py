@@ -27,6 +27,7 @@ pytestmark = pytest.mark.xdist_group("site")  # which is built once
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+load_all()
 FORMS = [*READING.values(), SinkOptions, FollowingOptions]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -54,7 +55,6 @@ NEVER_REFUSED = {
 def test_every_command_has_a_page_with_an_example_or_why_there_is_none(site, monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS / "_site"))
     examples = importlib.import_module("examples")
-    load_all()
     ours = {name: examples.OURS for name, command in REGISTRY.items() if command.ours}
     reasons = examples.WITHOUT | ours
     for name, command in REGISTRY.items():
