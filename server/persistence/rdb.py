@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from concurrent.futures import Future
 
+    from ...storage.keyspace.database import Database
     from ...storage.keyspace.keyspace import Keyspace
     from ...storage.rdb import Unsaid
     from ..server import Server
@@ -166,8 +167,11 @@ class Snapshots:
         # The data holds what the commands before it in a transaction did, and the file and the replicas must get it.
         effects = server.propagation.set_aside()
         server.persistence.begin_loading(0)
+        dropped: list[tuple[Database, bytes]] = []
         try:
-            for _ in self._read(source, allow_duplicates=merge):
+            for _ in self._read(
+                source, allow_duplicates=merge, on_dropped=lambda db, key: dropped.append((db, key))
+            ):
                 pass
         except RdbError as error:
             server.log.warning(f"Error loading {path.name}: {error}")
@@ -175,6 +179,10 @@ class Snapshots:
         finally:
             server.persistence.end_loading()
             server.propagation.take_back(effects)
+            # The append-only file and the replicas still have these keys: later writes must not meet them there.
+            for db, key in dropped:
+                if key not in db.entries:
+                    server.active_expiry.propagate_key(db, key)
 
     def _read(self, source: ByteSource, **more: Any) -> Iterator[None]:
         server = self.server

@@ -322,6 +322,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "XDELEX is propagated",
         "memory, file and replicas agree",
     ),
+    "reload-past-the-time": Purpose(
+        "DEBUG RELOAD with a key that is past its time and was not noticed yet",
+        "the key goes in memory alone: a write to it that follows is lost in the file",
+        "DEL is propagated",
+        "memory, file and replicas agree",
+    ),
     "load-in-a-transaction": Purpose(
         "DEBUG LOADAOF in MULTI, behind commands that wrote",
         "their effects are lost in memory, and are in the file behind EXEC",

@@ -114,6 +114,20 @@ def test_debug_loadaof_replays_the_file(server, wire):
     assert server.aof()[size:] == words("XADD s 20-1 a b") or server.aof()[-1] == words("XADD s 20-1 a b")[0]
 
 
+def test_a_key_that_debug_reload_finds_expired_leaves_the_file_too(server, wire):
+    wire.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    try:
+        wire.call("SET", "s", "x", "PX", "1000")
+        wire.call("DEBUG", "CLOCK", "ADVANCE", "2000")
+        assert wire.call("DEBUG", "RELOAD").value == b"OK"
+        wire.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+        assert wire.call("DEBUG", "LOADAOF").value == b"OK"
+        assert wire.call("TYPE", "s").value == b"stream"
+    finally:
+        wire.call("DEBUG", "CLOCK", "RESET")
+        wire.call("DEBUG", "SET-ACTIVE-EXPIRE", "1")
+
+
 def test_a_reader_blocked_across_debug_loadaof_is_served_afterwards(server, wire):
     wire.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
     with server.wire() as reader:
