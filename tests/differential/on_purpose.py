@@ -328,6 +328,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "DEL is propagated",
         "memory, file and replicas agree",
     ),
+    "an-end-without-a-file": Purpose(
+        "an end after `CONFIG SET appendonly yes`, while the first file is scheduled behind a BGSAVE, or its rewrite has failed",
+        "ends; the next start has nothing",
+        "writes the file first, and ends; if that fails it is refused",
+        "an end must lose nothing",
+    ),
     "load-in-a-transaction": Purpose(
         "DEBUG LOADAOF in MULTI, behind commands that wrote",
         "their effects are lost in memory, and are in the file behind EXEC",
