@@ -239,6 +239,8 @@ class Replication:
         self.settle()
         server = self.server
         was_master = self.link is None
+        # A stream that never began is nothing to continue.
+        can_continue = can_continue and (self.backlog is not None or self._database is not None)
         database, self._database = self._database or 0, None
         if self.link is not None:
             can_continue, database = self.link.can_continue, self.link.database
