@@ -227,9 +227,11 @@ def end_with(kind: str, way: str, end: str, policy: str) -> Ending:
 
 
 def _settle(wire: Wire) -> None:
-    """Wait until nothing is written any more."""
-    fields = "aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress"
-    until(lambda: not any(info(wire, field) == "1" for field in fields))
+    """Wait until nothing is written any more, and nothing is scheduled: one reply says so, as one begins where another ends."""
+    busy = re.compile(
+        r"^(aof_rewrite_in_progress|aof_rewrite_scheduled|rdb_bgsave_in_progress):1\r$", re.MULTILINE
+    )
+    until(lambda: not busy.search(wire.call("INFO", "persistence").value.decode()))
 
 
 def _end(server: ServerProcess, wire: Wire, other: Wire, end: str) -> tuple[str, int | None, tuple[str, ...]]:
