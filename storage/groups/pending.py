@@ -10,7 +10,7 @@ Everything else is an order of these objects:
 * by ID, for each consumer: made when a history or an XPENDING first asks for one consumer's entries.
 * by delivery time, the longest idle first: made when XREADGROUP CLAIM or XPENDING IDLE first asks.
 
-New entries are appended to a list. What comes out of order goes into a sorted dict beside it: lists of a million would be
+New entries are appended to a list. What comes out of order goes into a sorted list of pieces beside it: lists of a million would be
 moved or sorted for it.
 
 Measured with 100,000 pending, read ten at a time: 205 bytes each, those of the texts included (Redis 8.10.2: 255 to 258),
@@ -28,7 +28,7 @@ from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedKeyList
 
 from ..freeing import Freeable
 from ..streams.ids import MAX_COUNT, MAX_ID, encode
@@ -155,7 +155,8 @@ class _Order(Freeable, Generic[Item]):
 
     Attributes:
         items: those that came in order. Some are outdated.
-        late: those that came out of order, by their keys; none of them is outdated. None: there never were any.
+        late: those that came out of order; none of them is outdated. None: there never were any. A list, because keys of a
+            dict would be IDs, and clients could choose IDs with one hash.
         key: gives the place of an item in the order.
     """
 
@@ -164,7 +165,7 @@ class _Order(Freeable, Generic[Item]):
 
     def __init__(self) -> None:
         self.items: list[Item] = []
-        self.late: SortedDict[Any, Item] | None = None
+        self.late: SortedKeyList[Item, Any] | None = None
         self._first = 0  # all items before it are outdated
         self._swept = 0  # where the next step of sweeping begins
 
@@ -179,8 +180,8 @@ class _Order(Freeable, Generic[Item]):
     def add_late(self, item: Item) -> None:
         """Add an item that belongs before others."""
         if self.late is None:
-            self.late = SortedDict()
-        self.late[self.key(item)] = item
+            self.late = SortedKeyList(key=self.key)
+        self.late.add(item)
 
     def walk(self, low: Any = None) -> Iterator[Item]:
         """The items from a key on. They may change and go during the walk; others may not come."""
@@ -217,9 +218,9 @@ class _Order(Freeable, Generic[Item]):
     def _late_from(self, low: Any) -> Iterator[Item]:
         late, is_new = self.late, True
         assert late is not None
-        while keys := list(islice(late.irange(low, inclusive=(is_new, True)), _STEP)):
-            yield from [late[key] for key in keys]
-            low, is_new = keys[-1], False
+        while some := list(islice(late.irange_key(low, inclusive=(is_new, True)), _STEP)):
+            yield from some
+            low, is_new = self.key(some[-1]), False
 
     def sweep(self, living: int, gone: int) -> None:
         """Drop some outdated items, if more than half are; each step goes on where the last one stopped.
@@ -286,7 +287,7 @@ class Order(_Order[Pending]):
     def forget(self, entry: Pending) -> None:
         """An entry ceases to belong here."""
         if self.late:
-            self.late.pop(entry.number, None)
+            self.late.discard(entry)
 
     def living(self, items: list[Pending]) -> list[Pending]:
         """The entries of some that still belong here."""
@@ -304,12 +305,12 @@ class Order(_Order[Pending]):
             most -= 1
         if len(items) < size or not items:
             self._first = min(self._first, len(items))
-            self.end = max(items[-1].number if items else 0, self.late.keys()[-1] if self.late else 0)
+            self.end = max(items[-1].number if items else 0, self.late[-1].number if self.late else 0)
 
     def last(self) -> Pending | None:
         """The entry of the greatest ID."""
         self._drop_last(len(self.items))
-        lasts = self.items[-1:] + ([self.late.peekitem()[1]] if self.late else [])
+        lasts = self.items[-1:] + ([self.late[-1]] if self.late else [])
         return max(lasts, key=_number, default=None)
 
     def find(
@@ -359,7 +360,7 @@ class IdleOrder(_Order["Line"]):
     def forget(self, entry: Pending) -> None:
         """An entry is about to change or to go."""
         if self.late:
-            self.late.pop((entry.ms, entry.turn, entry.number), None)
+            self.late.discard((entry.ms, entry.turn, entry))
 
     def living(self, items: list[Line]) -> list[Line]:
         """The valid ones of some lines."""
@@ -766,7 +767,7 @@ class Pel(Freeable):
             if order is not None:
                 assert list(order.walk()) == own
                 assert len(order.items) <= 2 * len(own) + _SLACK
-                assert order.living(list((order.late or {}).values())) == list((order.late or {}).values())
+                assert order.living(list(order.late or ())) == list(order.late or ())
         if self._idle is not None:
             in_turn = sorted(alive, key=attrgetter("ms", "turn", "number"))
             assert list(self._idle.oldest(MAX_MS)) == in_turn

@@ -11,7 +11,7 @@ from collections import deque
 from sys import getrefcount
 from typing import TYPE_CHECKING, Final
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedKeyList
 
 from ..freeing import Freeable
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PIECE: Final = 256  # items that one step takes out of a container
 _SMALL: Final = 64
-_CONTAINERS: Final = frozenset((list, dict, set, deque, SortedDict))
+_CONTAINERS: Final = frozenset((list, dict, set, deque, SortedKeyList))
 _ALONE: Final = 2  # getrefcount of an object that only one local variable references
 
 
@@ -114,7 +114,7 @@ class LazyFree:
         elif isinstance(container, dict):
             items = [container.popitem()[1] for _ in range(min(len(container), PIECE))]
         else:
-            assert isinstance(container, (set, deque))
+            assert isinstance(container, (set, deque, SortedKeyList))
             items = [container.pop() for _ in range(min(len(container), PIECE))]
         if container:
             self._containers.append(container)
@@ -128,7 +128,7 @@ def _goes_at_once(value: object) -> bool:
     """Whether freeing it takes no noticeable time."""
     if isinstance(value, Freeable):
         return value.is_small()
-    if isinstance(value, (list, dict, set, deque)) and type(value) in _CONTAINERS:
+    if isinstance(value, (list, dict, set, deque, SortedKeyList)) and type(value) in _CONTAINERS:
         items = value.values() if isinstance(value, dict) else value
         return len(items) < _SMALL and not _may_be_large(items)
     return True
