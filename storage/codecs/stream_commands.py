@@ -7,9 +7,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import command
+from ..groups.lag import written_entries_read
 from ..streams.ids import encode
 from ..streams.iteration import iter_entries
-from .streams import written_entries_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
 
 
 def _group(key: bytes, name: bytes, stream: Stream, group: Group) -> Iterator[bytes]:
-    entries_read = written_entries_read(stream, group)
+    entries_read = written_entries_read(stream, group.entries_read)
     read = b"-1" if entries_read is None else b"%d" % entries_read
     yield _command(b"XGROUP", b"CREATE", key, name, encode(group.last_id), b"ENTRIESREAD", read)
     for consumer_name in sorted(group.consumers):

@@ -13,7 +13,7 @@ from operator import lt
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..groups.group import Group
-from ..groups.lag import entries_read_estimate
+from ..groups.lag import entries_read_estimate, written_entries_read
 from ..streams.idempotency import Idempotency
 from ..streams.ids import MAX_U64
 from ..streams.stream import Stream
@@ -82,19 +82,10 @@ def encode_stream(stream: Stream, stream_type: int, writing: Writing = PLAIN) ->
         yield from _encode_producers(stream.idempotency or Idempotency(*writing.defaults))
 
 
-def written_entries_read(stream: Stream, group: Group) -> int | None:
-    """Return how many entries a group has read, as files have it.
-
-    It may count more than were ever added: after XSETID ENTRIESADDED, and where it reads on after XGROUP CREATE
-    ENTRIESREAD. From 8.10 on Redis loads no such stream, not even its own.
-    """
-    return None if group.entries_read is None else min(group.entries_read, stream.entries_added)
-
-
 def _encode_group(stream: Stream, group: Group, stream_type: int) -> Iterator[bytes]:
     yield _encode_id(group.last_id)
     if stream_type >= 19:
-        read = written_entries_read(stream, group)
+        read = written_entries_read(stream, group.entries_read)
         yield encode_length(MAX_U64 if read is None else read & MAX_U64)
     yield encode_length(len(group.pel))
     owned: dict[bytes, list[bytes]] = {name: [] for name in sorted(group.consumers)}

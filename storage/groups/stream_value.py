@@ -12,6 +12,7 @@ from ..streams.ids import MAX_U64
 from ..streams.iteration import iter_entries
 from ..streams.macro_nodes import MacroNodes
 from .group import Group
+from .lag import written_entries_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,18 +27,19 @@ _GROUPS: Final = 64  # of more groups the first ones serve as a sample
 
 
 def digest_parts(stream: Stream) -> Iterator[bytes]:
-    """Yield the content for a digest, without the seen-times of consumers, which the AOF does not hold."""
+    """Yield the content for a digest, as the AOF holds it: without the seen-times of consumers."""
     yield b"%d %d %d %d" % (stream.length, stream.last_id, stream.max_deleted_id, stream.entries_added)
     for _, text, fields in iter_entries(stream):
         yield text
         yield fields
     for name in sorted(stream.groups):
         yield name
-        yield from _group_parts(stream.groups[name])
+        yield from _group_parts(stream, stream.groups[name])
 
 
-def _group_parts(group: Group) -> Iterator[bytes]:
-    yield b"%d %d" % (group.last_id, -1 if group.entries_read is None else group.entries_read)
+def _group_parts(stream: Stream, group: Group) -> Iterator[bytes]:
+    read = written_entries_read(stream, group.entries_read)
+    yield b"%d %d" % (group.last_id, -1 if read is None else read)
     yield from sorted(group.consumers)
     for entry in group:
         yield b"%d %d %d" % (entry.number, entry.ms, entry.count)
