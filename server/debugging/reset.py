@@ -15,7 +15,6 @@ from ...storage.aof.manifest import AofError
 from ...storage.folder_lock import FolderInUseError
 from ..execution.checks import LOADING
 from ..net.dormant import Dormant
-from .transports import Faulty
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -145,6 +144,8 @@ class Reset:
 
 def _may_be_kept(connection: Connection) -> bool:
     """Whether nothing is under way on a connection, in either direction, and it has a socket's own transport."""
+    from .transports import Faulty  # few servers have faults
+
     transport = connection.transport
     return (
         connection.state is PLAIN
