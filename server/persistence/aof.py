@@ -353,6 +353,21 @@ class Persistence:
         )
         self.server.update_checks()
 
+    def bring_to_disk(self) -> bool:
+        """Write and fsync all; return False if that fails, or as long as the file lacks its first base.
+
+        The fsync runs here: with everysec the next one is up to a second away, and with ``no`` there is none.
+        """
+        aof = self.aof
+        if aof is None or aof.is_detached or not aof.write():
+            return False
+        if aof.unsynced:
+            try:
+                aof.sync()
+            except OSError:
+                return False
+        return True
+
     def has_unwritten(self) -> bool:
         """Whether effects wait to be written."""
         return self.aof is not None and self.aof.has_pending
@@ -381,6 +396,11 @@ class Persistence:
         self.select_again()
         aof.install_base(writer.path, rdb=True)
         aof.remove_history()
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether the next start has all, even if the machine fails now."""
+        return self.aof is not None and self.aof.is_on_disk
 
     @property
     def begins(self) -> bool:

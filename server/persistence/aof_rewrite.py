@@ -196,6 +196,7 @@ class AofRewrite:
             else:
                 self._installing.set_result(None)
             self._installed(self._installing)
+            self.server.replication.note_first_base()
             return
         # Two fsyncs and the removal of big files do not belong into the loop.
         self._installing = begin_in_thread(self.server, partial(self._install, writer.path))

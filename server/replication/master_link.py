@@ -468,7 +468,7 @@ class MasterLink:
         words = [b"REPLCONF", b"ACK", b"%d" % offset]
         aof = self.server.persistence.aof
         if aof is not None:
-            if not aof.pending and not aof.unsynced:
+            if aof.is_on_disk:
                 self.on_disk = offset
             words += [b"FACK", b"%d" % max(self.on_disk, 0)]
         self._send(replies.command(words))

@@ -360,6 +360,12 @@ class Replication:
         """Whether there is a master, a replica or a backlog."""
         return self.link is not None or bool(self.replicas.connected) or self.backlog is not None
 
+    def note_first_base(self) -> None:
+        """Release clients in WAITAOF, and acknowledge to our master, because our file has its first base."""
+        self.waits.look_again()
+        if self.link is not None:
+            self.link.acknowledge()
+
     def cron(self) -> None:
         """Run the periodic work once a second; called about ten times a second."""
         now = self.server.loop.time()

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class _Wait:
     offset: int  # of the last write of the client
     replicas: int  # how many must have it
-    local: int | None  # WAITAOF: 1 if it is on our disk, and they must have it on theirs; None: WAIT
+    local: int | None  # WAITAOF: 1 if it must be on our disk, and they must have it on theirs; None: WAIT
+    synced: bool  # whether it is on our disk
 
 
 class Waits:
@@ -28,10 +29,19 @@ class Waits:
         self._waits: dict[Waiter, _Wait] = {}
         self._tidied = 0  # how many were left then
 
-    def add(self, client: Client, argv: list[bytes], timeout: int, replicas: int, local: int | None) -> None:
+    def add(
+        self,
+        client: Client,
+        argv: list[bytes],
+        timeout: int,
+        replicas: int,
+        local: int | None,
+        *,
+        synced: bool = False,
+    ) -> None:
         """Block a client until replicas have its writes (``timeout``: ms, 0 for no limit)."""
         server = self._replication.server
-        wait = _Wait(client.write_offset, replicas, local)
+        wait = _Wait(client.write_offset, replicas, local, synced)
         reply = self._reply(wait)
         server.blocking.block(client, (), timeout, argv, on_missing=False, on_timeout=reply)
         if len(self._waits) >= 2 * self._tidied + server.tuning.waits:
@@ -52,7 +62,7 @@ class Waits:
         self._tidied = 0
 
     def look_again(self) -> None:
-        """Release the clients whose condition holds after an acknowledgement."""
+        """Release the clients whose condition holds after an acknowledgement, or with the first base of our file."""
         if not self._waits:
             return
         blocking = self._replication.server.blocking
@@ -60,8 +70,13 @@ class Waits:
             if not self._still_waits(waiter):
                 del self._waits[waiter]
                 continue
+            if wait.local and not wait.synced:
+                wait.synced = self._replication.server.persistence.bring_to_disk()
             waiter.on_timeout = self._reply(wait)
-            if self.count(wait.offset, on_disk=wait.local is not None) >= wait.replicas:
+            if (
+                wait.synced >= (wait.local or 0)
+                and self.count(wait.offset, on_disk=wait.local is not None) >= wait.replicas
+            ):
                 del self._waits[waiter]
                 blocking.unblock(waiter.client)
 
@@ -71,4 +86,4 @@ class Waits:
 
     def _reply(self, wait: _Wait) -> bytes:
         count = replies.integer(self.count(wait.offset, on_disk=wait.local is not None))
-        return count if wait.local is None else replies.array([replies.integer(wait.local), count])
+        return count if wait.local is None else replies.array([replies.integer(int(wait.synced)), count])

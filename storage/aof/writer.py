@@ -238,6 +238,11 @@ class AppendOnlyFile:
         return self._written - self._synced
 
     @property
+    def is_on_disk(self) -> bool:
+        """Whether the next start has all that was appended, even if the machine fails now."""
+        return not (self._detached or self._pending or self.unsynced)
+
+    @property
     def last_error(self) -> OSError | None:
         """The error of the last write or sync; None once both work again."""
         return self._write_error or self._sync_error

@@ -62,33 +62,15 @@ def waitaof(client: Client, args: list[bytes]) -> bytes | None:
     replication = client.server.replication
     if replication.link is not None:
         raise ReplyError(_NO_WAIT % (b"WAITAOF", b""))
-    if local and client.server.persistence.aof is None:
+    persistence = client.server.persistence
+    if local and persistence.aof is None:
         raise ReplyError(b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
-    synced = _bring_to_disk(client, wanted=bool(local))
+    synced = persistence.bring_to_disk() if local else persistence.is_on_disk
     count = replication.waits.count(client.write_offset, on_disk=True)
     if (synced >= local and count >= replicas) or not client.may_block:
         return replies.array([replies.integer(int(synced)), replies.integer(count)])
-    replication.waits.add(client, args, timeout, replicas, int(synced))
+    replication.waits.add(client, args, timeout, replicas, local, synced=synced)
     return None
-
-
-def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
-    """Return whether all writes are on the disk; if ``wanted``, write and fsync them first.
-
-    The fsync runs here, not later: with everysec the next one is up to a second away, and with ``no`` there is none.
-    """
-    aof = client.server.persistence.aof
-    if aof is None:
-        return False
-    if not aof.pending and not aof.unsynced:
-        return True
-    if not wanted or not aof.write():
-        return False
-    try:
-        aof.sync()
-    except OSError:
-        return False
-    return True
 
 
 @handles(specs.REPLICAOF, specs.SLAVEOF)
