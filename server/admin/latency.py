@@ -115,18 +115,18 @@ def latency_histogram(client: Client, args: list[bytes]) -> bytes:
     pairs: list[tuple[bytes, bytes]] = []
     for name in dict.fromkeys(names):
         entry = entries[name]
-        if not entry.calls:
-            continue
         buckets: dict[int, int] = {}
         seen = 0
         for bits, calls in enumerate(entry.histogram):
             if calls:
                 seen += calls
                 buckets[1 << max(bits - 10, 0)] = seen
+        if not seen:
+            continue
         inner = replies.map_header(len(buckets), resp) + b"".join(
             replies.integer(bound) + replies.integer(calls) for bound, calls in buckets.items()
         )
-        value = replies.map_of([(b"calls", replies.integer(entry.calls)), (b"histogram_usec", inner)], resp)
+        value = replies.map_of([(b"calls", replies.integer(seen)), (b"histogram_usec", inner)], resp)
         pairs.append((name.encode(), value))
     return replies.map_of(pairs, resp)
 

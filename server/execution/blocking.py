@@ -98,10 +98,13 @@ class Blocking:
 
     # Block
 
-    def counts_when_it_blocks(self, client: Client) -> bool:
-        """Whether the command counts in which a client blocks; if not, take back that the client ran it."""
-        client.total_commands -= self._counts_late
-        return not self._counts_late
+    def note_blocked(self, client: Client, entry: CommandEntry, nanoseconds: int) -> None:
+        """Take back that the client ran a command that has blocked; as 7.0, count it, but not in the histogram."""
+        if self._counts_late:
+            client.total_commands -= 1
+        else:
+            entry.calls += 1
+            entry.nanoseconds += nanoseconds
 
     def block(
         self,
@@ -206,11 +209,19 @@ class Blocking:
                     waiters = list(self.waiting.get((db, key), {}).values())
                     if overwritten and not any(waiter.on_missing for waiter in waiters):
                         continue
+                    if not self.server.compat.reruns_blocked_command:
+                        self._drop_if_due(waiters, db, key)
                     for waiter in waiters:
                         self._serve_one(waiter, db, key)
             except BaseException:
                 keyspace.ready = {**ready, **keyspace.ready}
                 raise
+
+    def _drop_if_due(self, waiters: list[Waiter], db: Database, key: bytes) -> None:
+        """As 7.0: delete a key past its time that SWAPDB has brought to clients, if it has the type that one waits for."""
+        if db.is_due(key) and any(each.on_missing or type(db.entries[key]) is each.wants for each in waiters):
+            db.peek(key)
+            self.server.calls.propagate()
 
     def _serve_one(self, waiter: Waiter, db: Database, key: bytes) -> None:
         """Serve a waiter whose key was signalled."""
@@ -253,8 +264,11 @@ class Blocking:
 
     @staticmethod
     def _concerns(waiter: Waiter, db: Database, key: bytes) -> bool:
-        """Whether the key matters to it: of its type, or any change of it for XREADGROUP."""
-        return waiter.on_missing or type(db.peek(key)) is waiter.wants
+        """Whether the key matters to it: of its type, or any change of it for XREADGROUP.
+
+        A key past its time does not, and stays.
+        """
+        return waiter.on_missing or (type(db.entries.get(key)) is waiter.wants and not db.is_due(key))
 
     def _to_the_tail(self, waiter: Waiter) -> None:
         """Move a waiter behind all others that wait for the same keys, as blocking again would."""
@@ -380,9 +394,14 @@ class Blocking:
         else:
             entry.failed += asked and not self._counts_late
             self.answer(waiter, replies.null_array(client.resp))
+        nanoseconds = perf_counter_ns() - started
         if self._counts_late:
-            entry.count(perf_counter_ns() - started)
+            entry.count(nanoseconds)
+            if error is not None and not waiter.keys:  # Redis counts a WAIT twice that ends by an error
+                entry.count(nanoseconds)
             client.total_commands += 1
+        elif asked:  # 7.0 counts the times of those that are served or unblocked
+            entry.histogram[nanoseconds.bit_length()] += 1
         return True
 
     def send_away_all(self, error: bytes) -> None:
@@ -397,8 +416,8 @@ class Blocking:
         """Remove a client whose connection is gone."""
         waiter = self.waiters.get(client)
         if waiter is not None:
-            if not waiter.keys:  # WAIT counts nevertheless
-                waiter.entry.calls += self._counts_late
+            if self._counts_late and not waiter.keys:  # WAIT counts nevertheless
+                waiter.entry.count(0)
             self._release(waiter)
 
     def expire(self) -> None:

@@ -195,7 +195,8 @@ class Calls:
             if not resuming or server.compat.reruns_blocked_command:
                 self.track(client, entry, argv)
         if reply is None and client.state is BLOCKED:
-            return server.blocking.counts_when_it_blocks(client)
+            server.blocking.note_blocked(client, entry, nanoseconds)
+            return False
         if nanoseconds >= server.slow_nanoseconds:
             self._note_slow(client, entry, argv, nanoseconds)
         return True
