@@ -26,7 +26,7 @@ help:
 	@echo "make test-console                                the console in chromium, on each kind of server"
 	@echo "make test-frameworks                             all frameworks, heavy ones too, installed into .frameworks"
 	@echo "make test-spark                                  a cluster, Connect, Declarative Pipelines (installs pandas, gRPC)"
-	@echo "make crash [KILLS=1000] [SPARK_KILLS=100] [STATE_KILLS=5] [CLUSTER_KILLS=20] [SEED=7]   kill -9 under load, again and again"
+	@echo "make crash [KILLS=1000] [ENDS=200] [SPARK_KILLS=100] [STATE_KILLS=5] [CLUSTER_KILLS=20] [SEED=7]   kill -9 under load, again and again"
 	@echo "make fuzz [MINUTES=60] [SEED=7] [ARGS='-k acl']    every fuzzer of tests/fuzz for long, every example"
 	@echo "make differential [COMMANDS=1000000] [SEED=7]   beside Redis 7.0, 8.2, 8.6, 8.10 and Valkey, for long"
 	@echo "make docs                                        the site, into build/site"
@@ -117,6 +117,7 @@ coverage: peers
 SEED := $(or $(SEED),$(shell date +%s))
 
 KILLS ?= 1000
+ENDS ?= 200
 SPARK_KILLS ?= 100
 STATE_KILLS ?= 5
 CLUSTER_KILLS ?= 20
@@ -124,7 +125,7 @@ CLUSTER_KILLS ?= 20
 # With Spark Connect, as test-spark.
 crash: $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,connect]'
-	RILLET_SEED=$(SEED) RILLET_KILLS=$(KILLS) RILLET_SPARK_KILLS=$(SPARK_KILLS) RILLET_STATE_KILLS=$(STATE_KILLS) \
+	RILLET_SEED=$(SEED) RILLET_KILLS=$(KILLS) RILLET_ENDS=$(ENDS) RILLET_SPARK_KILLS=$(SPARK_KILLS) RILLET_STATE_KILLS=$(STATE_KILLS) \
 		RILLET_CLUSTER_KILLS=$(CLUSTER_KILLS) $(BIN)/python -m pytest -n 2 --dist loadgroup -m "" tests/crash $(ARGS)
 
 MINUTES ?= 60

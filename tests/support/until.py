@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Ask again and again until the condition holds; fails after `seconds`, which only bounds a broken test."""
+def until(condition: Callable[[], Any], seconds: float = 60.0, *, every: float = 0.001) -> Any:
+    """What the condition gives once it holds; fails after `seconds`, which only bounds a broken test."""
     end = time.monotonic() + seconds
-    while not condition():
+    while not (value := condition()):
         assert time.monotonic() < end, "what was waited for did not happen"
-        time.sleep(0.001)
+        time.sleep(every)
+    return value
