@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from ..net.connection import Connection
-    from ..server import Server
+    from ..clock import Clock
     from .fault_spec import FaultSpec
+
+    class Timed(Protocol):
+        """A server or a proxy."""
+
+        @property
+        def loop(self) -> asyncio.AbstractEventLoop:
+            """Its event loop."""
+
+        @property
+        def clock(self) -> Clock:
+            """Its clock."""
 
 
 @dataclass(slots=True)
@@ -23,13 +33,13 @@ class _Wait:
 
 
 class Delays:
-    """The clients of one server whose command a fault delays."""
+    """The clients of one server or proxy whose command a fault delays."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Timed) -> None:
         self._server = server
-        self._waits: dict[Connection, _Wait] = {}
+        self._waits: dict[Any, _Wait] = {}
 
-    def begin(self, client: Connection, spec: FaultSpec, end: Callable[[], None]) -> bool:
+    def begin(self, client: object, spec: FaultSpec, end: Callable[[], None]) -> bool:
         """Call ``end`` after the delay of a fault; return False if it delays nothing."""
         milliseconds = spec.delay or spec.clock_delay
         if not milliseconds:
@@ -65,13 +75,13 @@ class Delays:
             if wait.spec is spec:
                 self._end(client)
 
-    def forget(self, client: Connection) -> None:
+    def forget(self, client: object) -> None:
         """End a delay without a call: the client is gone, or its command has ended."""
         wait = self._waits.pop(client, None)
         if wait is not None:
             wait.timer.cancel()
 
-    def _end(self, client: Connection) -> None:
+    def _end(self, client: object) -> None:
         wait = self._waits.pop(client)
         wait.timer.cancel()
         wait.end()

@@ -16,7 +16,7 @@ from ...commands.spec.command import keys_of
 from ...protocol.globs import matches
 
 if TYPE_CHECKING:
-    from ..execution.entry import CommandEntry
+    from ...commands.spec.command import Command
     from .fault_spec import FaultSpec
 
 _HITS: Final = 1000
@@ -59,22 +59,27 @@ class Sender:
 class Sent:
     """A command as a client sent it; each fault that looks at it finds its keys worked out."""
 
-    def __init__(self, entry: CommandEntry, argv: list[bytes]) -> None:
-        self.entry = entry
+    def __init__(self, command: Command, argv: list[bytes]) -> None:
+        self.command = command
         self._argv = argv
 
     @property
     def names(self) -> tuple[str, str | None]:
         """Its full name, and that of its container if it is a subcommand."""
-        return self.entry.name, self.entry.command.container
+        return self.command.name, self.command.container
+
+    def forget_words(self) -> None:
+        """Keep the keys only."""
+        self.keys  # noqa: B018 - worked out now
+        self._argv = []
 
     @cached_property
     def keys(self) -> list[bytes]:
         """Its keys; none if it has too few or too many words."""
-        entry, argv = self.entry, self._argv
-        if not entry.minimum <= len(argv) <= entry.maximum:
+        command, argv = self.command, self._argv
+        if not command.accepts(len(argv)):
             return []
-        return [argv[reference.index] for reference in keys_of(entry.command, argv)]
+        return [argv[reference.index] for reference in keys_of(command, argv)]
 
 
 class Fault:
@@ -109,7 +114,7 @@ class Fault:
         key = self.key_of(sent)
         if key is None and spec.key is not None:
             return False
-        name = sent.entry.name.upper().replace("|", " ").encode()
+        name = sent.command.name.upper().replace("|", " ").encode()
         return self.counts(Hit(now, sender.id, sender.name, name, key or b""))
 
     def key_of(self, sent: Sent) -> bytes | None:

@@ -12,12 +12,13 @@ from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from .fault import Fault
+from ...commands.spec.command import REGISTRY
+from .fault import Fault, Hit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from .fault import Hit, Sender, Sent
+    from .fault import Sender, Sent
     from .fault_spec import FaultSpec
 
 
@@ -44,6 +45,12 @@ class Look:
             fault.take_back(hit)
         self._counted.clear()
 
+    def pass_empty(self) -> None:
+        """Let those faults not count the command that leave a wait alone which ends without anything."""
+        for fault, hit in reversed(self._counted):
+            if hit is None and fault.spec.passes_empty:
+                fault.take_back(None)
+
 
 class FaultSet:
     """Faults, in the order of adding.
@@ -69,6 +76,10 @@ class FaultSet:
             self._of_commands.setdefault(spec.command, []).append(fault)
         return number
 
+    def knows(self, command: str) -> bool:
+        """Whether there is a command of this name, or a subcommand (``xgroup|create``)."""
+        return command in REGISTRY
+
     def end(self, number: int) -> Fault:
         """End a fault.
 
@@ -83,6 +94,10 @@ class FaultSet:
                 del self._of_commands[fault.spec.command]
         return fault
 
+    def remove(self, number: int) -> None:
+        """End a fault, and what it does to commands under way. Raises KeyError: there is none with this ID."""
+        self.end(number)
+
     def look(
         self,
         now: int,
@@ -92,6 +107,7 @@ class FaultSet:
         is_queued: bool = False,
         is_empty: bool = False,
         before: Look | None = None,
+        only: Callable[[FaultSpec], bool] | None = None,
     ) -> Look:
         """Find the first fault that hits a command.
 
@@ -102,12 +118,15 @@ class FaultSet:
             is_queued: it is to be queued for EXEC.
             is_empty: it has waited, and ends without anything.
             before: an earlier look at the same command, by the faults that were on then.
+            only: says which faults look at it at this time; None: all.
         """
         look = before or Look()
         last = next(reversed(self.active), look.until)
         for fault in self._looking_for(sent):
             spec = fault.spec
             is_error = spec.error is not None
+            if only is not None and not only(spec):
+                continue
             if fault.id <= look.until or (is_queued and not is_error) or (is_empty and spec.passes_empty):
                 continue
             for each in sent[:1] if is_error else sent:
@@ -120,6 +139,11 @@ class FaultSet:
                     return look
         look.until = last
         return look
+
+    def refuses_connection(self, now: int, client_id: int) -> bool:
+        """Whether a fault hits a new connection."""
+        hit = Hit(now, client_id, b"", b"CONNECT", b"")
+        return any(fault.counts(hit) for fault in self.active.values() if fault.spec.connections)
 
     def _looking_for(self, sent: Sequence[Sent]) -> list[Fault]:
         """Return the faults that may hit one of some commands, in the order of adding."""

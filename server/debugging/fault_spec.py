@@ -104,6 +104,11 @@ class FaultSpec:
         return bool(self.nth or self.every or self.first) and not self.empty
 
     @property
+    def acts_before(self) -> bool:
+        """Whether it does something before the command runs, if it runs at all."""
+        return self.error is not None or self.close == b"before" or self.delays
+
+    @property
     def spoils_reply(self) -> bool:
         """Whether the command runs, but its reply does not arrive as it should."""
         return self.close in {b"after", b"midway"} or bool({"REPLY-BYTES", "SILENCE", "SLOW"} & self.given)

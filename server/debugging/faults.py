@@ -40,7 +40,7 @@ class Faults(FaultSet):
     """The faults of one server."""
 
     def __init__(self, server: Server) -> None:
-        super().__init__(first_id(server))
+        super().__init__(first_id(server.run_id))
         self._server = server
         self._disk = Disk(server, self._find_of_disk)
         self._delays = Delays(server)
@@ -118,7 +118,9 @@ class Faults(FaultSet):
         fault = look.fault
         if fault is not None and fault.spec.error is not None:
             entry = dispatcher.find(argv)
-            return fault, dispatcher.refuse(client, entry, self._error(client, fault, Sent(entry, argv)))
+            return fault, dispatcher.refuse(
+                client, entry, self._error(client, fault, Sent(entry.command, argv))
+            )
         if fault is not None and fault.spec.close == b"before":
             client.close()
             return fault, None
@@ -146,7 +148,7 @@ class Faults(FaultSet):
             return
         look = self._due.get(client)
         if look is None:
-            look = self._due[client] = self._look(client, Sent(waiter.entry, waiter.argv))
+            look = self._due[client] = self._look(client, Sent(waiter.entry.command, waiter.argv))
             if look.fault is not None and self._delays.begin(
                 client, look.fault.spec, lambda: self._server.blocking.end_hold(waiter)
             ):
@@ -173,7 +175,7 @@ class Faults(FaultSet):
         """
         look = self._due.pop(client, None)
         if look is None:
-            sent = Sent(waiter.entry, waiter.argv)
+            sent = Sent(waiter.entry.command, waiter.argv)
             look = self._look(client, sent, is_empty=reply in _NOTHING)
             if look.fault is not None and self._postpones(
                 client, look.fault, lambda: self._server.blocking.answer(waiter, reply)
@@ -186,7 +188,7 @@ class Faults(FaultSet):
         if fault is None:
             return None, reply, reply
         if fault.spec.error is not None:
-            error = ReplyError(self._error(client, fault, Sent(waiter.entry, waiter.argv)))
+            error = ReplyError(self._error(client, fault, Sent(waiter.entry.command, waiter.argv)))
             waiter.entry.rejected += 1
             self._server.stats.count_error(error.text)
             return fault, error.encoded, error.encoded
@@ -224,11 +226,11 @@ class Faults(FaultSet):
             entry = find(argv)
         except ReplyError:
             return Look()
-        sent = [Sent(entry, argv)]
+        sent = [Sent(entry.command, argv)]
         transaction = client.transaction
         is_queued = transaction is not None and entry.name not in IMMEDIATE
         if transaction is not None and entry.name == "exec" and not transaction.aborted:
-            sent += [Sent(*each) for each in transaction.commands]
+            sent += [Sent(queued.command, words) for queued, words in transaction.commands]
         now = self._server.clock.now
         return self.look(now, _sender(client), sent, is_queued=is_queued, before=before)
 
@@ -245,7 +247,7 @@ class Faults(FaultSet):
         """Let only a part of a reply, and nothing after it, reach a client, or all of it slowly."""
         spec = fault.spec
         if spec.slow is not None:
-            fault.slowed.add(Slow(client, *spec.slow))
+            fault.slowed.add(Slow(client, self._server.loop, *spec.slow))
             return
         part = {b"after": 0, b"midway": len(reply) // 2}.get(spec.close or b"", spec.reply_bytes or 0)
         # Replies that wait for the end of the turn are still to pass.
@@ -257,8 +259,7 @@ class Faults(FaultSet):
 
     def refuses(self, client: Connection) -> bool:
         """Whether a fault hits a new connection."""
-        hit = Hit(self._server.clock.now, client.id, b"", b"CONNECT", b"")
-        return any(fault.counts(hit) for fault in self.active.values() if fault.spec.connections)
+        return self.refuses_connection(self._server.clock.now, client.id)
 
     def _find_of_disk(self, kind: bytes, call: bytes) -> Fault | None:
         """Return the fault that hits a call of the disk; may run in the thread that syncs."""

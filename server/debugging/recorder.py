@@ -6,6 +6,7 @@ dropped. A command is kept once, by all the recordings that were on when it ran.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,6 +18,8 @@ from ...commands.spec.command import keys_of
 from ...protocol.errors import ReplyError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...commands.runtime.client import Client
     from ..server import Server
 
@@ -116,40 +119,81 @@ class Recording:
             self.dropped += 1
 
 
-def first_id(server: Server) -> int:
+def first_id(run_id: str) -> int:
     """Return where the IDs of recordings and faults begin: elsewhere after each start.
 
     So a client that still has an ID of the time before a restart gets an error, not something that began since.
     """
-    return int(server.run_id[:6], 16) * 1000 + 1
+    return int(run_id[:6], 16) * 1000 + 1
 
 
-class Recorder:
-    """The recordings of one server.
+def finish(
+    entry: Recorded, recordings: Sequence[Recording], now: int, reply: bytes | None, fault: int
+) -> None:
+    """Add the reply of a command that was kept without it; None: a fault has ended it before it ran."""
+    entry.answered, entry.reply = now, reply
+    entry.fault = entry.fault or fault
+    for recording in recordings:
+        recording.grow(entry, len(reply or b""))
+
+
+class Recordings(ABC):
+    """The running recordings of a server or of a proxy.
+
+    Args:
+        first_id: the ID of the first.
 
     Attributes:
-        recordings: the running ones, by their ID.
+        recordings: by their ID.
     """
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, first_id: int) -> None:
         self.recordings: dict[int, Recording] = {}
-        self._ids = count(first_id(server))
+        self._ids = count(first_id)
         self._numbers = count(1)
+
+    def start(self, last: int) -> int:
+        """Begin a recording of the last commands; returns its ID."""
+        number = next(self._ids)
+        self.recordings[number] = Recording(last)
+        return number
+
+    def stop(self, number: int) -> Recording:
+        """End a recording and forget it, but return it. Raises KeyError: there is none with this ID."""
+        return self.recordings.pop(number)
+
+    def keep(self, entry: Recorded) -> list[Recording]:
+        """Number a command and keep it; returns the recordings that do."""
+        recordings = list(self.recordings.values())
+        entry.number = next(self._numbers)
+        for recording in recordings:
+            recording.add(entry)
+        return recordings
+
+    @abstractmethod
+    def keys(self, words: list[bytes]) -> list[bytes]:
+        """Return the keys that a command names; none if it is unknown or cannot be parsed."""
+
+
+class Recorder(Recordings):
+    """The recordings of one server."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(first_id(server.run_id))
+        self._server = server
         self._running: dict[Client, Recorded] = {}
         # Commands that wait for their reply, with the recordings that keep them.
         self._blocked: dict[Client, tuple[Recorded, list[Recording]]] = {}
 
     def start(self, last: int) -> int:
         """Begin a recording of the last commands; returns its ID."""
-        number = next(self._ids)
-        self.recordings[number] = Recording(last)
+        number = super().start(last)
         self._server.update_checks()
         return number
 
     def stop(self, number: int) -> Recording:
         """End a recording and forget it, but return it. Raises KeyError: there is none with this ID."""
-        recording = self.recordings.pop(number)
+        recording = super().stop(number)
         if not self.recordings:
             self._blocked.clear()
         self._server.update_checks()
@@ -189,26 +233,20 @@ class Recorder:
 
     def add(self, client: Client, entry: Recorded, reply: bytes | None) -> None:
         """Record a command that has run; one that is blocked gets its reply later."""
-        recordings = list(self.recordings.values())
         self._running.pop(client, None)
-        entry.number = next(self._numbers)
         entry.reply = reply
-        if reply is None and client.state is BLOCKED:
-            self._blocked[client] = entry, recordings
-        else:
+        is_blocked = reply is None and client.state is BLOCKED
+        if not is_blocked:
             entry.answered = self._server.clock.now
-        for recording in recordings:
-            recording.add(entry)
+        recordings = self.keep(entry)
+        if is_blocked:
+            self._blocked[client] = entry, recordings
 
     def answer(self, client: Client, reply: bytes | None, fault: int) -> None:
         """Add the reply of a command that was blocked; None: a fault has ended it before it ran."""
         waiting = self._blocked.pop(client, None)
         if waiting is not None:
-            entry, recordings = waiting
-            entry.answered, entry.reply = self._server.clock.now, reply
-            entry.fault = entry.fault or fault
-            for recording in recordings:
-                recording.grow(entry, len(reply or b""))
+            finish(*waiting, self._server.clock.now, reply, fault)
 
     def forget(self, client: Client) -> None:
         """Wait no longer for the reply of a client whose connection is gone."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     import asyncio
 
-    from ..net.connection import Connection
+    class HasTransport(Protocol):
+        """A connection to the server, or through a proxy."""
+
+        transport: asyncio.Transport | None
 
 
 class Faulty:
     """A transport that passes everything on; it replaces the connection's from its creation."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: HasTransport) -> None:
         assert connection.transport is not None
         self.connection = connection
         self.real: asyncio.Transport = connection.transport
@@ -32,7 +35,7 @@ class Cut(Faulty):
         passing: how many bytes still pass.
     """
 
-    def __init__(self, connection: Connection, passing: int) -> None:
+    def __init__(self, connection: HasTransport, passing: int) -> None:
         super().__init__(connection)
         self._passing = passing
 
@@ -48,12 +51,16 @@ class Slow(Faulty):
 
     Args:
         connection: its transport is replaced.
+        loop: the event loop of the connection.
         size: bytes that are sent at a time.
         milliseconds: before each lot.
     """
 
-    def __init__(self, connection: Connection, size: int, milliseconds: int) -> None:
+    def __init__(
+        self, connection: HasTransport, loop: asyncio.AbstractEventLoop, size: int, milliseconds: int
+    ) -> None:
         super().__init__(connection)
+        self._loop = loop
         self._size = size
         self._seconds = milliseconds / 1000
         self._unsent = bytearray()
@@ -70,7 +77,7 @@ class Slow(Faulty):
 
     def _schedule(self) -> None:
         if self._timer is None and self._unsent:
-            self._timer = self.connection.server.loop.call_later(self._seconds, self._step)
+            self._timer = self._loop.call_later(self._seconds, self._step)
 
     def _step(self) -> None:
         self._timer = None

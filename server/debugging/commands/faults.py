@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ....commands.runtime.arguments import parse_integer
-from ....commands.spec.command import REGISTRY
 from ....commands.spec.usage import help_reply
 from ....protocol import replies
 from ....protocol.errors import ReplyError
@@ -21,13 +20,21 @@ from ..fault_spec import parse_fault
 
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
+    from ....commands.spec.versions import Compat
     from ....protocol.replies import Plain
     from ..fault import Fault
+    from ..fault_set import FaultSet
 
 USAGE: Final = b"ERR Use DEBUG FAULT ADD option [value] ..., LIST [id], CLEAR [id] or HELP"
 
 
 def fault(client: Client, args: list[bytes]) -> bytes:
+    """Handle DEBUG FAULT."""
+    server = client.server
+    return answer(server.debugging.faults, args, client.resp, server.compat)
+
+
+def answer(faults: FaultSet, args: list[bytes], resp: int, compat: Compat) -> bytes:
     """Add, list or clear faults.
 
     ADD replies with the ID of the fault. LIST and CLEAR reply with the faults that there are, or were: ``[ID, options,
@@ -35,18 +42,17 @@ def fault(client: Client, args: list[bytes]) -> bytes:
     did, and ``hits`` are the last of them: ``[time, client ID, client name, command, key]``, the time in milliseconds
     of the server's clock, the key "" without one.
     """
-    faults = client.server.debugging.faults
     action, rest = args[2].upper(), args[3:]
     if action == b"ADD" and rest:
         spec = parse_fault(rest)
-        if spec.command is not None and spec.command not in REGISTRY:
+        if not (spec.command is None or faults.knows(spec.command)):
             raise ReplyError(b"ERR There is no command '%b'" % spec.command.encode("latin-1")[:50])
         return replies.integer(faults.add(spec))
     if action == b"HELP" and not rest:
         lines = [line.encode() for line in (fault_spec.__doc__ or "").splitlines()]
         return help_reply(
             [b"DEBUG FAULT ADD <option> [<value>] ... | LIST [<id>] | CLEAR [<id>]", *lines],
-            client.server.compat,
+            compat,
         )
     if action not in {b"LIST", b"CLEAR"} or len(rest) > 1:
         raise ReplyError(USAGE)
@@ -57,7 +63,7 @@ def fault(client: Client, args: list[bytes]) -> bytes:
     if action == b"CLEAR":
         for number in ids:
             faults.remove(number)
-    return replies.plain([_shown(each) for each in found], client.resp)
+    return replies.plain([_shown(each) for each in found], resp)
 
 
 def _shown(found: Fault) -> list[Plain]:

@@ -23,13 +23,18 @@ from ....protocol.errors import ReplyError
 if TYPE_CHECKING:
     from ....commands.runtime.client import Client
     from ....protocol.replies import Plain
-    from ..recorder import Recorded, Recorder, Recording
+    from ..recorder import Recorded, Recording, Recordings
 
 USAGE: Final = b"ERR Use DEBUG RECORD START [LAST count], READ id [number ...] or STOP id [number]"
 _DEFAULT_LAST: Final = 100_000
 
 
 def record(client: Client, args: list[bytes]) -> bytes:
+    """Handle DEBUG RECORD."""
+    return answer(client.server.debugging.recorder, args, client.resp)
+
+
+def answer(recorder: Recordings, args: list[bytes], resp: int) -> bytes:
     """Begin, read or end a recording.
 
     START replies with the ID of the new recording. READ and STOP reply ``[dropped, oldest, commands]``: how many
@@ -42,7 +47,6 @@ def record(client: Client, args: list[bytes]) -> bytes:
     keys, words, reply]``: the position of the script in its transaction counts from 0, the commands of all its scripts
     stand beside EXEC.
     """
-    recorder = client.server.debugging.recorder
     action, rest = args[2].upper(), args[3:]
     if action == b"START" and (not rest or (len(rest) == 2 and rest[0].upper() == b"LAST")):
         last = parse_integer(rest[1]) if rest else _DEFAULT_LAST
@@ -59,7 +63,7 @@ def record(client: Client, args: list[bytes]) -> bytes:
     recording = recorder.recordings[number]
     if action == b"STOP":
         recorder.stop(number)
-    return _read(client, recorder, recording, since, others)
+    return _read(recorder, recording, since, others, resp)
 
 
 def control(client: Client, _args: list[bytes]) -> bytes:
@@ -68,16 +72,14 @@ def control(client: Client, _args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _read(
-    client: Client, recorder: Recorder, recording: Recording, since: int, others: frozenset[int]
-) -> bytes:
+def _read(recorder: Recordings, recording: Recording, since: int, others: frozenset[int], resp: int) -> bytes:
     entries = list(recording.entries)
     wanted = [entry for entry in entries if entry.number >= since or entry.number in others]
     shown = [_shown(recorder, entry) for entry in wanted]
-    return replies.plain((recording.dropped, entries[0].number if entries else 0, shown), client.resp)
+    return replies.plain((recording.dropped, entries[0].number if entries else 0, shown), resp)
 
 
-def _shown(recorder: Recorder, entry: Recorded) -> list[Plain]:
+def _shown(recorder: Recordings, entry: Recorded) -> list[Plain]:
     scripted = [
         (each.position, each.database, recorder.keys(each.words), each.words, each.reply)
         for each in entry.scripted
