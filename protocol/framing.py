@@ -1,0 +1,136 @@
+"""Where a RESP value ends, found in bytes that are cut anywhere, without building the value."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_LINES: Final = frozenset(b"+-:,_#(")
+_BULKS: Final = frozenset(b"$=!")
+_AGGREGATES: Final = {b"*"[0]: 1, b"~"[0]: 1, b">"[0]: 1, b"%"[0]: 2}
+_ATTRIBUTE: Final = b"|"[0]
+_CHUNK: Final = b";"[0]
+_END: Final = b"."[0]
+_NEWLINE: Final = b"\n"[0]
+_LONGEST_HEADER: Final = 64
+_STREAMED: Final = -1
+PUSH: Final = b">"[0]
+
+
+class FramingError(ValueError):
+    """The bytes are no RESP."""
+
+
+class Framer:
+    """Finds the ends of the values of one direction of a connection; it holds no more than a part of a line.
+
+    It knows RESP2 and RESP3 with attributes and streamed strings and aggregates. An attribute belongs to the value behind it.
+
+    Attributes:
+        kind: the first byte of the value that has ended last, or is under way.
+    """
+
+    __slots__ = ("_left", "_line", "_skipped", "kind")
+
+    def __init__(self) -> None:
+        self.kind = 0
+        self._left: list[
+            int
+        ] = []  # of each open aggregate the values that it lacks; _STREAMED: until its end mark
+        self._skipped = 0  # bytes of a bulk to come, with its line end
+        self._line = (
+            b""  # the part of a line that has come: of a line without a length only its first and last byte
+        )
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no value is under way."""
+        return not (self._left or self._skipped or self._line)
+
+    def next(self, data: bytes | bytearray, at: int) -> int:
+        """Return the offset behind the value that is under way or begins at ``at``; -1 if ``data`` ends before it does.
+
+        Raises:
+            FramingError: this is no RESP; what follows cannot be framed.
+        """
+        size, left = len(data), self._left
+        while at < size:
+            if self._skipped:
+                if size - at < self._skipped:
+                    self._skipped -= size - at
+                    return -1
+                at += self._skipped
+                self._skipped = 0
+            else:
+                first = self._line[0] if self._line else data[at]
+                end = data.find(b"\r\n", at) + 2
+                if data[at] == _NEWLINE and self._line.endswith(b"\r"):
+                    end = at + 1
+                elif end == 1:
+                    self._keep(first, bytes(data[at:]))
+                    return -1
+                begun, self._line = self._line, b""
+                if not left or (self.kind == _ATTRIBUTE and left == [1]):
+                    self.kind = first
+                if first not in _LINES:
+                    header = (begun + data[at:end] if begun else data[at:end])[1:-2]
+                    at = end
+                    if not self._open(first, bytes(header)):
+                        continue
+                else:
+                    at = end
+            # A value is complete, and with it each aggregate that lacked only this one.
+            while left:
+                if left[-1] != _STREAMED:
+                    left[-1] -= 1
+                    if not left[-1]:
+                        left.pop()
+                        continue
+                break
+            else:
+                return at
+        return -1
+
+    def _keep(self, first: int, part: bytes) -> None:
+        if first in _LINES:
+            self._line = bytes((first,)) + (part[-1:] if len(self._line + part) > 1 else b"")
+        else:
+            self._line += part
+            if len(self._line) > _LONGEST_HEADER:
+                raise FramingError("a header is too long")
+
+    def _open(self, first: int, header: bytes) -> bool:
+        """Take the header of a bulk or an aggregate; return whether the value ends with it."""
+        left = self._left
+        if first == _END and not header and left and left[-1] == _STREAMED:
+            left.pop()
+            return True
+        if header == b"?" and (first in _AGGREGATES or first == b"$"[0]):
+            left.append(_STREAMED)
+            return False
+        digits = header[1:] if header[:1] == b"-" else header
+        if not digits.isdigit():
+            raise FramingError(f"no length: {header[:20]!r}")
+        length = int(header)
+        if first in _BULKS:
+            if length >= 0:
+                self._skipped = length + 2
+            return length < 0
+        if first in _AGGREGATES:
+            if length > 0:
+                left.append(length * _AGGREGATES[first])
+            return length <= 0
+        if length < 0:
+            raise FramingError(f"a negative length: {header!r}")
+        if first == _ATTRIBUTE:
+            if left and left[-1] != _STREAMED:
+                left[-1] += 2 * length
+            else:
+                left.append(2 * length + 1)
+            return False
+        if first == _CHUNK and left and left[-1] == _STREAMED:
+            if length:
+                self._skipped = length + 2
+                return False
+            left.pop()
+            return True
+        raise FramingError(f"no type: {bytes((first,))!r}")
