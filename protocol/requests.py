@@ -124,6 +124,11 @@ class RequestParser:
         self._settle()
 
     @property
+    def is_between(self) -> bool:
+        """Whether no request is under way."""
+        return not (self._buffer or self._missing)
+
+    @property
     def authenticated(self) -> bool:
         """False while the client has yet to authenticate."""
         return self._authenticated

@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from .cluster import Cluster, ClusterNode, ClusterShard
     from .fault_in_turn import every_fault
     from .loop_server import LoopServer
+    from .proxy import AsyncProxy, Proxy
     from .sentinel import Sentinel
     from .simulated import simulation
 
 __all__ = [
+    "AsyncProxy",
     "AsyncServer",
     "AuditMixin",
     "Clock",
@@ -45,6 +47,7 @@ __all__ = [
     "Fault",
     "Hit",
     "LoopServer",
+    "Proxy",
     "RecordedCommand",
     "Recording",
     "RecordingError",
@@ -59,11 +62,13 @@ __all__ = [
     "simulation",
 ]
 _LATER = {
+    "AsyncProxy": ".proxy",
     "AuditMixin": ".auditing.as_tests",
     "Cluster": ".cluster",
     "ClusterNode": ".cluster",
     "ClusterShard": ".cluster",
     "LoopServer": ".loop_server",
+    "Proxy": ".proxy",
     "Sentinel": ".sentinel",
     "audit": ".auditing.as_tests",
     "every_fault": ".fault_in_turn",

@@ -41,7 +41,9 @@ class Control:
         host: of the server.
         port: of the server.
         password: of the user ``default`` when the server starts; None for none.
+        username: of another user, whose the password then is.
         hidden: send ``DEBUG CONTROL``; otherwise the server treats it as any client.
+        connect: makes the socket; then host and port only say in errors where the server is.
         state: what the server does; for the error where it does not answer.
 
     Raises:
@@ -54,7 +56,9 @@ class Control:
         port: int,
         password: str | None,
         *,
+        username: str | None = None,
         hidden: bool = True,
+        connect: Callable[[], socket.socket] | None = None,
         state: Callable[[], str] = str,
     ) -> None:
         import hiredis
@@ -64,12 +68,15 @@ class Control:
         self._lock = threading.Lock()
         self._state = state
         try:
-            self._socket = socket.create_connection((host, port), timeout=_SECONDS)
+            self._socket = (
+                socket.create_connection((host, port), timeout=_SECONDS) if connect is None else connect()
+            )
         except OSError as error:
-            raise ControlError(f"The server at {host}:{port} cannot be reached: {error}") from error
+            place = f"{host}:{port}" if connect is None else host
+            raise ControlError(f"The server at {place} cannot be reached: {error}") from error
         try:
             if password is not None:
-                self.run(b"AUTH", password.encode())
+                self.run(b"AUTH", *(() if username is None else (username.encode(),)), password.encode())
             # Where debug commands are switched off each later command says so.
             if hidden:
                 with contextlib.suppress(hiredis.ReplyError):

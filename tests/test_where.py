@@ -72,6 +72,11 @@ HOLDS = {
     "the NOAUTH check, the order of checks": ["server/execution/checks.py: NOAUTH, check"],
     "a directive of redis.conf": ["server/config/config.py: DIRECTIVES"],
     "an option of the Spark formats": ["pipeline/redis/options.py: option"],
+    "which reply through a proxy belongs to which request": [
+        "proxy/link.py: Link",
+        "proxy/session.py: Session",
+        "protocol/framing.py: Framer",
+    ],
     "what Windows has otherwise": ["storage/system.py: Posix, Windows, HERE"],
     "how to add a stream command": ["docs/adding-a-command.md"],
     "how to add a data type": ["docs/adding-a-data-type.md", "storage/value_types.py: ValueType, TYPES"],

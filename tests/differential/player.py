@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from differential.anything import Run, Words
+    from support.servers import ServerProcess
     from support.wire import Wire
 
 # The most classes that a server knows; but for misses (m), whose order SORT BY takes from a hash table.
@@ -112,7 +113,7 @@ class Played:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.server = start_server(kind, *flags_for(kind), *FLAGS)
+        self.server = self._start()
         self.tail = AofTail(self.server)
         self.control = self.server.wire()
         self.control.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")  # what is past its time goes when it is met
@@ -124,6 +125,9 @@ class Played:
         self.events = next(each for each in EVENTS if self._knows_events(each))
         self.settings = changed_settings(self.control)
         self.payloads: dict[str, bytes] = {}
+
+    def _start(self) -> ServerProcess:
+        return start_server(self.kind, *flags_for(self.kind), *FLAGS)
 
     def _knows_events(self, classes: str) -> bool:
         return self.control.call("CONFIG", "SET", "notify-keyspace-events", classes).kind == "+"

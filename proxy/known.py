@@ -1,0 +1,54 @@
+"""The commands that pass a proxy, as far as Rillet knows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ..commands.spec.command import REGISTRY
+from ..server.families import load_specs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..commands.spec.command import Command
+
+load_specs()
+
+_CONTAINERS: Final = frozenset(name.partition("|")[0] for name in REGISTRY if "|" in name)
+_READS: Final = frozenset(("xread", "xreadgroup"))
+MOST_HELD: Final = 1 << 20
+"""Bytes of a request or a reply that are held; a longer one passes in pieces."""
+
+
+def command_of(argv: Sequence[bytes]) -> Command:
+    """Return the record of a command or subcommand; one of a module, which Rillet does not know, has no keys."""
+    name = argv[0].lower().decode("latin-1")
+    if name in _CONTAINERS and len(argv) > 1:
+        found = REGISTRY.get(f"{name}|{argv[1].lower().decode('latin-1')}")
+        if found is not None:
+            return found
+    found = REGISTRY.get(name) if "|" not in name else None
+    if found is not None:
+        return found
+    return replace(
+        REGISTRY["ping"],
+        name=name.replace("|", " "),
+        arity=-1,
+        flags=frozenset(),
+        key_specs=(),
+        key_finder=None,
+    )
+
+
+def may_wait(command: Command, argv: Sequence[bytes]) -> bool:
+    """Whether a command waits if there is nothing for it."""
+    if "blocking" not in command.flags:
+        return False
+    return command.name not in _READS or any(word.upper() == b"BLOCK" for word in argv)
+
+
+BLOCKING: Final = frozenset(
+    name.encode().upper() for name, each in REGISTRY.items() if "blocking" in each.flags
+)
+"""The names in upper case of commands that may wait."""

@@ -1,0 +1,684 @@
+"""One client of a proxy, and its own connection to the server.
+
+Bytes pass as they came, in order. While no fault and no recording is on, requests are only counted, and replies only
+framed, so that a fault that begins later knows which reply belongs to which request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..commands.runtime.redaction import redacted
+from ..protocol.framing import PUSH, Framer, FramingError
+from ..protocol.key_slots import key_slot
+from ..server.debugging.fault import Sent
+from ..server.debugging.recorder import Recorded, finish
+from ..server.debugging.transports import Cut, Slow
+from ..server.execution.entry import IMMEDIATE
+from .known import BLOCKING, MOST_HELD, command_of, may_wait
+from .requests import Requests
+from .session import LEARNED, SUBSCRIPTIONS, Session
+
+if TYPE_CHECKING:
+    from ..server.debugging.fault import Fault
+    from ..server.debugging.fault_set import Look
+    from ..server.debugging.recorder import Recording
+    from .listener import Listener
+
+_NOTHING: Final = frozenset({b"*-1\r\n", b"$-1\r\n", b"_\r\n"})
+# Commands that change how replies are counted, or who the client is; and those that may wait.
+_SPECIAL: Final = BLOCKING | frozenset(
+    b"SUBSCRIBE UNSUBSCRIBE PSUBSCRIBE PUNSUBSCRIBE SSUBSCRIBE SUNSUBSCRIBE MONITOR HELLO RESET CLIENT AUTH MULTI "
+    b"SELECT EXEC DISCARD PSYNC SYNC SCRIPT DEBUG".split()
+)
+_ENDS_MATCHING: Final = frozenset(("psync", "sync", "script|debug"))
+_UNSEEN: Final = frozenset(("psync", "sync", "replconf"))
+_DEBUG: Final = frozenset((b"FAULT", b"RECORD", b"CONTROL"))
+_EXECABORT: Final = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A request whose reply is to come.
+
+    Attributes:
+        sent: of a command that may wait: the faults look at its reply.
+        own: the proxy's own reply, which the server does not send.
+        instead: replaces the server's reply.
+        closes: the end of the connection stands in place of a reply.
+        ends_matching: what follows is no RESP.
+        confirmations: how many the (un)subscription still lacks; -1 before the first.
+        value: those that have come.
+    """
+
+    name: str
+    argv: list[bytes]
+    look: Look | None = None
+    fault: Fault | None = None
+    sent: Sent | None = None
+    recorded: tuple[Recorded, list[Recording]] | None = None
+    own: bytes | None = None
+    instead: bytes | None = None
+    closes: bool = False
+    holds: bool = False
+    ends_matching: bool = False
+    confirmations: int = -1
+    value: bytes = b""
+
+
+class Link(asyncio.Protocol):
+    """The client's side.
+
+    Attributes:
+        session: what is known of it.
+        is_control: DEBUG CONTROL: no fault hits it, and it is not recorded.
+        transport: to the client.
+    """
+
+    def __init__(self, listener: Listener, number: int) -> None:
+        self.session = Session(number)
+        self.is_control = False
+        self.transport: asyncio.Transport | None = None
+        self._listener = listener
+        self._server: asyncio.Transport | None = None
+        self._requests = Requests()
+        self._replies = Framer()
+        self._pending: deque[Pending | None] = deque()  # None: a reply that nobody looks at
+        self._looked_at = 0  # how many of them are not None
+        self._pauses: set[str] = set()  # why nothing is read from the client
+        self._server_pauses: set[str] = set()
+        self._unread = b""
+        self._unsent: list[bytes] = []
+        self._is_held = (
+            True  # what comes waits: until there is a server, or for the end of an earlier command
+        )
+        self._has_begun = self._is_closed = self._has_left = False
+        self._drops_rest = False  # the rest of a long request, or of none
+        self._value = bytearray()  # the beginning of a reply
+        self._passes = False  # the rest of a value whose beginning has passed
+        self._is_reply_passing: bool | None = None  # None: if it is no push
+        self._matches = True
+        self._pushes: list[bytes] = []
+        self._mode = "on"  # CLIENT REPLY
+        self._transaction: list[Sent] | None = None
+        self._is_refused = False  # a command of the transaction was, by the proxy
+        self._changes_mode = False  # at its EXEC
+
+    # The two transports
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Connect to the server."""
+        self.transport = cast("asyncio.Transport", transport)
+        self._listener.open_sides.add(self)
+        if not self._listener.accepts(self):
+            self.close()
+            return
+        self._listener.keep(self._connect())
+
+    async def _connect(self) -> None:
+        try:
+            made = await self._listener.upstream.connect(lambda: _ServerSide(self))
+        except OSError:
+            self.close(at_once=True)  # as of a server that is gone
+            return
+        self._server = made
+        if self._is_closed:
+            made.abort()
+            return
+        if self._listener.is_parted:
+            self.part()
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Take what the client has sent so far, now that there is a server."""
+        self._has_begun = True
+        self._is_held = False
+        unread, self._unread = self._unread, b""
+        if unread:
+            self.data_received(unread)
+        if not self._is_held:
+            self._resume("held")
+        if self._has_left:
+            self.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the connection to the server."""
+        del exc
+        self.close()
+        self._listener.side_is_closed(self)
+
+    def eof_received(self) -> bool:
+        """Let the server know that the client sends no more; it decides when to close."""
+        self._has_left = True
+        self._listener.delays.forget(self)
+        if not self._has_begun:
+            return True
+        if self._server is not None and not self._server.is_closing() and self._server.can_write_eof():
+            self._server.write_eof()
+            return True
+        return False
+
+    def pause_writing(self) -> None:
+        """Read less from the server: the client is slow."""
+        self._pause_server("full")
+
+    def resume_writing(self) -> None:
+        """Read again."""
+        self._resume_server("full")
+
+    def _pause(self, why: str) -> None:
+        if not self._pauses and self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+        self._pauses.add(why)
+
+    def _resume(self, why: str) -> None:
+        if why not in self._pauses:
+            return
+        self._pauses.discard(why)
+        if not self._pauses and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _pause_server(self, why: str) -> None:
+        if not self._server_pauses and self._server is not None and not self._server.is_closing():
+            self._server.pause_reading()
+        self._server_pauses.add(why)
+
+    def _resume_server(self, why: str) -> None:
+        if why not in self._server_pauses:
+            return
+        self._server_pauses.discard(why)
+        if not self._server_pauses and self._server is not None and not self._server.is_closing():
+            self._server.resume_reading()
+
+    def part(self) -> None:
+        """Let nothing pass; what is sent waits, as in a network that is cut."""
+        self._pause("partition")
+        self._pause_server("partition")
+
+    def heal(self) -> None:
+        """Let everything pass again."""
+        self._resume("partition")
+        self._resume_server("partition")
+        if self._server is not None and not self._has_begun:
+            self._begin()
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Close both connections; what was written to them still arrives, unless ``at_once``."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._send()
+        for side in (self._server, self.transport):
+            if side is not None:
+                if at_once:
+                    side.abort()
+                else:
+                    side.close()
+        self._listener.forget(self)
+
+    # Requests
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sends."""
+        if self._is_held:
+            self._unread += data
+            self._pause("held")
+            return
+        server = self._server
+        if server is None or self._is_closed:
+            return
+        if (
+            not self._listener.looks
+            and self._mode == "on"
+            and self._transaction is None
+            and not self._requests.has_failed
+            and self._requests.is_between
+        ):
+            commands = self._requests.whole(data)
+            if commands is not None and _SPECIAL.isdisjoint([argv[0].upper() for argv in commands]):
+                self._pending.extend([None] * len(commands))
+                server.write(data)
+                return
+        at = 0
+        for raw, argv, end in self._requests.feed(data):
+            at = end
+            if argv:
+                self._take(raw, argv, None)
+            elif not self._drops_rest:
+                self._unsent.append(raw)
+            if not self._requests.is_in_rest:
+                self._drops_rest = False
+            if self._is_held or self._is_closed:
+                break
+        self._send()
+        if self._is_held and at < len(data):
+            self._unread = data[at:] + self._unread
+            self._pause("held")
+
+    def _send(self) -> None:
+        """Send the server at once what came at once: it may answer requests that come together differently."""
+        if self._unsent and self._server is not None and not self._server.is_closing():
+            self._server.write(b"".join(self._unsent))
+        self._unsent.clear()
+
+    def _hold(self) -> None:
+        self._is_held = True
+
+    def _release(self) -> None:
+        """Go on with the requests behind one that had to end first."""
+        self._is_held = False
+        unread, self._unread = self._unread, b""
+        if unread and not self._has_left:
+            self.data_received(unread)
+        if not self._is_held:
+            self._resume("held")
+
+    def _take(self, raw: bytes, argv: list[bytes], before: Look | None) -> None:
+        """Let a request pass, unless a fault hits it.
+
+        Args:
+            before: an earlier look: it was delayed.
+        """
+        listener, command = self._listener, command_of(argv)
+        name = command.name
+        if (
+            listener.answers_debug
+            and name.startswith("debug")
+            and len(argv) > 1
+            and argv[1].upper() in _DEBUG
+        ):
+            self._drops_rest = self._requests.is_in_rest
+            self._answer(listener.debug(argv, self))
+            return
+        is_queued = self._transaction is not None and name not in IMMEDIATE
+        waits = not is_queued and may_wait(command, argv)
+        seen = not (self.is_control or name in _UNSEEN or name.partition("|")[0] == "debug")
+        sent = Sent(command, argv)
+        look = before
+        if look is not None and look.fault is not None and look.fault.id not in listener.faults.active:
+            look.fault = None
+        if seen and listener.faults.active and (look is None or look.fault is None):
+            every = [sent, *self._transaction] if name == "exec" and self._transaction else [sent]
+            look = listener.faults.look(
+                listener.now(), self.session.sender, every, is_queued=is_queued, before=look,
+                only=_acts_before if waits else None,
+            )  # fmt: skip
+            if look.fault is not None and look.fault.spec.delays:
+                self._hold()
+                found = look
+                listener.delays.begin(self, look.fault.spec, lambda: self._go_on(raw, argv, found))
+                return
+        fault = None if look is None else look.fault
+        self._run(raw, sent, argv, look, fault, is_queued=is_queued, waits=waits, seen=seen)
+
+    def _go_on(self, raw: bytes, argv: list[bytes], look: Look) -> None:
+        """Take a request again after its delay."""
+        self._is_held = False
+        self._take(raw, argv, look)
+        self._send()
+        if not self._is_held:
+            self._release()
+
+    def _run(
+        self, raw: bytes, sent: Sent, argv: list[bytes], look: Look | None, fault: Fault | None,
+        *, is_queued: bool, waits: bool, seen: bool,
+    ) -> None:  # fmt: skip
+        name = sent.command.name
+        listener = self._listener
+        recorded = self._record(argv, fault) if seen and listener.recorder.recordings else None
+        pending = Pending(name, argv, look, fault, None, recorded)
+        if fault is not None and fault.spec.error is not None:
+            self._drops_rest = self._requests.is_in_rest
+            text = self._error(fault, sent)
+            if name == "exec":
+                pending.instead = b"-EXECABORT Transaction discarded because of: %b\r\n" % text.removeprefix(
+                    b"ERR "
+                )
+                raw = b"*1\r\n$7\r\nDISCARD\r\n"
+            else:
+                self._is_refused = self._is_refused or self._transaction is not None
+                self._answer(b"-%b\r\n" % text, pending)
+                return
+        elif fault is not None and fault.spec.close == b"before":
+            self._drops_rest = self._requests.is_in_rest
+            pending.closes = True
+            pending.own = b""
+            self._hold()
+            self._append(pending)
+            self._answer_due()
+            return
+        elif name == "exec" and self._is_refused:
+            pending.instead = _EXECABORT
+            raw = b"*1\r\n$7\r\nDISCARD\r\n"
+        self._unsent.append(raw)
+        self._note_transaction(name, sent, is_queued=is_queued)
+        pending.ends_matching = name in _ENDS_MATCHING or (name == "exec" and self._changes_mode)
+        expects = self._expects_reply(name, argv, is_queued=is_queued)
+        spoils = fault is not None and fault.spec.spoils_reply
+        if not expects:
+            self._finish(pending, None)
+            if spoils and fault is not None and not fault.spec.silence and fault.spec.slow is None:
+                self.close()
+            return
+        if waits and seen:
+            pending.sent = sent
+            sent.keys  # noqa: B018 - worked out now: the words need not be kept
+            pending.holds = any(not _acts_before(each.spec) for each in listener.faults.active.values())
+        if spoils and fault is not None and not fault.spec.silence and fault.spec.slow is None:
+            pending.holds = True
+        if pending.holds:
+            self._hold()
+        is_plain = (
+            fault is None
+            and recorded is None
+            and pending.sent is None
+            and pending.instead is None
+            and not pending.ends_matching
+            and name not in LEARNED
+            and name not in SUBSCRIPTIONS
+            and name != "multi"
+        )
+        if is_plain:
+            self._pending.append(None)
+        else:
+            self._append(pending)
+
+    def _append(self, pending: Pending) -> None:
+        self._pending.append(pending)
+        self._looked_at += 1
+
+    def _note_transaction(self, name: str, sent: Sent, *, is_queued: bool) -> None:
+        if name == "multi" and self._transaction is None:
+            self._transaction, self._is_refused, self._changes_mode = [], False, False
+        elif name in {"exec", "discard", "reset", "quit"}:
+            self._transaction, self._is_refused = None, False
+        elif is_queued and self._transaction is not None:
+            sent.forget_words()
+            self._transaction.append(sent)
+            self._changes_mode = self._changes_mode or name == "client|reply"
+
+    def _expects_reply(self, name: str, argv: list[bytes], *, is_queued: bool) -> bool:
+        """Whether the server replies to a request, by CLIENT REPLY; takes what the request changes of it."""
+        mode = self._mode
+        if mode == "skip":
+            self._mode = "on"
+        if name == "reset" and mode == "off":
+            self._mode = mode = "on"
+        if name == "client|reply" and len(argv) > 2 and not is_queued:
+            choice = argv[2].upper()
+            if choice == b"ON":
+                self._mode = "on"
+                return True
+            if choice == b"OFF":
+                self._mode = "off"
+                return False
+            if choice == b"SKIP":
+                self._mode = "off" if mode == "off" else "skip"
+                return False
+        return mode == "on"
+
+    def _answer(self, reply: bytes, pending: Pending | None = None) -> None:
+        """Reply in place of the server, behind the replies that are to come."""
+        mode = self._mode
+        if mode == "skip":
+            self._mode = "on"
+        made = Pending("", []) if pending is None else pending
+        made.own = reply if mode == "on" else b""
+        if mode != "on":
+            self._finish(made, None)
+            return
+        self._append(made)
+        self._answer_due()
+
+    def _error(self, fault: Fault, sent: Sent) -> bytes:
+        error = fault.spec.error
+        assert error is not None
+        if b" " in error:
+            return error
+        slot = key_slot(fault.key_of(sent) or b"")
+        return b"%b %d %b:%d" % (error, slot, self._listener.host.encode(), self._listener.port)
+
+    # Recordings
+
+    def _record(self, argv: list[bytes], fault: Fault | None) -> tuple[Recorded, list[Recording]]:
+        number = 0 if fault is None else fault.id
+        words, session = redacted(argv), self.session
+        entry = Recorded(
+            0, self._listener.now(), None, session.database, session.id, session.name, words, None, number
+        )
+        return entry, self._listener.recorder.keep(entry)
+
+    def _finish(self, pending: Pending, reply: bytes | None) -> None:
+        if pending.recorded is not None:
+            entry, recordings = pending.recorded
+            fault = 0 if pending.fault is None else pending.fault.id
+            finish(entry, recordings, self._listener.now(), reply, fault)
+            self._listener.recorder.finished(entry)
+
+    # Replies
+
+    def server_data(self, data: bytes) -> None:
+        """Take what the server sends."""
+        if self._is_closed:
+            return
+        if not self._matches:
+            self._write(data)
+            return
+        at, framer = 0, self._replies
+        if not self._looked_at and not self.session.gets_messages and not self._pushes and not self._value:
+            pending = self._pending
+            try:
+                while (at := framer.next(data, at)) >= 0:
+                    if pending and framer.kind != PUSH:
+                        pending.popleft()
+            except FramingError:
+                self._matches = False
+            self._passes, self._is_reply_passing = not framer.is_between, None
+            self._write(data)
+            return
+        while at < len(data):
+            try:
+                end = framer.next(data, at)
+            except FramingError:
+                self._matches = False
+            if not self._matches:
+                self._write(bytes(self._value) + data[at:])
+                self._value.clear()
+                return
+            piece = data[at:end] if end >= 0 else data[at:]
+            at = end if end >= 0 else len(data)
+            self._take_value(piece, is_whole=end >= 0)
+            if self._is_closed:
+                return
+
+    def _take_value(self, piece: bytes, *, is_whole: bool) -> None:
+        if self._passes:
+            self._write(piece)
+            if is_whole:
+                self._passes = False
+                is_reply = self._is_reply_passing
+                if self._pending and (self._replies.kind != PUSH if is_reply is None else is_reply):
+                    self._pop()
+                self._answer_due()
+            return
+        if not is_whole:
+            self._value += piece
+            if len(self._value) > MOST_HELD:
+                self._begin_long()
+            return
+        value = bytes(self._value) + piece if self._value else piece
+        self._value.clear()
+        self._whole(value)
+        self._answer_due()
+
+    def _begin_long(self) -> None:
+        """Let a long value pass in pieces, unless a fault needs the whole of it."""
+        head = self._pending[0] if self._pending else None
+        value = bytes(self._value)
+        is_reply = self._replies.kind != PUSH and self._is_reply(value)
+        fault = None
+        if is_reply and head is not None:
+            if head.sent is not None:
+                self._look_at_reply(head, value)
+            fault = head.fault
+            head.sent = None
+            if fault is not None and (fault.spec.close == b"midway" or fault.spec.slow is not None):
+                return
+        self._value.clear()
+        self._passes, self._is_reply_passing = True, is_reply
+        if fault is not None and fault.spec.spoils_reply:
+            self._spoil(fault, value)
+        else:
+            self._write(value)
+
+    def _is_reply(self, value: bytes) -> bool:
+        """Whether a value that is no push belongs to a request; its beginning suffices."""
+        return bool(self._pending) and not self.session.is_message(value)
+
+    def _pop(self) -> None:
+        """Take the request whose long reply has passed."""
+        pending = self._pending.popleft()
+        if pending is not None:
+            self._looked_at -= 1
+            self._finish(pending, None)
+            if pending.holds and not self._is_closed:
+                self._release()
+
+    def _whole(self, value: bytes) -> None:
+        head = self._pending[0] if self._pending else None
+        name = Session.confirmed(value)
+        is_expected = head is not None and head.name == name
+        if name and (is_expected or self._replies.kind == PUSH):
+            self._confirm(head if is_expected else None, name, value)
+        elif self._replies.kind == PUSH or not self._is_reply(value):
+            self._write(value)
+        else:
+            self._reply(value)
+
+    def _confirm(self, pending: Pending | None, name: str, value: bytes) -> None:
+        """Take one confirmation of a subscription or of its end; without a request, the server has ended it."""
+        if pending is not None and pending.confirmations < 0:
+            pending.confirmations = self.session.confirmations(name, pending.argv)
+        self.session.confirm(name, value)
+        if pending is None:
+            self._write(value)
+            return
+        pending.confirmations -= 1
+        pending.value += value
+        if not pending.confirmations:
+            self._reply(pending.value)
+
+    def _reply(self, value: bytes) -> None:
+        """Give the client the reply to its first request that has none, or what a fault makes of it."""
+        pending = self._pending.popleft()
+        if pending is None:
+            self._write(value)
+            return
+        self._looked_at -= 1
+        if pending.name in LEARNED:
+            self.session.learn(pending.name, pending.argv, value)
+        elif pending.name == "multi" and value != b"+OK\r\n":
+            self._transaction = None
+        if pending.instead is not None:
+            value = pending.instead
+        if pending.sent is not None:
+            self._look_at_reply(pending, value)
+        self._finish(pending, value)
+        if pending.ends_matching:
+            self._matches = False
+        fault = pending.fault
+        if fault is not None and fault.spec.spoils_reply:
+            self._spoil(fault, value)
+        else:
+            self._write(value)
+        if pending.holds and not self._is_closed:
+            self._release()
+
+    def _look_at_reply(self, pending: Pending, value: bytes) -> None:
+        """Let the faults look at the reply of a command that may have waited."""
+        faults, sent, look = self._listener.faults, pending.sent, pending.look
+        if look is not None and value in _NOTHING:
+            look.pass_empty()
+        if pending.fault is not None or sent is None or not faults.active:
+            return
+        pending.fault = faults.look(
+            self._listener.now(), self.session.sender, [sent], is_empty=value in _NOTHING, only=_acts_on_reply
+        ).fault
+
+    def _spoil(self, fault: Fault, value: bytes) -> None:
+        """Let only a part of a reply reach the client, or all of it slowly."""
+        spec = fault.spec
+        if spec.slow is not None:
+            fault.slowed.add(Slow(self, self._listener.loop, *spec.slow))
+            self._write(value)
+            return
+        part = {b"after": 0, b"midway": len(value) // 2}.get(spec.close or b"", spec.reply_bytes or 0)
+        self._write(value[:part])
+        if spec.silence:
+            Cut(self, 0)
+            fault.silenced.append(self)
+        else:
+            self.close()
+
+    def _write(self, data: bytes) -> None:
+        transport = self.transport
+        if transport is not None and not transport.is_closing():
+            transport.write(data)
+
+    def _answer_due(self) -> None:
+        """Write the proxy's own replies whose turn it is, and pushes of the test; never inside a value."""
+        if self._passes or self._value or not self._replies.is_between:
+            return
+        while self._pending and (head := self._pending[0]) is not None and head.own is not None:
+            self._pending.popleft()
+            self._looked_at -= 1
+            self._finish(head, head.own if not head.closes else None)
+            self._write(head.own)
+            if head.closes:
+                self.close()
+                return
+        if self._pushes:
+            self._write(b"".join(self._pushes))
+            self._pushes.clear()
+
+    def push(self, data: bytes) -> None:
+        """Send the client a push of the test's own, between two replies."""
+        self._pushes.append(data)
+        self._answer_due()
+
+
+class _ServerSide(asyncio.Protocol):
+    """The connection of one client to the server."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        del transport
+        self._link._listener.open_sides.add(self)  # noqa: SLF001 - the two sides of one link
+
+    def data_received(self, data: bytes) -> None:
+        self._link.server_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._link.close()
+        self._link._listener.side_is_closed(self)  # noqa: SLF001 - the two sides of one link
+
+    def pause_writing(self) -> None:
+        self._link._pause("full")  # noqa: SLF001 - the two sides of one link
+
+    def resume_writing(self) -> None:
+        self._link._resume("full")  # noqa: SLF001 - the two sides of one link
+
+
+def _acts_before(spec: Any) -> bool:
+    return bool(spec.acts_before)
+
+
+def _acts_on_reply(spec: Any) -> bool:
+    return not spec.acts_before

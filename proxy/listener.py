@@ -1,0 +1,233 @@
+"""The listening socket of a proxy, its faults and its recordings."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from ..commands.spec.command import keys_of
+from ..commands.spec.versions import NEWEST, compat_with
+from ..protocol import replies
+from ..protocol.errors import ReplyError
+from ..server.clock import Clock
+from ..server.debugging.commands import faults as fault_words
+from ..server.debugging.commands import recording as recording_words
+from ..server.debugging.delays import Delays
+from ..server.debugging.fault_set import FaultSet
+from ..server.debugging.recorder import Recordings, first_id
+from .known import command_of
+from .link import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from ..server.debugging.fault_spec import FaultSpec
+    from ..server.debugging.recorder import Recorded
+    from .upstream import Upstream
+
+_ITS_OWN_IDS: Final = 1_000_000_000_000  # of clients that have not asked the server for theirs
+_COMPAT: Final = compat_with(NEWEST)
+
+
+class ProxyFaults(FaultSet):
+    """The faults of one proxy."""
+
+    def __init__(self, listener: Listener, first: int) -> None:
+        super().__init__(first)
+        self._listener = listener
+
+    def knows(self, command: str) -> bool:
+        """Whether there is such a command; those of modules have a dot, and only the server knows them."""
+        return "." in command or super().knows(command)
+
+    def add(self, spec: FaultSpec) -> int:
+        """Begin a fault.
+
+        Raises:
+            ReplyError: it is one of the server's clock or disk.
+        """
+        if spec.clock_delay or spec.disk is not None:
+            word = b"CLOCK-DELAY" if spec.clock_delay else b"DISK"
+            raise ReplyError(b"ERR A proxy has no %b: that is the server's own" % word)
+        number = super().add(spec)
+        self._listener.update()
+        return number
+
+    def remove(self, number: int) -> None:
+        """End a fault: what it delays goes on, slow replies arrive, and connections that it has silenced are closed."""
+        fault = self.end(number)
+        self._listener.update()
+        self._listener.delays.release(fault.spec)
+        for slow in list(fault.slowed):
+            slow.hurry()
+        for link in fault.silenced:
+            link.close()
+
+
+class ProxyRecordings(Recordings):
+    """The recordings of one proxy.
+
+    Attributes:
+        finished: is called with each command when its reply has come.
+    """
+
+    def __init__(self, listener: Listener, first: int) -> None:
+        super().__init__(first)
+        self._listener = listener
+        self.finished: Callable[[Recorded], object] = id
+
+    def start(self, last: int) -> int:
+        """Begin a recording."""
+        number = super().start(last)
+        self._listener.update()
+        return number
+
+    def stop(self, number: int) -> Any:
+        """End a recording."""
+        recording = super().stop(number)
+        self._listener.update()
+        return recording
+
+    def keys(self, words: list[bytes]) -> list[bytes]:
+        """Return the keys that a command names."""
+        command = command_of(words)
+        if not command.accepts(len(words)):
+            return []
+        return [words[reference.index] for reference in keys_of(command, words)]
+
+
+class Listener:
+    """A proxy in a running event loop.
+
+    Args:
+        upstream: the server.
+        answers_debug: whether ``DEBUG FAULT``, ``DEBUG RECORD`` and ``DEBUG CONTROL`` are the proxy's own commands.
+
+    Attributes:
+        looks: whether commands have to be looked at, because a fault or a recording is on.
+        is_parted: whether nothing passes.
+        open_sides: of each client its connection and that to the server, until they are closed.
+    """
+
+    def __init__(self, upstream: Upstream, *, answers_debug: bool = True) -> None:
+        first = first_id(secrets.token_hex(3))
+        self.upstream = upstream
+        self.answers_debug = answers_debug
+        self.host, self.port = "", 0
+        self.faults = ProxyFaults(self, first)
+        self.recorder = ProxyRecordings(self, first)
+        self.delays = Delays(self)
+        self.looks = False
+        self.is_parted = False
+        self.clock = Clock()
+        self.open_sides: set[asyncio.Protocol] = set()
+        self._all_closed: asyncio.Event | None = None  # while it stops
+        self._links: set[Link] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = count(_ITS_OWN_IDS)
+        self._server: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop."""
+        assert self._loop is not None
+        return self._loop
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; port 0 picks a free one. Raises OSError: the address cannot be used."""
+        self._loop = asyncio.get_running_loop()
+        self._server = await self._loop.create_server(
+            lambda: Link(self, next(self._numbers)), host, port, backlog=1024
+        )
+        self.host, self.port = host, self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Listen no more, and close all connections."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for link in list(self._links):
+            link.close(at_once=True)
+        if self.open_sides:
+            self._all_closed = asyncio.Event()
+            await self._all_closed.wait()
+
+    def side_is_closed(self, side: asyncio.Protocol) -> None:
+        """Forget one of the two connections of a client."""
+        self.open_sides.discard(side)
+        if self._all_closed is not None and not self.open_sides:
+            self._all_closed.set()
+
+    def now(self) -> int:
+        """Return the time in milliseconds."""
+        return self.clock.tick()
+
+    def update(self) -> None:
+        """Decide whether commands have to be looked at."""
+        self.looks = bool(self.faults.active or self.recorder.recordings)
+
+    def accepts(self, link: Link) -> bool:
+        """Take a client; False if a fault refuses it."""
+        self._links.add(link)
+        return not self.faults.refuses_connection(self.now(), link.session.id)
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the rest."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def forget(self, link: Link) -> None:
+        """Remove a client whose connection is closed."""
+        self._links.discard(link)
+        self.delays.forget(link)
+
+    # What tests ask for
+
+    def debug(self, argv: list[bytes], link: Link | None = None) -> bytes:
+        """Answer DEBUG FAULT, RECORD and CONTROL, errors too."""
+        resp = 2 if link is None else link.session.resp
+        action = argv[1].upper()
+        try:
+            if action == b"CONTROL":
+                if link is not None:
+                    link.is_control = True
+                return replies.OK
+            if len(argv) < 3:
+                return ReplyError(fault_words.USAGE if action == b"FAULT" else recording_words.USAGE).encoded
+            if action == b"FAULT":
+                return fault_words.answer(self.faults, argv, resp, _COMPAT)
+            return recording_words.answer(self.recorder, argv, resp)
+        except ReplyError as error:
+            return error.encoded
+
+    def push(self, words: Iterable[bytes], client: bytes | None) -> int:
+        """Send a push to all clients that speak RESP3, or to those that a glob means; returns to how many."""
+        found = [
+            link
+            for link in self._links
+            if link.session.resp == 3 and (client is None or link.session.sender.fits(client))
+        ]
+        every = list(words)
+        data = b">%d\r\n" % len(every) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in every)
+        for link in found:
+            link.push(data)
+        return len(found)
+
+    def part(self) -> None:
+        """Let nothing pass until ``heal``; nobody is told."""
+        self.is_parted = True
+        for link in self._links:
+            link.part()
+
+    def heal(self) -> None:
+        """Let everything pass again, also what was sent meanwhile."""
+        self.is_parted = False
+        for link in self._links:
+            link.heal()

@@ -1,0 +1,109 @@
+"""The requests of one client, cut out of its bytes, with their words; the bytes themselves pass unchanged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..protocol.framing import Framer, FramingError
+from ..protocol.requests import RequestParser
+from .known import MOST_HELD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_STAR: Final = b"*"[0]
+_PADDING: Final = 64  # words, which stand for those of a long request that have not come
+
+
+class Requests:
+    """Cuts what a client sends into requests. ``feed`` gives them; the words come from the server's own parser.
+
+    Attributes:
+        has_failed: these are no requests, and the server will say so: nothing is cut any more.
+    """
+
+    def __init__(self) -> None:
+        self.has_failed = False
+        self._parser = RequestParser()
+        self._framer = Framer()
+        self._head = bytearray()  # of a request that is under way
+        self._is_inline = False
+        self._passes = False  # the rest of a request whose beginning was given already
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no request is under way."""
+        return not self._head and not self._passes
+
+    def whole(self, data: bytes) -> list[list[bytes]] | None:
+        """Return the commands of data that begins and ends with requests; None if it does not, or has errors."""
+        parser = self._parser
+        commands = parser.feed(data)
+        while parser.more:
+            commands += parser.feed(b"")
+        if parser.error is None and parser.is_between:
+            return commands
+        self._parser = RequestParser()
+        return None
+
+    def feed(self, data: bytes) -> Iterator[tuple[bytes, list[bytes], int]]:
+        """Give requests in order, each as its bytes, its words and the offset behind it in ``data``.
+
+        A request of more than ``MOST_HELD`` bytes comes in pieces: first with its first words and empty ones for those that
+        have not come, then without words. Bytes that are no command have no words either. The caller may stop in the middle, and feeds again from the last
+        offset.
+        """
+        at = 0
+        while at < len(data):
+            if self.has_failed:
+                yield data[at:], [], len(data)
+                return
+            if not self._head and not self._passes:
+                self._is_inline = data[at] != _STAR
+            begin = at
+            try:
+                end = (data.find(b"\n", at) + 1 or -1) if self._is_inline else self._framer.next(data, at)
+            except FramingError:
+                self.has_failed = True
+                yield self._taken(data[begin:]), [], len(data)
+                return
+            at = end if end >= 0 else len(data)
+            if self._passes:
+                self._passes = end < 0
+                yield data[begin:at], [], at
+            elif end >= 0:
+                raw = self._taken(data[begin:at])
+                commands = self._parser.feed(raw)
+                self.has_failed = self._parser.error is not None
+                yield raw, commands[0] if commands else [], at
+            else:
+                self._head += data[begin:at]
+                if len(self._head) > MOST_HELD:
+                    self.has_failed = self._is_inline  # no server takes such a line
+                    self._passes = not self._is_inline
+                    words = [] if self._is_inline else _first_words(self._head)
+                    yield self._taken(b""), words, at
+
+    def _taken(self, data: bytes) -> bytes:
+        if not self._head:
+            return data
+        taken = bytes(self._head) + data
+        self._head.clear()
+        return taken
+
+    @property
+    def is_in_rest(self) -> bool:
+        """Whether more pieces of a long request are to come."""
+        return self._passes
+
+
+def _first_words(head: bytearray) -> list[bytes]:
+    """Return the words of the beginning of a long request, with empty ones for those that have not come."""
+    begin = at = head.find(b"\r\n") + 2
+    framer, found = Framer(), 0
+    while (end := framer.next(head, at)) >= 0:
+        at = end
+        found += 1
+    padding = min(int(head[1 : begin - 2]) - found, _PADDING)
+    words = RequestParser().feed(b"*%d\r\n" % (found + padding) + head[begin:at] + b"$0\r\n\r\n" * padding)
+    return words[0] if words else []

@@ -1,0 +1,108 @@
+"""What a proxy knows of a client's session, from the server's replies alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import hiredis
+
+from ..server.debugging.fault import Sender
+
+SUBSCRIPTIONS: Final = frozenset(
+    "subscribe unsubscribe psubscribe punsubscribe ssubscribe sunsubscribe".split()
+)
+LEARNED: Final = frozenset("hello reset auth monitor select client|setname client|setinfo client|id".split())
+"""The commands whose replies change the session."""
+
+_CONFIRMATION: Final = re.compile(rb"[*>]3\r\n\$\d+\r\n([ps]?(?:un)?subscribe)\r\n").match
+_MESSAGE: Final = re.compile(rb"\*[34]\r\n\$[78]\r\n[ps]?message\r\n").match
+_MONITORED: Final = re.compile(rb"\+\d+\.\d{6} \[").match
+_ID: Final = re.compile(rb"\r\n\$2\r\nid\r\n:(\d+)\r\n").search  # in the reply of HELLO
+
+
+class Session:
+    """The session of one client.
+
+    Attributes:
+        id: a number of the proxy's; the server's once the client has been told it (HELLO, CLIENT ID).
+        resp: the version of the protocol.
+        monitors: whether it is a monitor.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.id = number
+        self.library = b""
+        self._reset()
+
+    def _reset(self) -> None:
+        self.name, self.user = b"", b"default"
+        self.resp, self.database, self.monitors = 2, 0, False
+        self._channels: dict[str, set[bytes | None]] = {"s": set(), "p": set(), "": set()}
+
+    @property
+    def sender(self) -> Sender:
+        """The client, as a fault may name it."""
+        return Sender(self.id, self.name, self.user, self.library)
+
+    @property
+    def gets_messages(self) -> bool:
+        """Whether more may come than replies."""
+        return self.monitors or any(self._channels.values())
+
+    def is_message(self, value: bytes) -> bool:
+        """Whether a value that is no push is a message, or a line of MONITOR; its beginning suffices."""
+        if self.monitors and _MONITORED(value):
+            return True
+        return self.resp == 2 and any(self._channels.values()) and _MESSAGE(value) is not None
+
+    @staticmethod
+    def confirmed(value: bytes) -> str:
+        """Return the command of which a value confirms one channel; "" if it does not."""
+        found = _CONFIRMATION(value)
+        return "" if found is None else found[1].decode()
+
+    def confirmations(self, name: str, argv: list[bytes]) -> int:
+        """Return how many confirmations a command gets whose first one has come."""
+        return len(argv) - 1 or max(1, len(self._of(name)))
+
+    def confirm(self, name: str, value: bytes) -> None:
+        """Take the beginning or the end of a subscription."""
+        reader = hiredis.Reader()
+        reader.feed(value)
+        channel = reader.gets()[1]
+        if "un" in name:
+            self._of(name).discard(channel)
+        else:
+            self._of(name).add(channel)
+
+    def _of(self, name: str) -> set[bytes | None]:
+        kind = name.removesuffix("subscribe").removesuffix("un")
+        return self._channels[kind]
+
+    def learn(self, name: str, argv: list[bytes], value: bytes) -> None:
+        """Take the reply to a command of ``LEARNED``."""
+        if name == "hello" and value[:1] in b"*%":
+            self.resp = 3 if value[:1] == b"%" else 2
+            if (found := _ID(value)) is not None:
+                self.id = int(found[1])
+            words = [word.upper() for word in argv]
+            if b"SETNAME" in words[:-1]:
+                self.name = argv[words.index(b"SETNAME") + 1]
+            if b"AUTH" in words[:-2]:
+                self.user = argv[words.index(b"AUTH") + 1]
+        elif name == "client|id" and value[:1] == b":":
+            self.id = int(value[1:-2])
+        elif value == b"+RESET\r\n":
+            self._reset()
+        elif value == b"+OK\r\n":
+            if name == "select":
+                self.database = int(argv[1])
+            elif name == "auth":
+                self.user = argv[1] if len(argv) > 2 else b"default"
+            elif name == "client|setname":
+                self.name = argv[2]
+            elif name == "client|setinfo" and argv[2].upper() == b"LIB-NAME":
+                self.library = argv[3]
+            elif name == "monitor":
+                self.monitors = True

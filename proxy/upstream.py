@@ -1,0 +1,110 @@
+"""The server behind a proxy, by its URL."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SECONDS: Final = 30
+_FILES: Final = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname", "db"}
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A server that a proxy stands in front of.
+
+    Attributes:
+        path: of its unix socket; then host and port are not used.
+        tls: for ``rediss://``; None: no TLS.
+        username: for clients and for what the tests ask the server; None: ``default``.
+    """
+
+    host: str
+    port: int
+    path: str
+    tls: ssl.SSLContext | None
+    username: str | None
+    password: str | None
+    database: int
+
+    async def connect(self, made: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+        """Connect. Raises OSError: it cannot be reached, or its certificate is not trusted."""
+        loop = asyncio.get_running_loop()
+        if self.path:
+            transport, _ = await loop.create_unix_connection(made, self.path)
+            return transport
+        name = self.host if self.tls is not None else None
+        transport, _ = await loop.create_connection(
+            made, self.host, self.port, ssl=self.tls, server_hostname=name
+        )
+        return transport
+
+    def socket(self) -> socket.socket:
+        """Return a socket for what a test asks the server; raises OSError."""
+        if self.path:
+            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            made.settimeout(_SECONDS)
+            made.connect(self.path)
+            return made
+        made = socket.create_connection((self.host, self.port), _SECONDS)
+        return made if self.tls is None else self.tls.wrap_socket(made, server_hostname=self.host)
+
+    def url(self, host: str, port: int) -> str:
+        """Return the URL of a proxy in front of it, with the user, password and database."""
+        login = ""
+        if self.password is not None:
+            login = f"{quote(self.username or '', safe='')}:{quote(self.password, safe='')}@"
+        return f"redis://{login}{host}:{port}/{self.database}"
+
+    def __str__(self) -> str:
+        """Return where it is, without the password."""
+        return f"unix://{self.path}" if self.path else f"{self.host}:{self.port}"
+
+
+def parse_url(url: str) -> Upstream:
+    """Read a URL as redis-py does: ``redis://``, ``rediss://`` (with ``?ssl_ca_certs=…``) or ``unix://``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    parts = urlsplit(url)
+    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    if parts.scheme not in {"redis", "rediss", "unix"}:
+        raise ValueError(f"a URL begins with redis://, rediss:// or unix://, not {url!r}")
+    unknown = options.keys() - _FILES
+    if unknown:
+        raise ValueError(f"unknown in a URL: {', '.join(sorted(unknown))}")
+    number = parts.path.strip("/") if parts.scheme != "unix" else ""
+    number = options.get("db", number) or "0"
+    if not number.isdecimal():
+        raise ValueError(f"the database is a number, not {number!r}")
+    return Upstream(
+        host=parts.hostname or "localhost",
+        port=parts.port or 6379,
+        path=unquote(parts.path) if parts.scheme == "unix" else "",
+        tls=_context(options) if parts.scheme == "rediss" else None,
+        username=unquote(parts.username) if parts.username else None,
+        password=unquote(parts.password) if parts.password is not None else None,
+        database=int(number),
+    )
+
+
+def _context(options: dict[str, str]) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
+        if options.get("ssl_check_hostname", "true").lower() in {"false", "no", "0"}:
+            context.check_hostname = False
+        if options.get("ssl_cert_reqs", "required") == "none":
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if "ssl_certfile" in options:
+            context.load_cert_chain(options["ssl_certfile"], options.get("ssl_keyfile"))
+    except OSError as error:  # ssl.SSLError, too
+        raise ValueError(f"the certificates of the URL cannot be read: {error}") from error
+    return context

@@ -1,0 +1,359 @@
+"""A proxy in front of a real server for a test, in a thread or in the loop of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from ..proxy.listener import Listener
+from ..proxy.upstream import parse_url
+from ..server.event_loop import new_event_loop
+from .clients import client_like, for_client, need_redis
+from .control import Control, ControlError
+from .faults import HasFaults
+from .process import START_SECONDS, STOP_SECONDS, InWith, StartError
+from .spies import HasSpies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+    from types import TracebackType
+
+    import redis
+    import redis.asyncio
+
+T = TypeVar("T")
+
+_REFUSED: Final = {
+    "cluster": "A proxy has one address, and the nodes of a cluster send clients to others: put one in front of a single "
+    "server, and use rillet.testing.Cluster for a cluster",
+    "sentinel": "A proxy stands in front of a server, not of a sentinel, whose answers lead past it",
+}
+# Only XCLAIM sets an idle time. JUSTID leaves the delivery count alone. An entry that was deleted is not claimed: XCLAIM
+# would remove it from the PEL. Nor is one without a consumer (XNACK): it waits for nobody.
+_AGE: Final = b"""
+local aged, from = 0, '-'
+while true do
+    local found = redis.call('XPENDING', KEYS[1], ARGV[1], from, '+', 1000)
+    for _, each in ipairs(found) do
+        local id, consumer, idle = each[1], each[2], each[3]
+        from = '(' .. id
+        if consumer ~= '' and #redis.call('XRANGE', KEYS[1], id, id) > 0 then
+            redis.call('XCLAIM', KEYS[1], ARGV[1], consumer, 0, id, 'IDLE', idle + ARGV[2], 'JUSTID')
+            aged = aged + 1
+        end
+    end
+    if #found < 1000 then return aged end
+end
+"""
+
+
+class _HasListener(HasSpies, HasFaults):
+    """What a test does with a proxy, wherever that runs."""
+
+    def __init__(self, url: str, *, port: int = 0) -> None:
+        super().__init__()
+        self._upstream = parse_url(url)
+        self._listener: Listener | None = None
+        self._control: Control | None = None
+        self._controlling = threading.Lock()
+        self.host = "127.0.0.1"
+        self.port = port
+
+    @property
+    def url(self) -> str:
+        """``redis://…`` of the proxy, with the user, password and database of the server's URL."""
+        return self._upstream.url(self.host, self.port)
+
+    def client(self, *, like: Callable[..., redis.Redis] | None = None, **options: Any) -> redis.Redis:
+        """Return a new redis-py client through the proxy; it is made as ``Server.client`` makes one.
+
+        Args:
+            like: the class that the application calls, or its own function.
+            options: redis-py's (``protocol=3``, …).
+
+        Raises:
+            ImportError: redis-py is not installed.
+        """
+        need_redis()
+        import redis
+
+        if like is not None:
+            return client_like(like, self.url, options, is_async=False)
+        return redis.Redis.from_url(self._client_url(options), **for_client(redis.Redis, options))
+
+    def async_client(
+        self, *, like: Callable[..., redis.asyncio.Redis] | None = None, **options: Any
+    ) -> redis.asyncio.Redis:
+        """Return a new ``redis.asyncio`` client through the proxy."""
+        need_redis()
+        import redis.asyncio
+
+        if like is not None:
+            return client_like(like, self.url, options, is_async=True)
+        return redis.asyncio.Redis.from_url(
+            self._client_url(options), **for_client(redis.asyncio.Redis, options)
+        )
+
+    def _client_url(self, options: dict[str, Any]) -> str:
+        """Return the URL; the database in it would override ``db``."""
+        return self.url.rpartition("/")[0] if "db" in options else self.url
+
+    # What a proxy can and a server cannot
+
+    def push(self, *words: object, client: str | int | None = None) -> int:
+        """Send a RESP3 push of the test's own, as of maintenance: ``proxy.push("MOVING", 1, 15, "10.0.0.1:6379")``.
+
+        It arrives between two replies, at all clients that speak RESP3, or at those whose name, user, library or ID the
+        glob ``client`` means. Returns to how many.
+        """
+        data = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        if not data:
+            raise ValueError("a push has at least its name")
+        glob = None if client is None else str(client).encode()
+        return self._run(lambda listener: listener.push(data, glob))
+
+    def partition(self) -> None:
+        """Cut the network: connections stay, and nothing passes in either direction until ``heal``."""
+        self._run(Listener.part)
+
+    def heal(self) -> None:
+        """Mend the network: what was sent meanwhile arrives."""
+        self._run(Listener.heal)
+
+    def age(
+        self,
+        stream: str | bytes,
+        group: str | bytes,
+        *,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        by: timedelta | None = None,
+    ) -> int:
+        """Make the pending entries of a group older, as if that time had passed since their delivery.
+
+        A real server has no clock to move. A script lets each consumer claim its own entries with a longer idle time:
+        owners and delivery counts stay, each consumer counts as seen now, and entries that were deleted stay as they
+        are. Nothing else gets older.
+
+        Returns:
+            How many entries are older.
+
+        Raises:
+            ValueError: the time is not positive.
+            hiredis.ReplyError: there is no such group, or the user of the URL may not run scripts.
+        """
+        total = hours * 3600 + minutes * 60 + seconds + (0 if by is None else by.total_seconds())
+        if total <= 0:
+            raise ValueError("age needs hours, minutes, seconds or by, together more than 0")
+        key, name = (word if isinstance(word, bytes) else word.encode() for word in (stream, group))
+        aged = self._command(b"EVAL", _AGE, b"1", key, name, b"%d" % round(total * 1000))
+        assert isinstance(aged, int)
+        return aged
+
+    # Its listener and the server
+
+    def _run(self, what: Callable[[Listener], T]) -> T:
+        """Call something of the listener in its loop."""
+        raise NotImplementedError
+
+    def _command(self, *words: bytes) -> Any:
+        """Run one command: DEBUG on the proxy, everything else on the server behind it, past the proxy."""
+        if words[0] != b"DEBUG":
+            return self._controller().run(*words)
+        import hiredis
+
+        data = self._run(lambda listener: listener.debug(list(words)))
+        reader = hiredis.Reader()
+        reader.feed(data)
+        reply = reader.gets()
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def _controller(self) -> Control:
+        with self._controlling:
+            if self._control is None or not self._control.is_open or self._control.is_closed:
+                self._drop_control()
+                self._control = self._connect()
+            return self._control
+
+    def _connect(self) -> Control:
+        upstream = self._upstream
+        control = Control(
+            str(upstream),
+            0,
+            upstream.password,
+            username=upstream.username,
+            hidden=False,
+            connect=upstream.socket,
+        )
+        if upstream.database:
+            control.run(b"SELECT", b"%d" % upstream.database)
+        return control
+
+    def _drop_control(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+    def _check_server(self) -> None:
+        """Raise StartError: the server cannot be reached, or a proxy cannot stand in front of it."""
+        import hiredis
+
+        try:
+            text = self._controller().run(b"INFO", b"server")
+        except hiredis.ReplyError:
+            return  # its user may not ask
+        except ControlError as error:
+            raise StartError(str(error)) from error
+        found = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
+        refused = _REFUSED.get(str(found.get("redis_mode", found.get("server_mode", ""))))
+        if refused is not None:
+            raise StartError(refused)
+
+
+class Proxy(_HasListener, InWith):
+    """A proxy in front of a real server, in a thread of this process: faults, spies and recordings as of a ``Server``.
+
+    ::
+
+        with rillet.testing.Proxy("redis://127.0.0.1:6379") as proxy:
+            client = proxy.client()
+            with proxy.fault(command="XACK", close="after"):
+                …
+
+    Its clients log in themselves. It never retries, reorders or invents; when the server closes a connection, so does
+    the proxy. See docs/testing/proxy.md.
+
+    Args:
+        url: ``redis://``, ``rediss://`` or ``unix://`` of the server, with what a client needs to log in.
+        port: of the proxy, on 127.0.0.1; 0 picks a free one.
+        answers_debug: whether clients may send the proxy ``DEBUG FAULT`` and ``DEBUG RECORD``.
+
+    Attributes:
+        host: ``127.0.0.1``.
+        port: of the proxy.
+    """
+
+    def __init__(self, url: str, *, port: int = 0, answers_debug: bool = True) -> None:
+        super().__init__(url, port=port)
+        self._answers_debug = answers_debug
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> Self:
+        """Start, and wait until clients are served.
+
+        Raises:
+            StartError: the server cannot be reached, or is a sentinel or the node of a cluster; or the port is in use.
+        """
+        if self._thread is not None:
+            return self
+        try:
+            self._check_server()
+            self._start_thread()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Close all connections and end."""
+        self._drop_control()
+        thread, loop = self._thread, self._loop
+        self._thread = self._loop = None
+        if thread is not None:
+            if loop is not None:
+                with contextlib.suppress(RuntimeError):  # it has ended by itself
+                    loop.call_soon_threadsafe(loop.stop)
+            thread.join(STOP_SECONDS)
+        self._listener = None
+
+    def _leave(self) -> None:
+        self.stop()
+
+    def _start_thread(self) -> None:
+        ready: Future[Listener] = Future()
+
+        def life() -> None:
+            loop = new_event_loop()
+            listener = Listener(self._upstream, answers_debug=self._answers_debug)
+            try:
+                loop.run_until_complete(listener.start(self.host, self.port))
+                self._loop = loop
+                ready.set_result(listener)
+                loop.run_forever()
+                loop.run_until_complete(listener.stop())
+            except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for the start
+                if not ready.done():
+                    ready.set_exception(error)
+            finally:
+                loop.close()
+
+        self._thread = threading.Thread(target=life, name="rillet proxy", daemon=True)
+        self._thread.start()
+        try:
+            self._listener = ready.result(START_SECONDS)
+        except OSError as error:
+            raise StartError(f"The proxy cannot listen: {error}") from error
+        self.port = self._listener.port
+
+    def _run(self, what: Callable[[Listener], T]) -> T:
+        listener, loop = self._listener, self._loop
+        if listener is None or loop is None:
+            raise ControlError("The proxy is not running")
+        done: Future[T] = Future()
+
+        def call() -> None:
+            try:
+                done.set_result(what(listener))
+            except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
+                done.set_exception(error)
+
+        loop.call_soon_threadsafe(call)
+        return done.result(STOP_SECONDS)
+
+
+class AsyncProxy(_HasListener):
+    """A proxy in the event loop of the test, for ``async with``; ``client`` returns a ``redis.asyncio`` client.
+
+    What asks the server behind it (``stream``, ``age`` …) waits for it in the loop; the server must not run in this loop.
+    """
+
+    async def __aenter__(self) -> Self:
+        try:
+            await asyncio.to_thread(self._check_server)
+            self._listener = Listener(self._upstream)
+            await self._listener.start(self.host, self.port)
+        except OSError as error:
+            self._drop_control()
+            raise StartError(f"The proxy cannot listen: {error}") from error
+        except BaseException:
+            self._drop_control()
+            raise
+        self.port = self._listener.port
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._drop_control()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.stop()
+
+    def client(  # type: ignore[override]
+        self, *, like: Callable[..., redis.asyncio.Redis] | None = None, **options: Any
+    ) -> redis.asyncio.Redis:
+        """Return a new ``redis.asyncio`` client; close it with ``await client.aclose()``."""
+        return self.async_client(like=like, **options)
+
+    def _run(self, what: Callable[[Listener], T]) -> T:
+        if self._listener is None:
+            raise ControlError("The proxy is not running")
+        return what(self._listener)

@@ -1,0 +1,464 @@
+"""One client of a proxy: what passes unchanged, what counts as a reply, and how each side learns of the other's end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+import redis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import tls
+from support.ports import free_port
+from support.servers import start_server
+from support.until import until
+from support.wire import ConnectionClosedError, Wire, encode_command
+
+import rillet.testing
+
+
+def wire(proxy, protocol=2):
+    return Wire(proxy.port, protocol)
+
+
+def pending(proxy):
+    """How many replies each client waits for, by the proxy's count."""
+    return proxy._run(lambda listener: [len(link._pending) for link in listener._links])
+
+
+@contextlib.contextmanager
+def lost(proxy, command, **options):
+    """Let the reply to a command be lost, and expect that exactly this one is."""
+    with proxy.fault(command=command, close="after", **options) as fault:
+        yield fault
+    assert fault.count == 1
+
+
+def closed(one):
+    """The values that still arrive before the end of the connection."""
+    found = []
+    with contextlib.suppress(ConnectionClosedError):
+        while True:
+            found.append(str(one.read()))
+    return found
+
+
+# Which reply belongs to which request: a fault hits the right one behind each of these
+
+
+def send(one, *lines):
+    one.send_raw(b"".join(encode_command(*line.split()) for line in lines))
+
+
+BEFORE = {
+    "nothing": ([], []),
+    "replies of each type": (["SET k v", "GET k", "LPUSH l 1", "LRANGE l 0 -1", "GET no", "NOPE"], 6),
+    "a subscription in RESP2": (["SUBSCRIBE a b", "UNSUBSCRIBE a b"], 4),
+    "its end without names": (["SUBSCRIBE a b", "PSUBSCRIBE p", "UNSUBSCRIBE", "PUNSUBSCRIBE"], 6),
+    "the end of none": (["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"], 3),
+    "replies off and on": (["CLIENT REPLY OFF", "SET k v", "NOPE", "CLIENT REPLY ON"], 1),
+    "a reply skipped": (["CLIENT REPLY SKIP", "SET k v", "GET k"], 1),
+    "skips in a row": (
+        ["CLIENT REPLY SKIP", "CLIENT REPLY SKIP", "GET k", "CLIENT REPLY SKIP", "CLIENT REPLY ON", "GET k"],
+        2,
+    ),
+    "a transaction": (["MULTI", "SET k v", "NOPE", "EXEC", "MULTI", "GET k", "EXEC"], 7),
+    "a change of the protocol": (["HELLO 3", "HGETALL h", "HELLO 2", "HGETALL h", "HELLO 3"], 5),
+    "subscriptions in RESP3": (["HELLO 3", "SUBSCRIBE a b", "GET k", "UNSUBSCRIBE", "UNSUBSCRIBE x"], 7),
+    "a refused subscription": (["SUBSCRIBE", "GET k"], 2),
+    "RESET": (["SUBSCRIBE a", "RESET", "GET k"], 3),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE)
+@pytest.mark.parametrize("looks", [False, True])
+def test_the_reply_that_is_lost_is_that_of_its_request(proxy, name, looks):
+    lines, number = BEFORE[name]
+    with wire(proxy) as one, contextlib.ExitStack() as stack:
+        if looks:
+            stack.enter_context(proxy.recording())
+        if lines:
+            send(one, *lines)
+            before = [str(one.read()) for _ in range(number)]
+            assert len(before) == number
+        until(lambda: pending(proxy) == [0])
+        with lost(proxy, "INCR"):
+            send(one, "ECHO one", "INCR n", "INCR n")
+            assert closed(one) == ['$"one"']
+    assert proxy._command(b"GET", b"n") == b"1"
+
+
+def test_a_message_beside_a_reply_is_none_in_either_protocol(proxy):
+    for protocol in (2, 3):
+        with wire(proxy, protocol) as one, wire(proxy) as other:
+            send(one, "SUBSCRIBE a")
+            one.read()
+            other.call("PUBLISH", "a", "hello")
+            send(one, "PING")
+            assert [one.read().children[0].value, str(one.read())] == [
+                b"message",
+                "+PONG" if protocol == 3 else '*[$"pong" $""]',
+            ]
+            with lost(proxy, "PING"):
+                other.call("PUBLISH", "a", "again")
+                send(one, "PING")
+                [message] = closed(one)
+                assert '"again"' in message
+
+
+def test_a_list_that_looks_like_a_message_is_a_reply(proxy):
+    with wire(proxy) as one:
+        send(one, "RPUSH l message a b", "LRANGE l 0 -1", "LRANGE l 0 -1")
+        assert [one.read().kind for _ in range(3)] == [":", "*", "*"]
+        assert pending(proxy) == [0]
+
+
+def test_lines_of_monitor_are_no_replies(proxy):
+    with wire(proxy) as one, wire(proxy) as other:
+        assert one.call("MONITOR").value == b"OK"
+        other.call("SET", "k", "v")
+        assert b'"SET" "k" "v"' in one.read().value
+        with lost(proxy, "PING", client="!nobody"):
+            send(one, "PING")
+            assert not [line for line in closed(one) if "PONG" in line]
+
+
+def test_tracking_and_pushes_of_the_test_come_between_replies(proxy):
+    with wire(proxy, 3) as one, wire(proxy) as other:
+        send(one, "CLIENT TRACKING ON", "GET k")
+        one.read(), one.read()
+        other.call("SET", "k", "v")
+        assert one.read().children[0].value == b"invalidate"
+        assert proxy.push("MOVING", 1, 15, "10.0.0.1:6379") == 1
+        send(one, "GET k")
+        assert str(one.read()) == '>[$"MOVING" $"1" $"15" $"10.0.0.1:6379"]'
+        assert str(one.read()) == '$"v"'
+        assert proxy.push("MOVING", client="nobody") == 0
+        assert pending(proxy) == [0, 0]
+
+
+def test_a_blocked_client_is_unblocked_and_its_later_commands_run(proxy):
+    with wire(proxy) as one, wire(proxy) as other, proxy.fault(command="NOPE.X", close="after"):
+        send(one, "BLPOP l 0", "ECHO after")
+        until(lambda: b"blocked_clients:1" in other.call("INFO", "clients").value)
+        other.call("RPUSH", "l", "x")
+        assert [str(one.read()), str(one.read())] == ['*[$"l" $"x"]', '$"after"']
+
+
+def test_debug_is_the_proxys_own_in_order_and_everything_else_of_it_passes(proxy):
+    with wire(proxy) as one:
+        send(
+            one,
+            "ECHO a",
+            "DEBUG FAULT ADD COMMAND GET ERROR OOM",
+            "GET k",
+            "DEBUG FAULT LIST",
+            "DEBUG FAULT CLEAR",
+            "GET k",
+        )
+        assert one.read().value == b"a"
+        number = int(one.read().value)
+        assert one.read().value.startswith(b"OOM ")
+        assert [each[0] for each in (one.read().plain(), one.read().plain())[0]] == [number]
+        assert one.read().is_null
+        for wrong in (
+            "DEBUG FAULT",
+            "DEBUG FAULT ADD COMMAND XAKC ERROR OOM",
+            "DEBUG FAULT ADD DISK append",
+            "DEBUG FAULT ADD CLOCK-DELAY 5",
+        ):
+            send(one, wrong)
+            assert one.read().value.startswith(b"ERR ")
+        assert one.call("DEBUG", "OBJECT", "nothing").value == b"ERR no such key"
+        assert one.call("DEBUG", "CONTROL").value == b"OK"
+        with proxy.fault(error="OOM"):
+            assert one.call("ECHO", "never hit").value == b"never hit"
+
+
+# What a proxy does not understand passes unchanged
+
+
+INPUTS = [
+    b"PING\r\nECHO 'a b'\nPING\r\n",
+    b"\r\n\r\n*0\r\n*-1\r\nPING\r\n",
+    b"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n",
+    b"*x\r\nPING\r\n",
+    b"*1\r\n$x\r\nPING\r\n",
+    b"*1\r\n:1\r\nPING\r\n",
+    b"ECHO 'unbalanced\r\nPING\r\n",
+    b"*2\r\n$4\r\nECHO\r\n$-1\r\nPING\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"PING\r\n" * 1000,
+]
+
+
+ENDS = (b"+END\r\n", b"$3\r\nEND\r\n")
+
+
+def answer(port, data, cuts=()):
+    """All that comes back up to the reply to ECHO END, or to the end of the connection."""
+    found = b""
+    with (
+        socket.create_connection(("127.0.0.1", port), 60) as one,
+        contextlib.suppress(ConnectionError),
+    ):
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+            one.sendall(data[begin:end])
+        while not found.endswith(ENDS) and (more := one.recv(1 << 16)):
+            found += more
+    return found
+
+
+@pytest.mark.parametrize("data", INPUTS, ids=range(len(INPUTS)))
+@pytest.mark.parametrize("looks", [False, True])
+def test_anything_is_answered_as_without_a_proxy(proxy, real, data, looks):
+    data += b"ECHO END\r\n"
+    with contextlib.ExitStack() as stack:
+        if looks:
+            stack.enter_context(proxy.recording())
+        assert answer(proxy.port, data) == answer(real.port, data)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_requests_may_be_cut_anywhere(shared, data):
+    commands = data.draw(
+        st.lists(
+            st.one_of(
+                st.lists(st.binary(max_size=20), min_size=1, max_size=4).map(
+                    lambda words: encode_command("ECHO", *words)
+                ),
+                st.sampled_from([b"PING\r\n", b"\r\n", b"*0\r\n", b"SET k v\r\n", b"INCR k\n"]),
+            ),
+            max_size=8,
+        )
+    )
+    every = b"SET k v\r\n" + b"".join(commands) + b"ECHO END\r\n"
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(every)), max_size=8)))
+    proxy, real = shared
+    assert answer(proxy.port, every, cuts) == answer(real.port, every)
+    with proxy.recording() as seen:
+        assert answer(proxy.port, every, cuts) == answer(real.port, every)
+        assert seen[-1].words == ("ECHO", "END")
+
+
+@pytest.fixture(scope="module")
+def shared():
+    with start_server("redis810") as real, rillet.testing.Proxy(f"redis://127.0.0.1:{real.port}") as proxy:
+        yield proxy, real
+
+
+# Large values and slow clients
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_large_values_pass_in_pieces(shared, looks):
+    proxy, real = shared
+    size = 256 << 20
+    program = f"""
+import resource, sys, rillet.testing
+with rillet.testing.Proxy("redis://127.0.0.1:{real.port}") as proxy:
+    if {looks}:
+        recording = proxy.recording().start()
+    client = proxy.client(socket_timeout=None)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(proxy.port, before, flush=True)
+    sys.stdin.readline()
+    if {looks}:
+        assert [each.keys for each in recording.of(command="SET")] == [("big",)], str(recording)[:300]
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, flush=True)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
+        port, before = map(int, run.stdout.readline().split())
+        piece = b"x" * (1 << 20)
+        with socket.create_connection(("127.0.0.1", port), 120) as one:
+            one.sendall(b"*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$%d\r\n" % size)
+            for _ in range(size >> 20):
+                one.sendall(piece)
+            one.sendall(b"\r\n")
+            assert one.recv(100) == b"+OK\r\n"
+            one.sendall(b"GET big\r\nPING\r\n")
+            got, last = 0, b""
+            while not last.endswith(b"+PONG\r\n"):
+                last = last[-20:] + (data := one.recv(1 << 20))
+                got += len(data)
+            assert got == size + len(b"$%d\r\n\r\n+PONG\r\n" % size)
+        run.stdin.write("\n")
+        run.stdin.flush()
+        after = int(run.stdout.readline())
+    proxy._command(b"DEL", b"big")
+    assert after - before < 32 << 10, f"{before} to {after} KB"
+
+
+def test_a_client_that_does_not_read_holds_the_server_up_and_not_the_proxy(shared):
+    proxy, _ = shared
+    proxy.client().set("large", b"x" * (1 << 20))
+    with socket.create_connection(("127.0.0.1", proxy.port), 60) as one:
+        one.sendall(b"GET large\r\n" * 100)
+        until(
+            lambda: proxy._run(
+                lambda listener: [len(link._server_pauses) for link in listener._links if link._server_pauses]
+            )
+        )
+        held = proxy._run(
+            lambda listener: max(link.transport.get_write_buffer_size() for link in listener._links)
+        )
+        assert held < 8 << 20
+        got = 0
+        while got < 100 * (len(b"$1048576\r\n\r\n") + (1 << 20)):
+            got += len(one.recv(1 << 20))
+        one.sendall(b"PING\r\n")
+        assert one.recv(100) == b"+PONG\r\n"
+
+
+def test_a_thousand_clients(shared):
+    proxy, _ = shared
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8192)), hard))
+    wires = [wire(proxy) for _ in range(1000)]
+    try:
+        for number, one in enumerate(wires):
+            one.send("ECHO", number)
+        assert [one.read().value for one in wires] == [b"%d" % number for number in range(1000)]
+    finally:
+        for one in wires:
+            one.close()
+    until(lambda: len(proxy._run(lambda listener: list(listener._links))) == 0)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# The end of each party
+
+
+def test_a_server_that_is_killed_ends_its_clients_and_one_that_is_back_serves_new_ones():
+    with start_server("redis810") as real, rillet.testing.Proxy(f"redis://127.0.0.1:{real.port}") as proxy:
+        with wire(proxy) as idle, wire(proxy) as waiting:
+            idle.call("PING")
+            waiting.send("BLPOP", "l", "0")
+            until(lambda: b"blocked_clients:1" in idle.call("INFO", "clients").value)
+            os.kill(real.pid, signal.SIGKILL)
+            assert closed(idle) == closed(waiting) == []
+        real._process.wait()
+        with pytest.raises((ConnectionClosedError, ConnectionError)), wire(proxy) as refused:
+            refused.call("PING")
+        real.start(real.port)
+        with wire(proxy) as again:
+            assert again.call("PING").value == b"PONG"
+
+
+def test_a_client_that_is_killed_is_gone_for_the_server(shared):
+    proxy, real = shared
+    with real.wire() as look:
+        one = wire(proxy)
+        one.call("CLIENT", "SETNAME", "victim")
+        one.send("BLPOP", "l", "0")
+        until(lambda: b"blocked_clients:1" in look.call("INFO", "clients").value)
+        one._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        one.close()
+        until(lambda: b"name=victim" not in look.call("CLIENT", "LIST").value)
+
+
+def test_what_a_client_has_sent_before_it_hangs_up_runs(shared):
+    proxy, real = shared
+    for port in (real.port, proxy.port):
+        with socket.create_connection(("127.0.0.1", port), 60) as one:
+            one.sendall(b"DEL n\r\n" + b"INCR n\r\n" * 100)
+            one.shutdown(socket.SHUT_WR)
+            while one.recv(1 << 16):
+                pass
+        with real.wire() as look:
+            until(lambda look=look: look.call("GET", "n").value == b"100")
+
+
+def test_a_partition_holds_everything_and_loses_nothing(proxy):
+    with wire(proxy) as one, wire(proxy) as other:
+        one.call("SET", "n", 1)
+        proxy.partition()
+        one.send("INCR", "n")
+        with wire(proxy) as late:
+            late.send("INCR", "n")
+            assert not one.pending()
+            assert not late.pending()
+            assert proxy._command(b"GET", b"n") == b"1"
+            proxy.heal()
+            assert {one.read().value, late.read().value} == {b"2", b"3"}
+            assert other.call("GET", "n").value == b"3"
+
+
+# The way to the server
+
+
+def test_tls_to_the_server(tmp_path):
+    folder = tls.make_certificates(tmp_path)
+    flags = {"tls_cert_file": folder / "server.crt", "tls_key_file": folder / "server.key"}
+    with rillet.testing.Server(
+        port=free_port(), tls_port=free_port(), tls_auth_clients="no", **flags
+    ) as server:
+        port = server._server.config.tls_port
+        url = f"rediss://127.0.0.1:{port}?ssl_ca_certs={folder}/ca.crt&ssl_check_hostname=false"
+        with rillet.testing.Proxy(url) as proxy:
+            assert proxy.client().set("k", "v")
+            assert proxy.url.startswith("redis://127.0.0.1")
+        with (
+            pytest.raises(rillet.testing.StartError, match="certificate"),
+            rillet.testing.Proxy(f"rediss://127.0.0.1:{port}"),
+        ):
+            pass
+
+
+def test_a_unix_socket_a_password_and_a_database(tmp_path):
+    path = tmp_path / "redis.sock"
+    with start_server("redis810", "--unixsocket", str(path), "--requirepass", "pass word"):
+        with rillet.testing.Proxy(f"unix://:pass%20word@{path}?db=3") as proxy:
+            client = proxy.client()
+            client.set("k", "v")
+            assert client.info("keyspace").keys() == {"db3"}
+            assert proxy._command(b"GET", b"k") == b"v"
+            with pytest.raises(redis.AuthenticationError):
+                redis.Redis(port=proxy.port).ping()
+        with (
+            pytest.raises(rillet.testing.StartError, match="refuses"),
+            rillet.testing.Proxy(f"unix://:wrong@{path}"),
+        ):
+            pass
+
+
+@pytest.mark.parametrize(
+    "url", ["http://x", "redis://x?nope=1", "redis://x/a", "rediss://x?ssl_ca_certs=/no/such/file"]
+)
+def test_a_url_that_means_nothing_is_refused(url):
+    with pytest.raises(ValueError):
+        rillet.testing.Proxy(url)
+
+
+def test_a_server_that_is_not_there_a_cluster_and_a_sentinel_are_refused():
+    with (
+        pytest.raises(rillet.testing.StartError, match="cannot be reached"),
+        rillet.testing.Proxy(f"redis://127.0.0.1:{free_port()}"),
+    ):
+        pass
+    with (
+        start_server("redis810", "--cluster-enabled", "yes") as node,
+        pytest.raises(rillet.testing.StartError, match="one address"),
+        rillet.testing.Proxy(f"redis://127.0.0.1:{node.port}"),
+    ):
+        pass
+
+
+def test_a_port_in_use_is_refused_and_no_thread_is_left(shared):
+    proxy, real = shared
+    before = threading.active_count()
+    with pytest.raises(rillet.testing.StartError, match="cannot listen"):
+        rillet.testing.Proxy(f"redis://127.0.0.1:{real.port}", port=proxy.port).start()
+    assert threading.active_count() == before

@@ -1,0 +1,124 @@
+"""Random commands of every family through a proxy: each byte passes as it came, and each reply finds its request."""
+
+from __future__ import annotations
+
+import pytest
+from differential.anything import Maker
+from differential.player import Played
+from support.wire import Wire
+
+import rillet.testing
+from rillet.proxy.link import Link
+
+RUNS, SIZE = 4, 60
+
+
+class Watched(Link):
+    """A link that keeps the bytes of both sides in both directions."""
+
+    def __init__(self, listener, number):
+        super().__init__(listener, number)
+        self.asked, self.passed, self.answered, self.given = (bytearray() for _ in range(4))
+        listener.watched.append(self)
+        self._again = False
+
+    def data_received(self, data):
+        if not self._again:  # else it was held
+            self.asked += data
+        super().data_received(data)
+
+    def _release(self):
+        self._again = True
+        super()._release()
+        self._again = False
+
+    def _begin(self):
+        self._server = Tap(self._server, self.passed)
+        self._again = True
+        super()._begin()
+        self._again = False
+
+    def server_data(self, data):
+        self.answered += data
+        super().server_data(data)
+
+    def _write(self, data):
+        self.given += data
+        super()._write(data)
+
+
+class Tap:
+    def __init__(self, transport, passed):
+        self._transport, self._passed = transport, passed
+
+    def write(self, data):
+        self._passed += data
+        self._transport.write(data)
+
+    def __getattr__(self, name):
+        return getattr(self._transport, name)
+
+
+class Behind(Played):
+    """A real server behind a proxy."""
+
+    def _start(self):
+        server = super()._start()
+        self.proxy = rillet.testing.Proxy(f"redis://127.0.0.1:{server.port}", answers_debug=False).start()
+        self.links = self.proxy._listener.watched = []
+        server.wire = lambda protocol=2: Wire(self.proxy.port, protocol)
+        return server
+
+    def close(self):
+        for wire in (self.control, self.listener, *self.wires):
+            wire.close()
+        self.proxy.stop()
+        self.server.discard()
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    monkeypatch.setattr("rillet.proxy.listener.Link", Watched)
+
+
+def play(played, seeds, size, version):
+    """Play runs, and compare the bytes and the numbers of requests and replies of every connection."""
+    for seed in seeds:
+        played.play(Maker(seed, version).run(size))
+        assert played.control.call("PING").value == b"PONG"
+        links = list(played.links)
+        problems = played.proxy._run(lambda _, links=links: list(filter(None, map(problem_of, links))))
+        assert not problems, f"seed {seed}: {problems[:3]}"
+
+
+def problem_of(link):
+    if link.asked != link.passed and not link._is_closed:
+        return "to the server", bytes(link.asked[-300:]), bytes(link.passed[-300:])
+    if link.answered != link.given:
+        return "to the client", bytes(link.answered[-300:]), bytes(link.given[-300:])
+    if not link._is_closed and (link._pending or link._looked_at or link._value or link._is_held):
+        return (
+            "unanswered",
+            list(link._pending),
+            link._looked_at,
+            bytes(link.asked[-1000:]),
+            bytes(link.answered[-1000:]),
+        )
+    return None
+
+
+@pytest.mark.parametrize(("kind", "version"), [("redis810", "8.10"), ("redis7", "7.0")])
+@pytest.mark.parametrize("looks", ["at nothing", "at everything"])
+def test_random_commands_pass_byte_for_byte(watched, kind, version, looks):
+    played = Behind(kind)
+    try:
+        if looks == "at everything":
+            recording = played.proxy.recording().start()
+            fault = played.proxy.fault(client="nobody", close="after").start()
+        play(played, range(RUNS), SIZE, version)
+        if looks == "at everything":
+            assert not fault.count
+            assert recording.count() > RUNS * SIZE
+            assert all(each.answered for each in recording if each.reply is not None)
+    finally:
+        played.close()
