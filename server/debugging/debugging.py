@@ -42,9 +42,12 @@ class Debugging:
         if self._passes_unseen(client, argv) or not isinstance(client, Connection):
             return self._server.dispatcher.process(client, argv)
         arrival = self.recorder.arrival(client, argv)
-        fault, reply = self.faults.process(client, argv, out)
-        if client.state is not POSTPONED:
+        if self.faults.active:
+            fault, reply = self.faults.process(client, argv, out)
             arrival.fault = 0 if fault is None else fault.id
+        else:
+            reply = self._server.dispatcher.process(client, argv)
+        if client.state is not POSTPONED:
             self.recorder.add(client, arrival, reply)
         return reply
 

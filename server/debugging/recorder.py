@@ -100,11 +100,12 @@ class Recording:
         self._last = last
         self._bytes = 0
 
-    def add(self, entry: Recorded) -> None:
+    def add(self, entry: Recorded, size: int) -> None:
         """Keep a command."""
         self.entries.append(entry)
-        self._bytes += entry.size
-        self._drop()
+        self._bytes += size
+        if len(self.entries) > self._last or self._bytes > MOST_BYTES:
+            self._drop()
 
     def grow(self, entry: Recorded, size: int) -> None:
         """Count the reply of a command that was kept without it."""
