@@ -68,7 +68,7 @@ def _tool(name: str) -> Callable[[list[str]], int] | None:
 
         return dev
     if name == "top":
-        from .console.top import main as top
+        from .console.command import top
 
         return top
     if name == "audit":

@@ -14,7 +14,6 @@ _DESCRIPTION: Final = """\
 A console for streams and consumer groups in the browser, for Rillet, Redis from 6.2 on and Valkey from 7.2 on. It listens
 on loopback. It changes nothing, unless the server is a Rillet with debug commands, or --allow-writes is given.
 """
-_MISSING: Final = "rillet console needs more packages: pip install 'rillet[console]' ({})"
 
 
 def parser(prog: str, *short: str) -> argparse.ArgumentParser:
@@ -65,8 +64,22 @@ def main(words: list[str]) -> int:
     except ValueError as error:
         made.error(str(error))
     except ImportError as error:
-        print(_MISSING.format(error), file=sys.stderr)  # noqa: T201 - a command-line tool
-        return 1
+        return missing("rillet console", error)
+
+
+def top(words: list[str]) -> int:
+    """Run ``rillet top``."""
+    try:
+        from .top import main as shown
+    except ImportError as error:
+        return missing("rillet top", error)
+    return shown(words)
+
+
+def missing(tool: str, error: ImportError) -> int:
+    """Say what to install for a tool."""
+    print(f"{tool} needs more packages: pip install 'rillet[console]' ({error})", file=sys.stderr)  # noqa: T201 - a command-line tool
+    return 1
 
 
 def with_password(url: str) -> str:

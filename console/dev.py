@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .command import parser, say
+from .command import missing, parser, say
 
 if TYPE_CHECKING:
     import argparse
@@ -33,8 +33,7 @@ def main(words: list[str]) -> int:
     try:
         from .serving import serve
     except ImportError as error:
-        print(f"rillet dev needs more packages: pip install 'rillet[console]' ({error})", file=sys.stderr)  # noqa: T201 - a command-line tool
-        return 1
+        return missing("rillet dev", error)
     if options.persist:
         Path(options.persist).mkdir(parents=True, exist_ok=True)
     # A signal must not come between the start of the server and its name here: the server would stay behind.

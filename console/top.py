@@ -10,6 +10,11 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rich.console import Console
+from rich.console import Group as Lines
+from rich.live import Live
+from rich.text import Text
+
 from . import names
 from .command import with_password
 from .link import Link
@@ -19,8 +24,6 @@ from .style import POISON_DELIVERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rich.console import Group as Lines
 
     from .model import Stream
     from .poller import Overview
@@ -60,11 +63,6 @@ def main(words: list[str]) -> int:
         link = Link(with_password(options.url))
     except ValueError as error:
         made.error(str(error))
-    try:
-        import rich  # noqa: F401
-    except ImportError as error:
-        print(f"rillet top needs more packages: pip install 'rillet[console]' ({error})", file=sys.stderr)  # noqa: T201 - a command-line tool
-        return 1
     once = options.once or options.plain or not sys.stdout.isatty()
     try:
         return asyncio.run(_once(link, plain=options.plain) if once else _live(link))
@@ -76,8 +74,6 @@ def main(words: list[str]) -> int:
 
 
 async def _once(link: Link, *, plain: bool) -> int:
-    from rich.console import Console
-
     from .link import GoneError
 
     async with link:
@@ -150,8 +146,6 @@ class View:
 
 
 async def _live(link: Link) -> int:
-    from rich.live import Live
-
     async with link:
         poller = Poller(link)
         task = asyncio.ensure_future(poller.run())
@@ -205,9 +199,6 @@ def table(overview: Overview, address: str, view: View) -> Lines:
 
     Numbers stay whole at any width: names get shorter, then columns go.
     """
-    from rich.console import Group as Lines
-    from rich.text import Text
-
     found = [row for row in _rows(overview) if view.find.lower() in row[0][0].lower()]
     view.start = min(view.start, max(0, len(found) - view.rows))
     shown = found[view.start : view.start + view.rows]

@@ -82,8 +82,13 @@ def test_a_configuration_that_may_not_be_read_is_named(tmp_path):
     assert f"can't open config file '{file}': Permission denied" in said(require_binary("rillet"), file)[1]
 
 
-def test_without_redis_py_the_console_says_what_to_install():
-    status, text = said(sys.executable, "-c", without("redis"), "console", "redis://127.0.0.1:1")
+@pytest.mark.parametrize(
+    ("tool", "package"),
+    [("console", "redis"), ("console", "starlette"), ("dev", "redis"), ("dev", "jinja2"), ("top", "redis"), ("top", "jinja2"), ("top", "rich")],
+)  # fmt: skip
+def test_without_a_package_a_tool_of_the_console_says_what_to_install(tool, package):
+    words = ["--port", "0"] if tool == "dev" else ["redis://127.0.0.1:1"]
+    status, text = said(sys.executable, "-c", without(package), tool, *words)
     assert (status, "pip install 'rillet[console]'" in text, "Traceback" in text) == (1, True, False)
 
 
