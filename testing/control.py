@@ -138,7 +138,7 @@ class Control:
 
         Args:
             following: the other commands.
-            kept: the addresses of clients whose sockets stay.
+            kept: what follows KEEP.
 
         Returns:
             The replies to the other commands.

@@ -17,7 +17,7 @@ from ..execution.checks import LOADING
 from ..net.dormant import Dormant
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping
 
     from ...commands.runtime.client import Client
     from ...commands.runtime.users import User
@@ -38,12 +38,13 @@ class Reset:
         self._values = vars(self._server.config).copy()
         self._users = self._server.users.copy()
 
-    def run(self, client: Client, kept: Collection[bytes] = ()) -> None:
+    def run(self, client: Client, kept: Mapping[bytes, int]) -> None:
         """Reset everything but the connection of a client.
 
         Args:
             client: the one that resets.
-            kept: addresses of clients whose sockets stay open, for new clients; those with something under way are closed.
+            kept: addresses of clients whose sockets stay open, for new clients, with the bytes of the greetings of these;
+                those with something under way are closed.
 
         Raises:
             ReplyError: the configuration or the append-only file could not be restored; all else is reset.
@@ -80,7 +81,7 @@ class Reset:
         if refused:
             raise ReplyError(f"ERR DEBUG RESET could not restore {', '.join(refused)}".encode())
 
-    def _disconnect_all_but(self, client: Client, kept: Collection[bytes]) -> None:
+    def _disconnect_all_but(self, client: Client, kept: Mapping[bytes, int]) -> None:
         server, clients = self._server, self._server.clients
         for socket in [each for each in clients.dormant if each.address not in kept]:
             socket.wake()
@@ -90,7 +91,7 @@ class Reset:
             if other is not client:
                 connection = cast("Connection", other)  # the master's is gone
                 if connection.address in kept and _may_be_kept(connection):
-                    Dormant(connection)
+                    Dormant(connection, kept[connection.address])
                 else:
                     # A client library that looks whether its connection is open must not find it so after the reply.
                     connection.cut()

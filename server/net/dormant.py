@@ -22,14 +22,16 @@ class Dormant(asyncio.Protocol):
 
     Args:
         before: the connection whose transport it takes.
+        greeting: bytes with which the next client begins, before its first command, in one piece with it.
     """
 
-    def __init__(self, before: Connection) -> None:
+    def __init__(self, before: Connection, greeting: int) -> None:
         assert before.transport is not None
         self.server = before.server
         self.address = before.address
         self.transport = before.transport
         self._meet = type(before)
+        self._greeting = greeting
         before.transport = None
         self.server.clients.dormant.add(self)
         self.transport.set_protocol(self)
@@ -45,8 +47,11 @@ class Dormant(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Let a new client begin with these bytes, as if each command of its greeting had waited for the last reply."""
         connection = self.wake()
-        for command in _commands(data):
+        for command in _commands(data[: self._greeting]):
             connection.data_received(command)
+        self.server.replies.flush()
+        if len(data) > self._greeting:
+            connection.data_received(data[self._greeting :])
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the socket, which its client or the server has closed."""

@@ -329,6 +329,47 @@ def test_the_fixture_keeps_its_client(tmp_path):
     ).outcome(passed=3)
 
 
+def test_the_first_pipeline_arrives_in_one_piece_behind_the_greeting(server):
+    def reads(client: redis.Redis) -> bytes:
+        with client.pipeline(transaction=False) as pipeline:
+            replies = pipeline.set("k", "v").execute_command("CLIENT", "INFO").get("k").execute()
+        return replies[1].partition(b"read-events=")[2].partition(b" ")[0]
+
+    with server.client_of_test() as client:
+        client.ping()
+    server.reset()
+    with server.client_of_test() as client:
+        kept = reads(client)
+    server.reset()
+    with server.client() as client:
+        assert reads(client) == kept
+
+
+def test_a_client_that_subscribes_first_hears_its_messages(server):
+    with server.client_of_test() as client:
+        client.ping()
+    server.reset()
+    with server.client_of_test() as client, server.client() as other, client.pubsub() as pubsub:
+        pubsub.subscribe("c")
+        assert pubsub.get_message(timeout=30)["type"] == "subscribe"
+        other.publish("c", "m")
+        assert pubsub.get_message(timeout=30)["data"] == b"m"
+
+
+def test_a_connection_that_sends_nothing_sleeps_on(server):
+    for _ in range(2):
+        with server.client_of_test() as client:
+            client.ping()
+        server.reset()
+    with server.client_of_test() as client:
+        pool = client.connection_pool
+        pool.release(pool.get_connection())
+    server.reset()
+    with server.client_of_test() as client:
+        assert client.ping()
+        assert len(client.client_list()) == 1
+
+
 @given(
     words=st.lists(st.lists(st.binary(max_size=5), min_size=1, max_size=3), max_size=4),
     rest=st.binary(max_size=9),

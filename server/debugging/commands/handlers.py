@@ -176,11 +176,12 @@ def _replicate(client: Client, args: list[bytes]) -> bytes:
 
 def _reset(client: Client, args: list[bytes]) -> bytes:
     """Reset the server; this connection keeps its protocol, its name and its login."""
-    if len(args) > 2 and args[2].upper() != b"KEEP":
+    if len(args) > 2 and (args[2].upper() != b"KEEP" or not len(args) % 2):
         raise ReplyError(SYNTAX)
+    kept = dict(zip(args[3::2], map(parse_integer, args[4::2]), strict=True))
     if client.in_exec:
         raise ReplyError(b"ERR DEBUG RESET is not possible inside a transaction")
-    client.server.resetting.run(client, args[3:])
+    client.server.resetting.run(client, kept)
     return replies.OK
 
 
@@ -361,7 +362,7 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"RELOAD": (0, _ANY, _reload, " [MERGE] [NOFLUSH] [NOSAVE]",
         "Write the dump file, forget the data and load it from there."),
     b"REPLICATE": (1, _ANY, _replicate, " <command> [<arg> ...]", "Put a command into the AOF without running it."),
-    b"RESET": (0, _ANY, _reset, " [KEEP <address> ...]",
+    b"RESET": (0, _ANY, _reset, " [KEEP <address> <length of greeting> ...]",
         "Return to the state of the start, without data and other connections. Rillet only."),
     b"REPLY-COPY-AVOIDANCE": (1, 1, _accept, " <0|1>", "Accepted; it changes nothing here."),
     b"REPLYBUFFER": (2, 2, _replybuffer, " PEAK-RESET-TIME <NEVER|RESET|milliseconds>|RESIZING <0|1>",
