@@ -68,9 +68,7 @@ def _tool(name: str) -> Callable[[list[str]], int] | None:
 
         return dev
     if name == "top":
-        from .console.command import top
-
-        return top
+        return _top
     if name == "audit":
         from .testing.auditing.command import main as audit
 
@@ -80,6 +78,16 @@ def _tool(name: str) -> Callable[[list[str]], int] | None:
 
         return cluster
     return None
+
+
+def _top(words: list[str]) -> int:
+    try:
+        from .console.top import main as top
+    except ImportError as error:
+        from .console.command import missing
+
+        return missing("rillet top", error)
+    return top(words)
 
 
 def _use(tool: Callable[[list[str]], int], early: Sequence[int]) -> int:

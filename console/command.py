@@ -67,15 +67,6 @@ def main(words: list[str]) -> int:
         return missing("rillet console", error)
 
 
-def top(words: list[str]) -> int:
-    """Run ``rillet top``."""
-    try:
-        from .top import main as shown
-    except ImportError as error:
-        return missing("rillet top", error)
-    return shown(words)
-
-
 def missing(tool: str, error: ImportError) -> int:
     """Say what to install for a tool."""
     print(f"{tool} needs more packages: pip install 'rillet[console]' ({error})", file=sys.stderr)  # noqa: T201 - a command-line tool
