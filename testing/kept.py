@@ -52,9 +52,9 @@ def connection_class() -> type[redis.Connection]:
                 if self.is_asleep:
                     self.is_asleep = False
                     if hasattr(self, "_reset_himport_state"):
-                        self._reset_himport_state()  # type: ignore[no-untyped-call]
+                        self._reset_himport_state()
                     if self.greeting:
-                        self.send_packed_command = self._greet_and_send  # type: ignore[method-assign]
+                        self.send_packed_command = self._greet_and_send
                 return
             self.send_packed_command = self._note  # type: ignore[method-assign]
             try:
@@ -62,10 +62,10 @@ def connection_class() -> type[redis.Connection]:
             finally:
                 self._be_plain()
 
-        def disconnect(self, *args: Any) -> None:
+        def disconnect(self, *args: Any, **options: Any) -> None:
             """As of any connection."""
             self._be_plain()
-            super().disconnect(*args)  # type: ignore[no-untyped-call]
+            super().disconnect(*args, **options)  # type: ignore[no-untyped-call]
 
         def _be_plain(self) -> None:
             """Send and read as any connection does."""
@@ -102,13 +102,13 @@ def connection_class() -> type[redis.Connection]:
             except BaseException:
                 self.disconnect()
                 raise
-            return super().read_response(*args, **options)  # type: ignore[no-untyped-call]
+            return super().read_response(*args, **options)
 
         def _read_greeting(self) -> None:
             assert self.greeting is not None
             for sent in self.greeting:
                 try:
-                    reply = super().read_response()  # type: ignore[no-untyped-call]
+                    reply = super().read_response()
                 except ResponseError:
                     if _SETINFO not in sent:  # an older server; redis-py does not mind either
                         raise
