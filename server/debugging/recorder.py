@@ -167,8 +167,9 @@ class Recordings(ABC):
         """Number a command and keep it; returns the recordings that do."""
         recordings = list(self.recordings.values())
         entry.number = next(self._numbers)
+        size = entry.size
         for recording in recordings:
-            recording.add(entry)
+            recording.add(entry, size)
         return recordings
 
     @abstractmethod
