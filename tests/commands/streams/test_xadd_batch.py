@@ -1,4 +1,4 @@
-"""Runs of XADD with given IDs: by columns and by rows they are the same entries."""
+"""Runs of XADD: together they do what they do one by one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.fake_server import make_client, run
 
-from rillet.commands.streams.xadd_batch import SHORTEST_RUN, _given_columns, _given_rows, xadd_batch
-from rillet.storage.streams.ids import MAX_U64
-from rillet.storage.streams.stream import Stream
+from rillet.commands.streams import xadd_batch as module
+from rillet.commands.streams.xadd_batch import SHORTEST_RUN, _ascending, xadd_batch
+from rillet.storage.streams.ids import MAX_ID, MAX_U64
 
 STEPS = st.sampled_from([(0, 1), (1, 0), (7, 3), (0, 0), (-1, 0)])
 ODD_WORDS = st.sampled_from(
@@ -49,26 +49,37 @@ def batches(draw):
         args = batch[draw(st.integers(0, number - 1))]
         place = draw(st.integers(0, len(args)))
         args[place : place + 1] = draw(st.lists(ODD_WORDS | VALUES, max_size=2))
-    return [args if args[:1] else [b"PING"] for args in batch]
+    return [args for args in batch if args[:1] == [b"XADD"] and len(args) >= 5]
 
 
-@given(
-    batches(), st.sampled_from([0, 1, 95 << 64, 95 << 64 | 7, 95 << 64 | 8, MAX_U64 << 64]), st.integers(0, 3)
-)
-@example([[b"XADD", b"s", b"%d-0" % n, b"f", b"v"] for n in range(1, 40)], 1, 0)
-def test_what_goes_by_columns_is_what_goes_by_rows(batch, last_id, at):
-    if len(batch[at]) < 5 or any(len(args) < 3 for args in batch):
-        return
-    stream = Stream()
-    stream.last_id = last_id
-    columns, rows = _given_columns(stream, batch, at), _given_rows(stream, batch, at)
-    if columns is not None:
-        assert rows is not None
-        assert rows.encoded.fields() == rows.fields
-        number = len(columns.ms)  # rows may go on where the number of words changes
-        assert columns[:3] == tuple(each[:number] for each in rows[:3])
-        assert columns.encoded == tuple(each[:number] for each in rows.encoded)
-        assert columns.encoded.fields() == rows.fields[:number]
+def prepared(last_id):
+    client = make_client()
+    client.server.keyspace.notify_mask = 0
+    client.server.propagation.active = False
+    client.server.keyspace.now = 1_700_000_000_000
+    run(client, "XADD", "s", "0-1", "f", "v")
+    client.db.entries[b"s"].last_id = last_id
+    return client
+
+
+def adds(number):
+    return [[b"XADD", b"s", b"%d-0" % number, b"f", b"100%%", b"g", b"v"] for number in range(1, number + 1)]
+
+
+def entries(client):
+    return client.db.entries[b"s"].range(0, MAX_ID, None)
+
+
+@given(batches(), st.sampled_from([1, 95 << 64, 95 << 64 | 7, 95 << 64 | 8, MAX_U64 << 64]))
+@example(adds(40), 1)
+def test_a_run_adds_what_its_commands_add(batch, last_id):
+    together, alone = prepared(last_id), prepared(last_id)
+    replies = []
+    while len(replies) < len(batch):
+        replies += xadd_batch(together, batch, len(replies)) or [run(together, *batch[len(replies)])]
+    assert replies == [run(alone, *args) for args in batch]
+    assert entries(together) == entries(alone)
+    together.db.entries[b"s"].check_invariants()
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
@@ -84,17 +95,20 @@ def test_no_fields_are_encoded_before_the_shortest_run_is_seen(at, monkeypatch):
     assert xadd_batch(client, adds, 0) is None
 
 
-def test_the_usual_run_goes_by_columns():
-    batch = [[b"XADD", b"s", b"%d-0" % number, b"f", b"100%%", b"g", b"v"] for number in range(1, 40)]
-    columns = _given_columns(Stream(), batch, 3)
-    assert columns is not None
-    assert len(columns.ms) == 36
-    assert columns.encoded.fields()[0] == b"*4\r\n$1\r\nf\r\n$5\r\n100%%\r\n$1\r\ng\r\n$1\r\nv\r\n"
-    assert columns[:4] == _given_rows(Stream(), batch, 3)[:4]
-    batch[20][3] = b"h"
-    other = _given_columns(Stream(), batch, 3)
-    assert other is not None
-    assert other[:4] == _given_rows(Stream(), batch, 3)[:4]
+def test_entries_with_the_same_names_are_encoded_together(monkeypatch):
+    client = prepared(0)
+    monkeypatch.setattr(module, "encode_fields", None)
+    assert len(xadd_batch(client, adds(40), 3)) == 37
+
+
+@pytest.mark.parametrize(
+    "odd", [[b"1-0", b"h", b"v", b"g", b"v"], [b"1-0", b"f", b"v"], [b"1-0", b"f", b"x" * 5000, b"g", b"v"]]
+)
+def test_a_run_goes_on_where_names_change_and_ends_where_an_entry_is_large(odd):
+    batch = adds(40)
+    batch[20][2:] = [batch[20][2], *odd[1:]]
+    is_large = max(map(len, odd)) == 5000
+    assert len(xadd_batch(prepared(0), batch, 0)) == (20 if is_large else 40)
 
 
 @pytest.mark.parametrize(
@@ -114,17 +128,13 @@ def test_the_usual_run_goes_by_columns():
         [b"9" * 20 + b"-0"],
     ],
 )
-def test_a_run_with_another_word_does_not_go_by_columns(last):
+def test_a_run_ends_before_an_id_that_is_refused_or_not_canonical(last):
     ids = [*[b"%d-0" % number for number in range(1, 39)], *last]
+    assert _ascending(ids, 0) == (list(range(1, 39)), [0] * 38)
     batch = [[b"XADD", b"s", word, b"f", b"v"] for word in ids]
-    assert _given_columns(Stream(), batch[: -len(last)], 0) is not None
-    assert _given_columns(Stream(), batch, 0) is None
+    assert len(xadd_batch(prepared(0), batch, 0)) == 38
 
 
 def test_the_last_id_does_not_come_again():
-    stream = Stream()
-    batch = [[b"XADD", b"s", b"%d-0" % number, b"f", b"v"] for number in range(1, 40)]
-    stream.last_id = (1 << 64) - 1
-    assert _given_columns(stream, batch, 0) is not None
-    stream.last_id = 1 << 64
-    assert _given_columns(stream, batch, 0) is None
+    assert xadd_batch(prepared((1 << 64) - 1), adds(39), 0) is not None
+    assert xadd_batch(prepared(1 << 64), adds(39), 0) is None
