@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rillet.commands.streams.xadd import encode_fields
 from rillet.storage import listpack_sizes as storage_listpack_sizes
@@ -53,31 +51,3 @@ def test_an_id_that_was_deleted_and_comes_again_is_accounted_for_again():
         assert stream.delete(ms << 64)
         stream.check_invariants()
     assert not stream.macro_nodes.count
-
-
-WORDS = (
-    st.sampled_from(
-        [b"", b"0", b"-1", b"127", b"4096", b"9" * 19, b"-" + b"9" * 18, b"1" * 63, b"1" * 64, b"\r\n$1\r\n"]
-    )
-    | st.binary(max_size=70)
-    | st.sampled_from([63, 64, 125, 126, 4093, 4096, 16380, 70_000]).map(b"v".__mul__)
-)
-ENTRIES = st.lists(
-    st.integers(1, 4).flatmap(lambda pairs: st.lists(WORDS, min_size=2 * pairs, max_size=2 * pairs)),
-    min_size=1,
-    max_size=5,
-)
-
-
-@given(ENTRIES, st.integers(0, 4))
-def test_long_words_are_measured_as_any_others(entries, start):
-    stream = Stream()
-    for ms, words in enumerate(entries, 1):
-        stream.append(ms << 64, encode_fields(words))
-    for chunk in stream.chunks:
-        first = min(start, len(chunk) - 1)
-        data = bytes(chunk.data[chunk.offsets[first] :])
-        names, sizes, payload = nodes._measure_each(data, len(chunk) - first, nodes._Sizes())
-        found = nodes._measure_long(chunk, first, nodes._Sizes())
-        has_many = any(len(words) * nodes._MANY_BYTES > len(encode_fields(words)) for words in entries)
-        assert found == (names, sizes, payload) if found is not None else has_many
