@@ -15,7 +15,8 @@ an XGROUP SETID, in MULTI and EXEC), and later its XACK. They are settled under 
 5. Data and replies do not show which way the records took: ``tests/server/persistence/test_settled_claims.py``.
 
 A file of entries that are read and acknowledged loads in 0.40 to 0.67 of the time that it takes without this, which is 1.05 to
-1.4 times that of Redis instead of 1.6 to 3.4 (``benchmarks/loading.py --quick``, 2026-11-27).
+1.4 times that of Redis instead of 1.6 to 3.4 (``benchmarks/loading.py --quick``, 2026-11-27). With entries of three fields a
+workers' file of Redis 8.10.2 takes 0.55 of the time where they read ten at a time, 0.33 where they read one (2026-11-28).
 """
 
 from __future__ import annotations

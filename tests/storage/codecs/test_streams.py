@@ -17,7 +17,7 @@ from rillet.storage.groups.pending import UNOWNED_MS
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
 from rillet.storage.streams.idempotency import Idempotency
-from rillet.storage.streams.ids import MAX_ID, MAX_U64
+from rillet.storage.streams.ids import MAX_ID
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim
@@ -96,51 +96,6 @@ def state(stream, *, counters=True, active_times=True):
 @given(streams())
 def test_type_21_keeps_everything(stream):
     assert state(restore_value(dump_value(stream))) == state(stream)
-
-
-numbers = st.sampled_from([0, 0, 1, 1, 2, 3, -1, 5000, MAX_U64, -MAX_U64, b"1"])
-flags = st.sampled_from([2] * 8 + [0, 1, 3, b"2"])
-
-
-@st.composite
-def rows(draw):
-    """The elements of a node as Redis writes it, some of them damaged."""
-    names = draw(st.lists(NAMES, min_size=1, max_size=3))
-    number = len(names)
-    live = draw(st.integers(0, 6))
-    items = [live, 0, number, *names, 0]
-    for _ in range(live):
-        values = draw(st.lists(st.integers(-5, 1 << 33) | NAMES, min_size=number, max_size=number))
-        items += [
-            draw(flags),
-            draw(numbers),
-            draw(numbers),
-            *values,
-            number + draw(st.sampled_from([3] * 9 + [4])),
-        ]
-    return items, names, live
-
-
-@given(rows(), st.sampled_from([0, 1, 7 << 64, (7 << 64) + 1, MAX_ID - 5]))
-@settings(max_examples=examples(400))
-def test_a_node_of_like_entries_is_read_as_one_of_any(node, master):
-    items, names, live = node
-    found = []
-    for as_usual in (True, False):
-        unpacked = None
-        try:
-            if as_usual:
-                unpacked = stream_nodes._unpack_like_entries(items, master, names, live)
-            if unpacked is None:
-                unpacked = stream_nodes._unpack_entries(items, master, names, live, 0)
-        except (RdbError, IndexError, TypeError, ValueError):
-            found.append("broken")
-        else:
-            found.append(unpacked)
-    if live:
-        assert found[0] == found[1]
-    else:
-        assert found[0] == "broken"  # a node has entries
 
 
 @pytest.mark.parametrize(("before", "master"), [(0, 0), (1, 1), (7 << 64, 7 << 64), (7 << 64, 1)])
