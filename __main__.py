@@ -25,6 +25,7 @@ Usage: rillet [/path/to/redis.conf] [options] [-]
        rillet check-aof [--fix] <file.manifest|file.aof>
        rillet check-rdb <dump.rdb>
        rillet cluster [--shards 3] [--replicas 0] [--port 7000]     (for tests of clients)
+       rillet proxy redis://…      (faults in front of a real server)
        rillet audit -- <command>  (a worker in any language: does it lose messages?)
        rillet pipeline <verb>     (Spark: --help lists the verbs)
        rillet dev                 (a server in memory and its console)
@@ -73,6 +74,10 @@ def _tool(name: str) -> Callable[[list[str]], int] | None:
         from .testing.auditing.command import main as audit
 
         return audit
+    if name == "proxy":
+        from .testing.proxy_command import main as proxy
+
+        return proxy
     if name == "cluster":
         from .testing.cluster_command import main as cluster
 

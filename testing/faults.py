@@ -245,6 +245,12 @@ class HasFaults(TakesCommands):
         self.made_faults.append(made)
         return made
 
+    def fault_in_words(self, *words: bytes) -> Fault:
+        """Return a fault, for ``with``, by the words of ``DEBUG FAULT ADD``; it raises ValueError when it begins."""
+        made = Fault(self._command, list(words))
+        self.made_faults.append(made)
+        return made
+
     @property
     def faults(self) -> list[Fault]:
         """All faults that are on, in the order of adding, those of other clients too."""

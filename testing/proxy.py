@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 from ..proxy.listener import Listener
 from ..proxy.upstream import parse_url
+from ..server.debugging.commands.recording import fields_of
 from ..server.event_loop import new_event_loop
 from .clients import client_like, for_client, need_redis
 from .control import Control, ControlError
 from .faults import HasFaults
 from .process import START_SECONDS, STOP_SECONDS, InWith, StartError
+from .recording import command_of
 from .spies import HasSpies
 
 if TYPE_CHECKING:
@@ -54,13 +56,13 @@ end
 class _HasListener(HasSpies, HasFaults):
     """What a test does with a proxy, wherever that runs."""
 
-    def __init__(self, url: str, *, port: int = 0) -> None:
+    def __init__(self, url: str, *, port: int = 0, host: str = "127.0.0.1") -> None:
         super().__init__()
         self._upstream = parse_url(url)
         self._listener: Listener | None = None
         self._control: Control | None = None
         self._controlling = threading.Lock()
-        self.host = "127.0.0.1"
+        self.host = host
         self.port = port
 
     @property
@@ -102,7 +104,25 @@ class _HasListener(HasSpies, HasFaults):
         """Return the URL; the database in it would override ``db``."""
         return self.url.rpartition("/")[0] if "db" in options else self.url
 
+    @property
+    def server_name(self) -> str:
+        """Where the server is, without a password."""
+        return str(self._upstream)
+
     # What a proxy can and a server cannot
+
+    def record_to(self, file: TextIO) -> None:
+        """Write a line for each command to a file when its reply has come, from now on: number, time, client, words, reply.
+
+        The file must stay open until the proxy stops.
+        """
+
+        def begin(listener: Listener) -> None:
+            recorder = listener.recorder
+            recorder.start(1)
+            recorder.finished = lambda entry: file.write(f"{command_of(fields_of(recorder, entry))}\n")
+
+        self._run(begin)
 
     def push(self, *words: object, client: str | int | None = None) -> int:
         """Send a RESP3 push of the test's own, as of maintenance: ``proxy.push("MOVING", 1, 15, "10.0.0.1:6379")``.
@@ -232,16 +252,19 @@ class Proxy(_HasListener, InWith):
 
     Args:
         url: ``redis://``, ``rediss://`` or ``unix://`` of the server, with what a client needs to log in.
-        port: of the proxy, on 127.0.0.1; 0 picks a free one.
+        port: of the proxy; 0 picks a free one.
+        host: the address that it listens on; any other lets other machines in.
         answers_debug: whether clients may send the proxy ``DEBUG FAULT`` and ``DEBUG RECORD``.
 
     Attributes:
-        host: ``127.0.0.1``.
+        host: of the proxy.
         port: of the proxy.
     """
 
-    def __init__(self, url: str, *, port: int = 0, answers_debug: bool = True) -> None:
-        super().__init__(url, port=port)
+    def __init__(
+        self, url: str, *, port: int = 0, host: str = "127.0.0.1", answers_debug: bool = True
+    ) -> None:
+        super().__init__(url, port=port, host=host)
         self._answers_debug = answers_debug
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -237,12 +237,13 @@ class Recording:
             self._is_forgotten = True
             raise RecordingError("the server was restarted or reset in the middle of the recording") from None
         self._dropped, oldest, found = answer
-        known |= {each[0]: _command_of(each) for each in found}
+        known |= {each[0]: command_of(each) for each in found}
         for number in [number for number in known if number < oldest]:
             del known[number]
 
 
-def _command_of(fields: list[Any]) -> RecordedCommand:
+def command_of(fields: list[Any]) -> RecordedCommand:
+    """Return a command from its fields in the reply to DEBUG RECORD."""
     number, time, answered, database, client_id, client, keys, words, encoded, fault, *scripted = fields
     reply, error = (None, None) if encoded is None else _reply_and_error(encoded)
     return RecordedCommand(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from differential.anything import Maker
 from differential.player import Played
+from support.until import until
 from support.wire import Wire
 
 import rillet.testing
@@ -68,6 +69,23 @@ class Behind(Played):
         self.links = self.proxy._listener.watched = []
         server.wire = lambda protocol=2: Wire(self.proxy.port, protocol)
         return server
+
+    def _collect(self, blocked, replies):
+        """Go on once every connection that the server has closed is closed to the client, too: that takes a turn more."""
+        until(lambda: not self._closing())
+        super()._collect(blocked, replies)
+
+    def _closing(self):
+        with Wire(self.server.port) as direct:
+            listed = direct.call("CLIENT", "LIST").value
+        names = self.proxy._run(
+            lambda listener: [
+                link._server.get_extra_info("sockname")
+                for link in listener.open_sides
+                if isinstance(link, Link) and link._server
+            ]
+        )
+        return [port for _, port in filter(None, names) if b" addr=127.0.0.1:%d " % port not in listed]
 
     def close(self):
         for wire in (self.control, self.listener, *self.wires):

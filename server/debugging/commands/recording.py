@@ -75,11 +75,12 @@ def control(client: Client, _args: list[bytes]) -> bytes:
 def _read(recorder: Recordings, recording: Recording, since: int, others: frozenset[int], resp: int) -> bytes:
     entries = list(recording.entries)
     wanted = [entry for entry in entries if entry.number >= since or entry.number in others]
-    shown = [_shown(recorder, entry) for entry in wanted]
+    shown = [fields_of(recorder, entry) for entry in wanted]
     return replies.plain((recording.dropped, entries[0].number if entries else 0, shown), resp)
 
 
-def _shown(recorder: Recordings, entry: Recorded) -> list[Plain]:
+def fields_of(recorder: Recordings, entry: Recorded) -> list[Plain]:
+    """Return a command as READ and STOP show it."""
     scripted = [
         (each.position, each.database, recorder.keys(each.words), each.words, each.reply)
         for each in entry.scripted
