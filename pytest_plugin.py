@@ -49,6 +49,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="URL",
         help="run the tests of Rillet's fixtures on this Redis or Valkey; its data is removed before each test",
     )
+    parser.getgroup("rillet").addoption(
+        "--rillet-flush",
+        action="store_true",
+        help="let --rillet-url name a server or a database that holds data, and remove that data",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

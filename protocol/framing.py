@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from .canonical import LENGTHS
+
 _LINES: Final = frozenset(b"+-:,_#(")
 _BULKS: Final = frozenset(b"$=!")
 _AGGREGATES: Final = {b"*"[0]: 1, b"~"[0]: 1, b">"[0]: 1, b"%"[0]: 2}
@@ -11,6 +13,7 @@ _ATTRIBUTE: Final = b"|"[0]
 _CHUNK: Final = b";"[0]
 _END: Final = b"."[0]
 _NEWLINE: Final = b"\n"[0]
+_RETURN: Final = b"\r"[0]
 _LONGEST_HEADER: Final = 64
 _STREAMED: Final = -1
 PUSH: Final = b">"[0]
@@ -46,7 +49,7 @@ class Framer:
         """Whether no value is under way."""
         return not (self._left or self._skipped or self._line)
 
-    def next(self, data: bytes | bytearray, at: int) -> int:
+    def next(self, data: bytes, at: int) -> int:
         """Return the offset behind the value that is under way or begins at ``at``; -1 if ``data`` ends before it does.
 
         Raises:
@@ -61,23 +64,30 @@ class Framer:
                 at += self._skipped
                 self._skipped = 0
             else:
-                first = self._line[0] if self._line else data[at]
+                line = self._line
                 end = data.find(b"\r\n", at) + 2
-                if data[at] == _NEWLINE and self._line.endswith(b"\r"):
+                if line and line[-1] == _RETURN and data[at] == _NEWLINE:
                     end = at + 1
                 elif end == 1:
-                    self._keep(first, bytes(data[at:]))
+                    self._keep(line[0] if line else data[at], data[at:])
                     return -1
-                begun, self._line = self._line, b""
+                first = line[0] if line else data[at]
                 if not left or (self.kind == _ATTRIBUTE and left == [1]):
                     self.kind = first
-                if first not in _LINES:
-                    header = (begun + data[at:end] if begun else data[at:end])[1:-2]
-                    at = end
-                    if not self._open(first, bytes(header)):
-                        continue
+                # A short bulk, as most are: without this 100 of them in an array take 220 us.
+                length = None if line else LENGTHS.get(data[at : end - 2])
+                if length is not None:
+                    at = end + length + 2
+                    if at > size:
+                        self._skipped = at - size
+                        return -1
+                elif first in _LINES:
+                    self._line, at = b"", end
                 else:
-                    at = end
+                    header = (line + data[at:end])[1:-2]
+                    self._line, at = b"", end
+                    if not self._open(first, header):
+                        continue
             # A value is complete, and with it each aggregate that lacked only this one.
             while left:
                 if left[-1] != _STREAMED:
@@ -89,6 +99,30 @@ class Framer:
             else:
                 return at
         return -1
+
+    def count(self, data: bytes) -> int:
+        """Return how many values end in ``data``, all of which is taken; pushes are not counted.
+
+        Raises:
+            FramingError: as ``next``.
+        """
+        at = found = 0
+        size, find, lengths, lines = len(data), data.find, LENGTHS, _LINES
+        is_between = self.is_between
+        while at >= 0:
+            # Short values that are here whole, as most are: without this 100 of them take 110 instead of 50 us.
+            while at < size and is_between:
+                end = find(b"\r\n", at)
+                length = lengths.get(data[at:end], -2 if data[at] in lines else size)
+                if end < 0 or end + length + 4 > size:
+                    break
+                self.kind = data[at]
+                at = end + length + 4
+                found += 1
+            at = self.next(data, at)
+            found += at >= 0 and self.kind != PUSH
+            is_between = True
+        return found
 
     def _keep(self, first: int, part: bytes) -> None:
         if first in _LINES:

@@ -472,9 +472,8 @@ class Link(asyncio.Protocol):
         if not self._looked_at and not self.session.gets_messages and not self._pushes and not self._value:
             pending = self._pending
             try:
-                while (at := framer.next(data, at)) >= 0:
-                    if pending and framer.kind != PUSH:
-                        pending.popleft()
+                for _ in range(min(framer.count(data), len(pending))):
+                    pending.popleft()
             except FramingError:
                 self._matches = False
             self._passes, self._is_reply_passing = not framer.is_between, None

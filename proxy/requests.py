@@ -81,7 +81,7 @@ class Requests:
                 if len(self._head) > MOST_HELD:
                     self.has_failed = self._is_inline  # no server takes such a line
                     self._passes = not self._is_inline
-                    words = [] if self._is_inline else _first_words(self._head)
+                    words = [] if self._is_inline else _first_words(bytes(self._head))
                     yield self._taken(b""), words, at
 
     def _taken(self, data: bytes) -> bytes:
@@ -97,7 +97,7 @@ class Requests:
         return self._passes
 
 
-def _first_words(head: bytearray) -> list[bytes]:
+def _first_words(head: bytes) -> list[bytes]:
     """Return the words of the beginning of a long request, with empty ones for those that have not come."""
     begin = at = head.find(b"\r\n") + 2
     framer, found = Framer(), 0

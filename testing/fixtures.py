@@ -10,7 +10,8 @@ import pytest
 from .control import ControlError
 from .options import Options, parse, split
 from .pool import Pool
-from .remote import RemoteServer
+from .process import StartError
+from .remote import RemoteRillet
 from .report import describe
 from .server import Server
 
@@ -34,8 +35,7 @@ def servers_of_session(config: pytest.Config) -> Iterator[Pool | RemoteRillet]:
         with Pool() as pool:
             yield pool
         return
-    remote = RemoteRillet(url)
-    with contextlib.closing(remote):
+    with RemoteRillet(url) as remote:
         yield remote
         remote.reset()
 
@@ -146,30 +146,17 @@ def check_url(config: pytest.Config) -> None:
     if (config.getoption("numprocesses", None) or 0) > 1:
         raise pytest.UsageError("--rillet-url: the workers of pytest-xdist would share one server; use -n 0")
     import hiredis
-    import redis
 
     try:
-        with contextlib.closing(RemoteServer(url)) as remote:
-            empty = remote.is_empty()
-    except (redis.RedisError, hiredis.ReplyError, ValueError) as error:
+        with RemoteRillet(url) as remote:
+            empty = config.getoption("rillet_flush") or remote.is_empty()
+    except (StartError, ControlError, hiredis.ReplyError, ValueError) as error:
         raise pytest.UsageError(f"--rillet-url {url}: {error}") from None
     if not empty:
         raise pytest.UsageError(
-            f"--rillet-url {url}: it holds data, and all of it would be removed before each test (FLUSHALL). "
-            "Empty it yourself if this is the right server."
+            f"--rillet-url {url}: it holds data, and all of it would be removed before each test. If this is "
+            "the right server, say --rillet-flush or empty it yourself; or name a database of its own: /5 behind the port."
         )
-
-
-class RemoteRillet(RemoteServer):
-    """A server elsewhere; a test that wants of it what only Rillet can do is skipped."""
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and hasattr(_EXAMPLE, name):
-            pytest.skip(f"server.{name} needs Rillet, and --rillet-url names a server that runs")
-        raise AttributeError(name)
-
-
-_EXAMPLE: Final = Server()  # not started: its attributes are what a test may want
 
 
 def _note(item: pytest.Item, server: Server) -> None:

@@ -78,6 +78,10 @@ def test_the_ends_of_values_are_found_wherever_the_bytes_are_cut(values, data):
             ends.append(begin + at)
     assert ends == [sum(map(len, values[: number + 1])) for number in range(len(values))]
     assert framer.is_between
+    counting = Framer()
+    pieces = [every[begin:stop] for begin, stop in zip([0, *cuts], [*cuts, len(every)], strict=True)]
+    assert sum(map(counting.count, pieces)) == sum(kind_of(value) != ord(">") for value in values)
+    assert counting.is_between
 
 
 @given(VALUES)

@@ -286,6 +286,7 @@ def test_each_worker_of_xdist_has_servers_of_its_own(tmp_path):
 
 REMOTE = """
 import pytest
+import rillet.testing
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_the_data_is_removed_between_tests(n, rillet, rillet_server):
@@ -314,6 +315,25 @@ def test_a_directive(rillet): assert False
 
 def test_a_factory(rillet_factory): assert False
 
+def test_a_lost_reply(rillet, rillet_server):
+    import redis
+    with rillet_server.fault(command="SET", close="after", expect_hits=True), pytest.raises(redis.ConnectionError):
+        rillet.set("k", "v")
+    assert rillet.get("k") == b"v"
+    rillet_server.fault(command="SET", error="OOM").start()  # which the reset before the next test ends
+
+@rillet.testing.every_fault("XACK")
+def test_every_fault(rillet, rillet_server):
+    rillet.xgroup_create("s", "g", mkstream=True)
+    rillet.xadd("s", {"a": 1}, id="1-1")
+    rillet.xreadgroup("g", "a", {"s": ">"})
+    assert rillet_server.age("s", "g", hours=1) == 1
+    try:
+        rillet.xack("s", "g", "1-1")
+    except Exception:
+        rillet.xack("s", "g", "1-1")
+    assert rillet_server.stream("s").group("g").pending == []
+
 def test_a_name_that_no_server_has(rillet_server):
     with pytest.raises(AttributeError):
         rillet_server.clokc
@@ -324,7 +344,7 @@ def test_the_same_tests_run_on_a_real_server(tmp_path):
     with start_server("redis7") as server:
         url = f"redis://127.0.0.1:{server.port}"
         run = run_tests(tmp_path, REMOTE, "--rillet-url", url, ini="rillet = hz=50\n")
-        run.outcome(passed=5, skipped=3)
+        run.outcome(passed=7, skipped=3)
         assert "server.clock needs Rillet, and --rillet-url names a server that runs" in run.output
         assert "needs a Rillet with appendonly" in run.output
         assert "starts Rillet servers of its own" in run.output
@@ -336,12 +356,24 @@ def test_the_same_tests_run_on_a_real_server(tmp_path):
         assert "it holds data, and all of it would be removed" in run.output
         with server.wire() as wire:
             assert wire.call("GET", "precious").plain() == b"1"
+        run = run_tests(
+            tmp_path, REMOTE, "--rillet-url", f"{url}/5", "-k", "lost_reply or every_fault or clock"
+        )
+        run.outcome(passed=2, skipped=1, deselected=7)
+        with server.wire() as wire:
+            assert wire.call("GET", "precious").plain() == b"1"
         run = run_tests(tmp_path, REMOTE, "--rillet-url", url, "-n", "2")
         assert run.status == 4
         assert "would share one server" in run.output
+        run = run_tests(tmp_path, REMOTE, "--rillet-url", url, "--rillet-flush", "-k", "lost_reply")
+        run.outcome(passed=1, deselected=9)
+        with server.wire() as wire:
+            assert wire.call("DBSIZE").plain() == 0
 
 
-@pytest.mark.parametrize(("url", "why"), [("redis://127.0.0.1:1", "refused"), ("nonsense", "scheme")])
+@pytest.mark.parametrize(
+    ("url", "why"), [("redis://127.0.0.1:1", "refused"), ("nonsense", "begins with redis://")]
+)
 def test_a_url_that_leads_nowhere_ends_the_run(tmp_path, url, why):
     run = run_tests(tmp_path, REMOTE, "--rillet-url", url)
     assert run.status == 4

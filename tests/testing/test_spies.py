@@ -17,7 +17,6 @@ from support.thorough import examples
 import rillet.testing
 from rillet.testing.history import Lives
 from rillet.testing.recording import RecordingError
-from rillet.testing.remote import RemoteServer
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
@@ -101,7 +100,7 @@ def test_bytes_of_any_kind_come_back(server):
 @pytest.mark.parametrize("kind", ["redis7", "valkey"])
 def test_streams_of_real_servers_are_the_same(kind):
     with start_server(kind) as real:
-        remote = RemoteServer(f"redis://127.0.0.1:{real.port}")
+        remote = rillet.testing.Proxy(f"redis://127.0.0.1:{real.port}").start()
         with remote.client(decode_responses=True) as client:
             with pytest.raises(LookupError, match="no such key"):
                 remote.stream("orders")
@@ -115,7 +114,7 @@ def test_streams_of_real_servers_are_the_same(kind):
             client.xack("orders", "billing", "1-0", "2-0")
             remote.wait_until_idle("orders", "billing")
             remote.assert_acked("orders", "billing")
-        remote.close()
+        remote.stop()
 
 
 # Lives of entries
