@@ -21,7 +21,6 @@ from .spies import HasSpies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
     from types import TracebackType
 
     import redis
@@ -34,23 +33,6 @@ _REFUSED: Final = {
     "server, and use rillet.testing.Cluster for a cluster",
     "sentinel": "A proxy stands in front of a server, not of a sentinel, whose answers lead past it",
 }
-# Only XCLAIM sets an idle time. JUSTID leaves the delivery count alone. An entry that was deleted is not claimed: XCLAIM
-# would remove it from the PEL. Nor is one without a consumer (XNACK): it waits for nobody.
-_AGE: Final = b"""
-local aged, from = 0, '-'
-while true do
-    local found = redis.call('XPENDING', KEYS[1], ARGV[1], from, '+', 1000)
-    for _, each in ipairs(found) do
-        local id, consumer, idle = each[1], each[2], each[3]
-        from = '(' .. id
-        if consumer ~= '' and #redis.call('XRANGE', KEYS[1], id, id) > 0 then
-            redis.call('XCLAIM', KEYS[1], ARGV[1], consumer, 0, id, 'IDLE', idle + ARGV[2], 'JUSTID')
-            aged = aged + 1
-        end
-    end
-    if #found < 1000 then return aged end
-end
-"""
 
 
 class _HasListener(HasSpies, HasFaults):
@@ -143,37 +125,6 @@ class _HasListener(HasSpies, HasFaults):
     def heal(self) -> None:
         """Mend the network: what was sent meanwhile arrives."""
         self._run(Listener.heal)
-
-    def age(
-        self,
-        stream: str | bytes,
-        group: str | bytes,
-        *,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        by: timedelta | None = None,
-    ) -> int:
-        """Make the pending entries of a group older, as if that time had passed since their delivery.
-
-        A real server has no clock to move. A script lets each consumer claim its own entries with a longer idle time:
-        owners and delivery counts stay, each consumer counts as seen now, and entries that were deleted stay as they
-        are. Nothing else gets older.
-
-        Returns:
-            How many entries are older.
-
-        Raises:
-            ValueError: the time is not positive.
-            hiredis.ReplyError: there is no such group, or the user of the URL may not run scripts.
-        """
-        total = hours * 3600 + minutes * 60 + seconds + (0 if by is None else by.total_seconds())
-        if total <= 0:
-            raise ValueError("age needs hours, minutes, seconds or by, together more than 0")
-        key, name = (word if isinstance(word, bytes) else word.encode() for word in (stream, group))
-        aged = self._command(b"EVAL", _AGE, b"1", key, name, b"%d" % round(total * 1000))
-        assert isinstance(aged, int)
-        return aged
 
     # Its listener and the server
 

@@ -34,6 +34,11 @@ def fill(client, number=3):
     client.xreadgroup("g", "b", {"s": ">"})
 
 
+def test_age_is_the_same_on_a_test_server():
+    with rillet.testing.Server() as server:
+        test_age_changes_idle_times_alone(server)
+
+
 def test_age_changes_idle_times_alone(proxy):
     client = proxy.client()
     fill(client)
