@@ -61,9 +61,8 @@ class Selector:
         channels: patterns; ignored under ``all_channels``.
     """
 
-    # These two follow from the rules, which are shorter to compare.
-    commands: set[str] = field(default_factory=set, compare=False)
-    first_words: dict[str, list[bytes]] = field(default_factory=dict, compare=False)
+    commands: set[str] = field(default_factory=set)
+    first_words: dict[str, list[bytes]] = field(default_factory=dict)
     rules: list[bytes] = field(default_factory=lambda: [b"-@all"])
     patterns: dict[bytes, tuple[bool, bool]] = field(default_factory=dict)
     channels: list[bytes] = field(default_factory=list)
@@ -331,9 +330,9 @@ def channel_words(command: Command, argv: list[bytes]) -> Iterable[int]:
     return ()
 
 
-_STATE: Final = attrgetter(
-    "enabled", "nopass", "sanitizes", "sanitizes_by_rule", "is_unlimited", "passwords", "selectors"
-)
+_STATE: Final = attrgetter("enabled", "nopass", "sanitizes", "sanitizes_by_rule", "is_unlimited", "passwords")
+# Commands and first words follow from the rules, which are shorter to compare.
+_PERMISSIONS: Final = attrgetter("rules", "patterns", "channels", "all_keys", "all_channels")
 
 
 class User:
@@ -384,7 +383,9 @@ class User:
 
     def is_like(self, other: User) -> bool:
         """Whether it has the permissions and credentials of another user."""
-        return _STATE(self) == _STATE(other)
+        return _STATE(self) == _STATE(other) and (
+            [*map(_PERMISSIONS, self.selectors)] == [*map(_PERMISSIONS, other.selectors)]
+        )
 
     def apply(self, rule: bytes, *, all_channels: bool = False) -> None:
         """Change the user by one word of ACL SETUSER.

@@ -138,6 +138,18 @@ def test_a_removed_password_opens_nothing():
     assert who.accepts(b"b")
 
 
+def test_a_copy_is_like_its_user_until_one_of_them_changes():
+    who = User(b"me")
+    who.apply(b"+@read")
+    twin = who.copy()
+    assert twin.is_like(who)
+    twin.apply(b"-get")
+    assert not twin.is_like(who)
+    twin = who.copy()
+    twin.apply(b"(~k +set)")
+    assert not twin.is_like(who)
+
+
 def test_a_copy_changes_alone():
     who = user("on", ">a", "+get", "~a", "&c")
     twin = who.copy()
