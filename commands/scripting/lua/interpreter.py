@@ -73,10 +73,11 @@ class FailedScriptError(Exception):
         self.counted = counted
 
     def reply(self, name: bytes) -> bytes:
-        """Return the error text for the client: with the script's name (or SHA1) and the position."""
+        """Return the error text for the client, up to a zero: with the script's name (or SHA1) and the position."""
+        text = self.text.partition(b"\0")[0]
         if self.source is None or not self.line:
-            return self.text
-        return b"%b script: %b, on %b:%d." % (self.text, name, self.source, self.line)
+            return text
+        return b"%b script: %b, on %b:%d." % (text, name, self.source, self.line)
 
 
 def _ignore(_text: bytes) -> None:

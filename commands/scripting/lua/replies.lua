@@ -1,7 +1,11 @@
 -- What a script returns, as RESP: ``encode(value, resp, script_resp, host)`` for a client that speaks ``resp``;
 -- ``script_resp()`` is what redis.setresp chose, which decides what a boolean is.
 local type, rawget, next, format, concat, gsub = type, rawget, next, string.format, table.concat, string.gsub
+local match = string.match
 local DEEPEST = 7900 / 3 -- about where Redis finds its own Lua stack full
+
+-- A text of C, which ends at a zero.
+local function text_of_c(text) return match(text, '^%Z*') end
 
 local function one_line(text) return (gsub(text, '[\r\n]', ' ')) end
 
@@ -31,12 +35,12 @@ local function encode_table(t, resp, script_resp, host, depth)
   if depth > DEEPEST then return '-ERR reached lua stack limit\r\n' end
   local field = rawget(t, 'err')
   if type(field) == 'string' then
-    field = one_line((gsub(field, '[\r\n]+$', '')))
+    field = one_line((gsub(text_of_c(field), '[\r\n]+$', '')))
     if not rawget(t, 'ignore_error_stats_update') then host.own_error(field) end
     return '-' .. field .. '\r\n'
   end
   field = rawget(t, 'ok')
-  if type(field) == 'string' then return '+' .. one_line(field) .. '\r\n' end
+  if type(field) == 'string' then return '+' .. one_line(text_of_c(field)) .. '\r\n' end
   field = rawget(t, 'double')
   if type(field) == 'number' then
     local text = host.double(field)
@@ -64,7 +68,7 @@ local function encode_table(t, resp, script_resp, host, depth)
     local text, kind = rawget(field, 'string'), rawget(field, 'format')
     if type(text) == 'string' and type(kind) == 'string' then
       if resp == 2 then return bulk(text) end
-      return '=' .. #text + 4 .. '\r\n' .. (kind .. '   '):sub(1, 3) .. ':' .. text .. '\r\n'
+      return '=' .. #text + 4 .. '\r\n' .. (text_of_c(kind) .. '   '):sub(1, 3) .. ':' .. text .. '\r\n'
     end
   end
   local parts, n = {false}, 0

@@ -583,7 +583,7 @@ end
 
 function redis.error_reply(...)
   if select('#', ...) ~= 1 or type((...)) ~= 'string' then return {err = 'ERR wrong number or type of arguments'} end
-  local text = (...)
+  local text = match((...), '^%Z*') -- a text of C
   if byte(text) == 45 then text = text:sub(2) end
   -- Line breaks go from both ends of the text behind the code.
   local code, rest = text:match('^([^ ]*) (.*)$')
@@ -602,7 +602,7 @@ for name, library in pairs(libraries) do globals[name] = protect(library) end
 if not host.register then globals.__redis__err__handler = on_error end
 local function nonexistent(_, name)
   local text = tostring(name)
-  fail("Script attempted to access nonexistent global variable '" .. (type(text) == 'string' and text or '?') .. "'")
+  fail("Script attempted to access nonexistent global variable '" .. (type(text) == 'string' and match(text, '^%Z*') or '?') .. "'")
 end
 setmetatable(globals, {__index = nonexistent})
 base._G = protect(globals)

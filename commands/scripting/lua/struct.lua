@@ -51,6 +51,7 @@ end
 -- A reader of formats: gives each option with its size, and the bytes of alignment before it. `check` is called before
 -- an option that only sets something: unpack looks at its position first there, too.
 local function options(text, check)
+  text = text:match('^%Z*') -- a text of C
   local position, little, alignment = 1, true, 1
   local function number(default)
     local digits = text:match('^%d+', position)
