@@ -353,6 +353,12 @@ class Persistence:
         )
         self.server.update_checks()
 
+    def write_now(self) -> bool:
+        """Write what is pending, without an fsync; return False if the server ends because that fails."""
+        if self.aof is not None and self.aof.has_pending:
+            self._write(self.aof)
+        return not self.server.stopping
+
     def bring_to_disk(self) -> bool:
         """Write and fsync all; return False if that fails, or as long as the file lacks its first base.
 

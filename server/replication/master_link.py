@@ -461,8 +461,11 @@ class MasterLink:
     # Acknowledgements, every second
 
     def acknowledge(self) -> None:
-        """Send the master our offset, and that of our append-only file if there is one."""
-        if self._writer is None or self.state != CONNECTED:
+        """Send the master our offset, and that of our append-only file if there is one.
+
+        The file has it first: the master's clients in WAIT count on what a killed replica has.
+        """
+        if self._writer is None or self.state != CONNECTED or not self.server.persistence.write_now():
             return
         offset = self.replication.offset + self.applied
         words = [b"REPLCONF", b"ACK", b"%d" % offset]

@@ -357,7 +357,9 @@ def failovers(master: Party, replica: Party, how: str, key: str) -> bool:
         call(server, "CONFIG", "SET", "rdb-key-save-delay", 0)
     call(master, "FLUSHALL")
     call(replica, "REPLICAOF", "127.0.0.1", master.port)
-    until(lambda: "state=online" in info(master, "slave0")[0])
+    until(
+        lambda: "state=online" in info(master, "slave0")[0] and info(replica, "master_link_status") == ["up"]
+    )
     until(lambda: info(replica, "aof_rewrite_in_progress", "aof_rewrite_scheduled") == ["0", "0"])
     with writing([master, replica], key, ("WAIT", 1, 20)) as writers:
         stopped = replica.pid if isinstance(replica, Process) and chance.random() < 0.5 else 0
