@@ -117,7 +117,8 @@ def works(bench: Bench) -> str:
     if plan.done is not None and plan.work is None:
         raise Broken(f"nothing was written at {plan.done}, where its work is to be seen")
     plan.acks_first, plan.is_atomic = _order(bench, sight, ids)
-    return f"{len(ids)} messages were delivered, worked and acknowledged" + bench.again
+    seen = f" ({plan.work})" if plan.work else ""
+    return f"{len(ids)} messages were delivered, worked{seen} and acknowledged" + bench.again
 
 
 def _order(bench: Bench, sight: Sight, ids: list[str]) -> tuple[bool, bool]:

@@ -65,7 +65,11 @@ MUTATIONS = {
         "it reads again what it has itself": [
             (
                 CLAIM,
-                '    entries = server.xreadgroup(GROUP, ME, {STREAM: "0"}, count=10)[0][1]\n',
+                '    mine = server.xreadgroup(GROUP, ME, {STREAM: "0"}, count=10)[0][1]\n'
+                "    for entry, fields in mine:\n"
+                "        if not fields:  # deleted\n"
+                "            server.xack(STREAM, GROUP, entry)\n"
+                "    entries = [each for each in mine if each[1]]\n",
             )
         ],
         "it claims what it has itself": [
