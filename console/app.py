@@ -24,6 +24,7 @@ from starlette.staticfiles import StaticFiles
 
 from . import timeline
 from .actions import ACTIONS, plan
+from .advice import next_step
 from .clients import Watch
 from .jobs import Jobs
 from .link import GoneError, Link, ReadOnlyError
@@ -116,9 +117,7 @@ class Console:
             lifespan=self._lifespan,
             exception_handlers={
                 404: self._no_such_page,
-                GoneError: self._page_of(
-                    503, "The server is gone", "{}. This page comes back when the server does."
-                ),
+                GoneError: self._unreadable,
                 NotFoundError: self._page_of(404, "Not there"),
                 UnreadableError: self._page_of(500, "Not readable", "{}. The log of the console says more."),
                 RedisError: self._page_of(502, "The server replied with an error"),
@@ -187,6 +186,9 @@ class Console:
     async def _page(self, request: Request) -> Response:
         page = _made(request.url.path, typed(request))
         await self.poller.freshen()
+        overview = self.poller.overview
+        if overview.gone and overview.facts is None and not request.url.path.startswith("/job"):
+            raise GoneError(overview.gone)
         context = await page.whole_context(self.poller)
         live = f"{request.url.query}&page={request.url.path}"  # last, so that no other counts
         return self._render(page.template, **{**context, "live": live, "page_path": request.url.path})
@@ -348,7 +350,7 @@ class Console:
         return HTMLResponse(page.render(wrong=wrong), 401 if wrong else 200)
 
     def _error(self, status: int, title: str, text: str) -> Response:
-        return self._render("error.html", status, title=title, text=text)
+        return self._render("error.html", status, title=title, text=text, step="")
 
     async def _no_such_page(self, request: Request, __: Exception) -> Response:
         if request.url.path.startswith(
@@ -356,6 +358,17 @@ class Console:
         ):  # asked for without a token, perhaps: no facts of the server
             return PlainTextResponse("No such page\n", 404)
         return self._error(404, "No such page", "The console has no page at this address.")
+
+    async def _unreadable(self, request: Request, error: Exception) -> Response:
+        """Fill the page with the reason and the next step; it is loaded again when the server can be read."""
+        return self._render(
+            "error.html",
+            503,
+            title="The server cannot be read" if self.poller.overview.facts is None else "The server is gone",
+            text=f"{error}. This page comes back when the server does.",
+            step=next_step(str(error), self.link.shown),
+            live="page=/" if request.method == "GET" else "",
+        )
 
     def _page_of(self, status: int, title: str, text: str = "{}") -> Callable[..., Awaitable[Response]]:
         """Return what answers an error with a page; ``text`` has a place for the error's own."""

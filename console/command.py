@@ -35,6 +35,9 @@ def parser(prog: str, *short: str) -> argparse.ArgumentParser:
         help="a Host that a proxy sends; may repeat",
     )
     made.add_argument(
+        "--wait", action="store_true", help="start although the server cannot be read yet, and wait for it"
+    )
+    made.add_argument(
         "--token-file", metavar="FILE", help="its first line is asked for; also RILLET_CONSOLE_TOKEN"
     )
     made.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
@@ -13,8 +14,7 @@ from redis.asyncio.connection import parse_url
 from redis.asyncio.sentinel import Sentinel
 from redis.crc import key_slot
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import MovedError, RedisError
-from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.exceptions import MovedError, NoPermissionError, RedisError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,7 +151,7 @@ class Link:
             for words in [_CONTROL, *commands] if self.controls else commands:
                 pipeline.execute_command(*words)
             replies: list[Reply] = await pipeline.execute(raise_on_error=False)
-        except (TimeoutError, RedisConnectionError, RedisTimeoutError, OSError) as error:
+        except (RedisError, OSError) as error:  # replies come as they are: what is raised is of connecting
             raise GoneError(_plain(error)) from None
         for reply in replies:
             if isinstance(reply, RedisConnectionError):
@@ -266,7 +266,9 @@ class _Nodes:
         return replies
 
     async def _learn(self) -> None:
-        slots = await self._owner.node.call("CLUSTER", "SLOTS")
+        (slots,) = await self._owner.node.send([command("CLUSTER", "SLOTS")])
+        if isinstance(slots, RedisError):
+            raise GoneError(_plain(slots))
         own = self._parts.hostname or "127.0.0.1"
         self._slots = sorted(
             (first, last, ((master[0] or b"").decode() or own, int(master[1])))
@@ -361,7 +363,16 @@ def command(*words: bytes | str | int) -> Command:
 
 
 def _plain(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:300] or type(error).__name__
+    said = str(error).partition("\n")[0].partition(" : <")[0]  # a sentinel's names the client's objects, too
+    return said[:300] or type(error).__name__
+
+
+async def _greet(connection: Any) -> None:
+    """Log in, and say our name where this user may: a user that reads streams needs no CLIENT SETNAME."""
+    await connection.on_connect()
+    await connection.send_command("CLIENT", "SETNAME", CLIENT_NAME)
+    with contextlib.suppress(NoPermissionError):
+        await connection.read_response()
 
 
 def shown(address: str) -> str:
@@ -375,7 +386,7 @@ def shown(address: str) -> str:
 def _client(address: str, protocol: int = 2) -> redis.asyncio.Redis:
     parts = urlsplit(address)
     timeouts = {"socket_connect_timeout": CONNECT_SECONDS, "socket_timeout": REPLY_SECONDS}
-    common: dict[str, Any] = {**timeouts, "protocol": protocol, "client_name": CLIENT_NAME}
+    common: dict[str, Any] = {**timeouts, "protocol": protocol, "redis_connect_func": _greet}
     scheme, _, kind = parts.scheme.partition("+")
     if kind == "sentinel":
         service, _, database = parts.path.lstrip("/").partition("/")

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
 from . import replies, timeline
 from .backlog import Backlogs
@@ -281,9 +281,10 @@ class Poller:
     async def _server(self) -> tuple[ServerFacts, int, int]:
         got = await self.link.send([command("INFO"), command("TIME"), command("DBSIZE")])
         for reply in got[:2]:
-            if isinstance(reply, RedisError):
-                raise GoneError(str(reply))  # NOAUTH, NOPERM, LOADING: nothing can be shown
-        run_id = next((line for line in got[0].splitlines() if line.startswith(b"run_id:")), b"")
+            if isinstance(reply, RedisError) and not isinstance(reply, NoPermissionError):
+                raise GoneError(str(reply))  # NOAUTH, LOADING: nothing can be shown
+        about = b"" if isinstance(got[0], RedisError) else got[0]
+        run_id = next((line for line in about.splitlines() if line.startswith(b"run_id:")), b"")
         known = self.overview.facts
         if known is None or run_id != self._run_id:
             # Another server answers here, or the same one was started again: nothing of before holds.
@@ -296,7 +297,7 @@ class Poller:
             self._known, self._debug = await self._abilities()
             self._run_id = run_id
         keys = 0 if isinstance(got[2], RedisError) else int(got[2])
-        return replies.facts(got[0], self._known, debug=self._debug), replies.now(got[1]), keys
+        return replies.facts(about, self._known, debug=self._debug), replies.now(got[1]), keys
 
     async def _abilities(self) -> tuple[frozenset[str], bool]:
         self.link.controls = False

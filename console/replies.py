@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
 from .model import Consumer, Entry, Group, PendingEntry, ServerFacts
 
@@ -92,7 +93,9 @@ def entry(item: Any) -> Entry:
 
 
 def now(reply: Reply) -> int:
-    """Return the milliseconds of TIME."""
+    """Return the milliseconds of TIME; of our own clock for a user who may not ask."""
+    if isinstance(reply, NoPermissionError):
+        return int(time.time() * 1000)
     return int(reply[0]) * 1000 + int(reply[1]) // 1000
 
 
@@ -106,9 +109,9 @@ def info(reply: bytes) -> dict[str, str]:
 
 
 def facts(reply: bytes, commands: frozenset[str], *, debug: bool) -> ServerFacts:
-    """Return what INFO says of a server."""
+    """Return what INFO says of a server; empty for a user who may not ask."""
     said = info(reply)
-    kind, version = "Redis", said.get("redis_version", "0")
+    kind, version = ("Redis", said.get("redis_version", "0")) if said else ("Server", "")
     for name, field in (("Valkey", "valkey_version"), ("Rillet", "rillet_version")):
         if field in said:
             kind, version = name, said[field]

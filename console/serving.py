@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import signal
 import socket
+import sys
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from .advice import cannot_read
 from .app import Console
 from .command import token_of
-from .link import Link
+from .link import GoneError, Link
 from .poller import Poller
 from .security import Guard
 
@@ -64,9 +66,15 @@ def serve(
     listener = _listen(options.console_bind, options.console_port)
 
     async def run() -> int:
-        console = Console(
-            Poller(Link(url), record=record), Guard(frozenset(hosts), token), read_only=read_only
-        )
+        poller = Poller(Link(url), record=record)
+        console = Console(poller, Guard(frozenset(hosts), token), read_only=read_only)
+        if not options.wait:
+            try:
+                await poller.round()
+            except GoneError as error:
+                await poller.link.close()
+                print(cannot_read(poller.link.shown, error), "--wait waits for it.", file=sys.stderr)  # noqa: T201 - a command-line tool
+                return 1
         config = uvicorn.Config(
             console.application(),
             log_level="warning",
@@ -83,8 +91,9 @@ def serve(
         await _Server(config, console.end_live).serve(sockets=[listener])
         return 0
 
-    with listener:
+    with listener, contextlib.suppress(KeyboardInterrupt):  # Ctrl-C before the first round has ended
         return asyncio.run(run())
+    return 1
 
 
 def _listen(address: str, port: int) -> socket.socket:

@@ -16,8 +16,9 @@ from rich.live import Live
 from rich.text import Text
 
 from . import names
+from .advice import cannot_read, next_step
 from .command import with_password
-from .link import Link
+from .link import GoneError, Link
 from .poller import Poller
 from .render import count, duration, rate, size
 from .style import POISON_DELIVERIES
@@ -48,7 +49,7 @@ Row = tuple[tuple[str, ...], str]  # cells, and a style
 
 
 def main(words: list[str]) -> int:
-    """Show the table until ``q`` or Ctrl-C, or once; return 1 if the server cannot be reached for ``--once``."""
+    """Show the table until ``q`` or Ctrl-C, or once; return 1 if the server cannot be read at the start."""
     made = argparse.ArgumentParser(
         prog="rillet top", description="Streams and groups, the worst first, read-only.", epilog=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -74,8 +75,6 @@ def main(words: list[str]) -> int:
 
 
 async def _once(link: Link, *, plain: bool) -> int:
-    from .link import GoneError
-
     async with link:
         poller = Poller(link)
         try:
@@ -83,7 +82,7 @@ async def _once(link: Link, *, plain: bool) -> int:
             while poller.overview.sweeping:
                 await poller.round()
         except GoneError as error:
-            print(f"{link.shown}: {error} (start a server with: rillet)", file=sys.stderr)  # noqa: T201 - a command-line tool
+            print(cannot_read(link.shown, error), file=sys.stderr)  # noqa: T201 - a command-line tool
             return 1
         overview = poller.overview
         if plain:
@@ -148,6 +147,11 @@ class View:
 async def _live(link: Link) -> int:
     async with link:
         poller = Poller(link)
+        try:
+            await poller.round()
+        except GoneError as error:
+            print(cannot_read(link.shown, error), file=sys.stderr)  # noqa: T201 - a command-line tool
+            return 1
         task = asyncio.ensure_future(poller.run())
         view = View()
         with Live(auto_refresh=False, screen=True) as live, _keys(view, poller):
@@ -213,7 +217,7 @@ def table(overview: Overview, address: str, view: View) -> Lines:
     lines += [Text(_line(cells, kept, widths, name), style=style) for cells, style in shown]
     facts = overview.facts
     what = f"{facts.kind} {facts.version}" if facts else "connecting"
-    state = f"gone: {overview.gone}" if overview.gone else what
+    state = f"gone: {overview.gone}. {next_step(overview.gone, address)}" if overview.gone else what
     head = f"{address}  {state}  {len(overview.streams):,} streams of {overview.keys:,} keys"
     after = len(found) - view.start - len(shown)
     foot = [f"{after:,} more lines"] if after else []
