@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 PAGE: Final = 1_000  # pending entries of one XPENDING: about a millisecond of a server
 ROUND: Final = 10_000  # pending entries a round, of all groups together
 TOGETHER: Final = 5_000  # of one batch, so that other clients come between
+FIRST: Final = 400_000  # pending entries a round of groups that were never looked at, the first page of each
 KEPT: Final = 16  # entries of each kind that are remembered, for when the worst is acknowledged
 
 Place = tuple[bytes, bytes]  # a stream's key and a group
@@ -77,6 +79,7 @@ class Backlogs:
     def __init__(self) -> None:
         self._walks: dict[Place, _Walk] = {}
         self._turn = 0
+        self.first_look = 0.0  # seconds of the last round for groups that were never looked at
 
     def forget(self) -> None:
         """Begin again: another server answers."""
@@ -95,9 +98,16 @@ class Backlogs:
         }
         self._walks = {place: self._walks.get(place) or _Walk() for place in groups}
         order = list(groups)
+        known: dict[Place, dict[str, PendingEntry]] = {}
+        new = [place for place in order if not groups[place].read_at]
+        self.first_look = 0.0
+        if sum(min(groups[place].pending, PAGE) for place in new) > ROUND:
+            began = time.monotonic()
+            await self._go_on(link, _first(new, groups), groups, known, now)
+            self.first_look = time.monotonic() - began
+            order = [place for place in order if place not in known]
         start = self._turn % len(order) if order else 0
         order = order[start:] + order[:start]
-        known: dict[Place, dict[str, PendingEntry]] = {}
         left, visited = ROUND, 0
         again: list[Place] = order
         while again and left > 0:
@@ -111,7 +121,7 @@ class Backlogs:
             await self._go_on(link, chosen, groups, known, now)
             again = [place for place in chosen if self._walks[place].lap.looked]
         self._turn += visited
-        await self._ask_again(link, [place for place in order if place in known], groups, known)
+        await self._ask_again(link, list(known), groups, known)
         return {
             key: replace(
                 stream,
@@ -172,8 +182,13 @@ class Backlogs:
     def _told(self, group: Group, known: dict[str, PendingEntry] | None, place: Place, now: int) -> Group:
         if not group.pending:
             return replace(group, oldest_id="", oldest_idle=None, most_id="", most_deliveries=0, looked=None)
-        if known is None:
-            return group  # not its turn
+        if known is None:  # not its turn: what was read grows older
+            grown = max(0, now - group.read_at)
+            return (
+                group
+                if group.oldest_idle is None
+                else replace(group, oldest_idle=group.oldest_idle + grown, read_at=now)
+            )
         walk = self._walks[place]
         if walk.last is not None and group.pending > PAGE and not _holds(walk.last, known, now):
             walk.last = None
@@ -187,6 +202,7 @@ class Backlogs:
             most_id=most.id if most else "",
             most_deliveries=most.deliveries if most else 0,
             looked=None if walk.last is not None else walk.lap.looked,
+            read_at=now,
         )
 
 
@@ -196,6 +212,17 @@ def _holds(lap: _Lap, known: dict[str, PendingEntry], now: int) -> bool:
         entry_id in known and now - known[entry_id].idle <= since + 1_000 for since, entry_id in lap.oldest
     )
     return (still or not lap.oldest) and any(entry_id in known for _, entry_id in lap.most)
+
+
+def _first(places: list[Place], groups: dict[Place, Group]) -> list[Place]:
+    """Return as many of these as a round may look at for the first time."""
+    left, found = FIRST, []
+    for place in places:
+        left -= min(groups[place].pending, PAGE)
+        if left < 0:
+            break
+        found.append(place)
+    return found
 
 
 def _batches(places: list[Place], groups: dict[Place, Any]) -> Iterator[list[Place]]:

@@ -38,9 +38,10 @@ class Group:
 
     Attributes:
         oldest_id: the pending entry that is idle longest.
-        oldest_idle: its idle time; None where nothing is pending with a consumer.
+        oldest_idle: its idle time at ``read_at``; None where nothing is pending with a consumer, or nothing was read yet.
         most_id: the pending entry that was delivered most, so many times: ``most_deliveries``.
         looked: entries of the PEL that these are true of; None: of all.
+        read_at: milliseconds by the server's clock; 0: its PEL was not read yet.
     """
 
     name: bytes
@@ -54,6 +55,12 @@ class Group:
     most_id: str = ""
     most_deliveries: int = 0
     looked: int | None = 0
+    read_at: int = 0
+
+    @property
+    def unread(self) -> bool:
+        """Whether its PEL holds something and was not read yet."""
+        return bool(self.pending) and not self.read_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,12 @@ class Stream:
         return max(
             (group.oldest_idle for group in self.groups if group.oldest_idle is not None), default=None
         )
+
+    @property
+    def unread(self) -> bool:
+        """Whether no PEL of its groups that holds anything was read yet."""
+        holding = [group for group in self.groups if group.pending]
+        return bool(holding) and all(group.unread for group in holding)
 
     @property
     def looked(self) -> int | None:

@@ -100,6 +100,9 @@ class OverviewPage(Page):
             "rate_in": sum(stream.rate_in or 0 for stream in streams),
             "rate_out": sum(stream.rate_out or 0 for stream in streams),
             "worst_lag": max((stream.worst_lag or 0 for stream in streams), default=0),
+            "unread": sum(
+                group.pending for stream in streams for group in stream.groups if not group.read_at
+            ),
             "oldest": max(
                 (stream.oldest_idle for stream in streams if stream.oldest_idle is not None), default=None
             ),
@@ -145,6 +148,7 @@ class StreamPage(Page):
                     most_id=kept[name].most_id,
                     most_deliveries=kept[name].most_deliveries,
                     looked=kept[name].looked,
+                    read_at=kept[name].read_at,
                 )
                 if name in kept and group.pending
                 else group

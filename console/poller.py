@@ -58,6 +58,8 @@ class Overview:
         sweeping: whether the keys have not all been looked at yet.
         left_out: streams beyond ``MOST_STREAMS``.
         taken: seconds that the round took.
+        first_look: of these, seconds for PELs that were never read before, once each; the pause does not count them.
+        read: the moment of the round, seconds by the monotonic clock.
     """
 
     facts: ServerFacts | None = None
@@ -69,6 +71,14 @@ class Overview:
     sweeping: bool = True
     left_out: bool = False
     taken: float = 0.0
+    first_look: float = 0.0
+    read: float = 0.0
+
+    def aged(self, idle: int | None) -> int | None:
+        """Return an idle time of the round as it is by now. The clock of a server with debug commands may stand still."""
+        if idle is None or self.gone or (self.facts is not None and self.facts.debug):
+            return idle
+        return idle + int((time.monotonic() - self.read) * 1_000)
 
 
 class Poller:
@@ -124,7 +134,11 @@ class Poller:
             try:
                 if time.monotonic() >= due or self.overview.gone:
                     await self.round()
-                    pause = max(self._tick, SHARE * self.overview.taken, 0 if self._viewers else UNWATCHED)
+                    pause = max(
+                        self._tick,
+                        SHARE * (self.overview.taken - self.overview.first_look),
+                        0 if self._viewers else UNWATCHED,
+                    )
                     due = time.monotonic() + pause - self._tick / 2
                 await self._read_watched()
             except GoneError as error:
@@ -141,7 +155,7 @@ class Poller:
     async def freshen(self) -> None:
         """Wait for a round, if the last one is older than the budget asks for: pages may have been closed until now."""
         if self.overview.gone or time.monotonic() - self._last_round < max(
-            2 * self._tick, SHARE * self.overview.taken
+            2 * self._tick, SHARE * (self.overview.taken - self.overview.first_look)
         ):
             return
         self._hurry.set()
@@ -253,10 +267,17 @@ class Poller:
         self._details.clear()
         self._due.clear()
 
+    async def check(self) -> None:
+        """Ask for the least that a round needs. Raises GoneError: the server cannot be read."""
+        keys = (await self.link.send([command("SCAN", 0, "COUNT", 1, "TYPE", "stream")]))[0]
+        if isinstance(keys, RedisError):
+            raise GoneError(str(keys))
+
     async def round(self) -> None:
         """Read all streams and their groups. Raises GoneError: the server cannot be reached."""
         started = time.monotonic()
         facts, now, keys = await self._server()
+        read = time.monotonic()
         await self._sweep()
         wanted = list(self._keys)[:MOST_STREAMS]
         streams: dict[bytes, Stream] = {}
@@ -276,6 +297,8 @@ class Poller:
             sweeping=self._cursor != b"0",
             left_out=len(self._keys) > MOST_STREAMS,
             taken=time.monotonic() - started,
+            first_look=self._backlogs.first_look,
+            read=read,
         )
 
     async def _server(self) -> tuple[ServerFacts, int, int]:

@@ -58,7 +58,15 @@ def groups(reply: Reply, before: Iterable[Group] = ()) -> tuple[Group, ...]:
         )
         kept = known.get(name) if pending else None
         found.append(
-            Group(*group, kept.oldest_id, kept.oldest_idle, kept.most_id, kept.most_deliveries, kept.looked)
+            Group(
+                *group,
+                kept.oldest_id,
+                kept.oldest_idle,
+                kept.most_id,
+                kept.most_deliveries,
+                kept.looked,
+                kept.read_at,
+            )
             if kept
             else Group(*group)
         )

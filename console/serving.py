@@ -70,7 +70,7 @@ def serve(
         console = Console(poller, Guard(frozenset(hosts), token), read_only=read_only)
         if not options.wait:
             try:
-                await poller.round()
+                await poller.check()
             except GoneError as error:
                 await poller.link.close()
                 print(cannot_read(poller.link.shown, error), "--wait waits for it.", file=sys.stderr)  # noqa: T201 - a command-line tool

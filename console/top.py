@@ -26,7 +26,7 @@ from .style import POISON_DELIVERIES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .model import Stream
+    from .model import Group, Stream
     from .poller import Overview
 
 COLUMNS: Final = ("stream / group", "length", "memory", "in", "out", "lag", "pending", "oldest", "tries")
@@ -39,7 +39,7 @@ q      end                              up, down, PgUp, PgDn, Home    go through
 ?      this help
 
 ▲ marks groups with an entry that was delivered {POISON_DELIVERIES} times or more. "oldest" is the longest idle time of a pending
-entry; ~ before it: not all pending entries were looked at yet."""
+entry; ~ before it: not all pending entries were looked at yet; "not read": none."""
 _KEYS: Final = {
     "\x1b[A": "up", "\x1bOA": "up", "k": "up", "\x1b[B": "down", "\x1bOB": "down", "j": "down", "\x1b[5~": "page up",
     "\x1b[6~": "page down", " ": "page down", "\x1b[H": "home", "\x1b[1~": "home",
@@ -246,10 +246,16 @@ def _cut(text: str, width: int) -> str:
 
 def _rows(overview: Overview) -> list[Row]:
     streams = sorted(overview.streams.values(), key=lambda one: one.trouble, reverse=True)
-    return [row for stream in streams for row in _lines(stream)]
+    return [row for stream in streams for row in _lines(stream, overview)]
 
 
-def _lines(stream: Stream) -> list[Row]:
+def _oldest(one: Stream | Group, overview: Overview) -> str:
+    if one.unread:
+        return "not read"
+    return ("~" if one.looked is not None and one.pending else "") + duration(overview.aged(one.oldest_idle))
+
+
+def _lines(stream: Stream, overview: Overview) -> list[Row]:
     """Return the cells of a stream and of its groups, each with a style; a mark says the same as its colour."""
     own = (
         names.name(stream.key),
@@ -258,15 +264,14 @@ def _lines(stream: Stream) -> list[Row]:
         rate(stream.rate_in),
         rate(stream.rate_out),
     )
-    oldest = ("~" if stream.looked is not None else "") + duration(stream.oldest_idle)
+    oldest = _oldest(stream, overview)
     found: list[Row] = [((*own, count(stream.worst_lag), count(stream.pending), oldest, ""), "bold")]
     for group in stream.groups:
         poison = group.most_deliveries >= POISON_DELIVERIES
         times = "fatal" if group.most_deliveries >= (1 << 63) - 1 else f"{group.most_deliveries}x"
-        tries = f"{'▲ ' if poison else ''}{times}" if group.pending else ""
+        tries = f"{'▲ ' if poison else ''}{times}" if group.pending and not group.unread else ""
         cells = (f"  {names.name(group.name)}", "", "", "", "", count(group.lag), count(group.pending))
-        oldest = ("~" if group.looked is not None and group.pending else "") + duration(group.oldest_idle)
-        found.append(((*cells, oldest, tries), "red" if poison else ""))
+        found.append(((*cells, _oldest(group, overview), tries), "red" if poison else ""))
     return found
 
 
@@ -286,12 +291,12 @@ def plain_rows(overview: Overview) -> Iterator[tuple[str, ...]]:
             stream.worst_lag,
             stream.pending,
         )
-        yield (key, "", *map(text, (*numbers, stream.oldest_idle)), "")
+        yield (key, "", *map(text, (*numbers, overview.aged(stream.oldest_idle))), "")
         for group in stream.groups:
-            tries = group.most_deliveries if group.pending else None
+            tries = group.most_deliveries if group.pending and not group.unread else None
             yield (
                 key,
                 names.quote(group.name),
                 *map(text, (None,) * 4),
-                *map(text, (group.lag, group.pending, group.oldest_idle, tries)),
+                *map(text, (group.lag, group.pending, overview.aged(group.oldest_idle), tries)),
             )

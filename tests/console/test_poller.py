@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from dataclasses import replace
 
 import pytest
 import redis
 from redis.exceptions import ResponseError
 from support import servers
 
+from rillet.console import backlog, replies, top
 from rillet.console import poller as polling
-from rillet.console import replies
 from rillet.console.details import GroupSubject, MessageSubject, StreamSubject, before, page_of
 from rillet.console.history import History, rate
 from rillet.console.link import GoneError, Link
-from rillet.console.pages import GroupPage
+from rillet.console.pages import GroupPage, OverviewPage
 from rillet.console.poller import Poller, UnreadableError
-from rillet.console.render import chart
+from rillet.console.render import chart, environment
 
 
 class WatchedLink(Link):
@@ -46,6 +47,13 @@ def fill(client, streams=3, entries=4):
             client.xadd(key, {"n": entry}, f"{entry}-0")
         client.xgroup_create(key, "g", "0")
         client.xreadgroup("g", "Bob", {key: ">"}, count=2)
+
+
+def fill_one(client, key, entries):
+    for entry in range(1, entries + 1):
+        client.xadd(key, {"n": entry}, f"{entry}-0")
+    client.xgroup_create(key, "g", "0")
+    client.xreadgroup("g", "Bob", {key: ">"})
 
 
 @contextlib.asynccontextmanager
@@ -165,6 +173,61 @@ async def test_many_groups_share_the_budget_and_all_have_their_turn(client, poll
     groups = [stream.groups[0] for stream in poller.overview.streams.values()]
     assert len(groups) == 40
     assert all(group.looked is None and group.oldest_id for group in groups)
+
+
+async def test_each_group_is_looked_at_in_the_first_round_and_grows_older_until_its_turn_comes(
+    client, poller, monkeypatch
+):
+    monkeypatch.setattr(backlog, "ROUND", 10)
+    for number in range(9):
+        fill_one(client, f"s{number}", 5)
+        client.xclaim(f"s{number}", "g", "Bob", 0, ["3-0"], idle=(9 - number) * 60_000)
+    await poller.round()
+    first = poller.overview
+    groups = [stream.groups[0] for stream in first.streams.values()]
+    assert all(group.oldest_id == "3-0" and not group.unread for group in groups)
+    # An hour later on the server's clock: two of the groups are read again, the others are as much older.
+    original = polling.replies.now
+    monkeypatch.setattr(polling.replies, "now", lambda reply: original(reply) + 3_600_000)
+    for number in range(9):
+        client.xclaim(f"s{number}", "g", "Bob", 0, ["3-0"], idle=(69 - number) * 60_000)
+    await poller.round()
+    ordered = sorted(poller.overview.streams.values(), key=lambda stream: stream.trouble, reverse=True)
+    assert [stream.key for stream in ordered] == [b"s%d" % number for number in range(9)]
+    assert all(stream.oldest_idle >= 3_600_000 for stream in ordered)
+
+
+async def test_a_group_that_was_not_read_yet_says_so_everywhere(client, poller, monkeypatch):
+    monkeypatch.setattr(backlog, "ROUND", 2)
+    monkeypatch.setattr(backlog, "FIRST", 6)
+    for number in range(3):
+        fill_one(client, f"s{number}", 5)
+    await poller.round()
+    unread = [stream for stream in poller.overview.streams.values() if stream.unread]
+    assert len(unread) == 1
+    assert [row[-2:] for row in top.plain_rows(poller.overview)].count(("", "")) == 2
+    assert [cells[-2:] for cells, _ in top._rows(poller.overview)].count(("not read", "")) == 2
+    page = OverviewPage({})
+    shown = environment().get_template("parts/streams.html")
+    html = shown.render({**await page.context(poller), "read_only": True})
+    assert "not read yet" in html
+    assert "5 pending not read yet" in html
+    for _ in range(3):
+        await poller.round()
+    assert not any(stream.unread for stream in poller.overview.streams.values())
+
+
+async def test_an_idle_time_grows_between_two_rounds_unless_the_clock_may_stand_still(
+    client, poller, monkeypatch
+):
+    fill_one(client, "s0", 5)
+    await poller.round()
+    overview = poller.overview
+    monkeypatch.setattr(polling.time, "monotonic", lambda: overview.read + 5)
+    assert overview.aged(1_000) == 6_000
+    assert overview.aged(None) is None
+    assert replace(overview, gone="away").aged(1_000) == 1_000
+    assert replace(overview, facts=replace(overview.facts, debug=True)).aged(1_000) == 1_000
 
 
 async def test_a_page_of_a_group_filters_sorts_and_pages_through_the_whole_backlog(client, poller):
