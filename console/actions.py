@@ -477,6 +477,21 @@ def _delete(typed: Values) -> list[Step]:
 
 
 @action(
+    "trim",
+    "Trim a stream",
+    "All entries before an ID leave the stream.",
+    ("key",),
+    (Field("id", "Before the ID", hint="the smallest that a group still needs"),),
+    danger="The messages are gone. A group that is created later does not read them.",
+)
+def _trim(typed: Values) -> list[Step]:
+    first, *others = typed.ids()
+    if others:
+        raise ValueError("one ID is enough")
+    return [Step(command("XTRIM", typed.word("key"), "MINID", first))]
+
+
+@action(
     "example",
     "Try the XCLAIM story",
     "A stream of orders, a group that bills them, Bob who takes two and falls silent, and Alice who claims one.",

@@ -70,6 +70,7 @@ class _Walk:
     """
 
     lap: _Lap = field(default_factory=_Lap)
+    first: str = ""
     last: _Lap | None = None
 
 
@@ -150,6 +151,8 @@ class Backlogs:
             )
             for place, reply in zip(batch, got, strict=True):
                 walk, page = self._walks[place], replies.pending(reply)
+                if walk.lap.start == "-" and page:
+                    walk.first = page[0].id
                 walk.lap.take(page, now)
                 walk.lap.looked += len(page)
                 known.setdefault(place, {}).update((entry.id, entry) for entry in page)
@@ -203,6 +206,7 @@ class Backlogs:
             most_deliveries=most.deliveries if most else 0,
             looked=None if walk.last is not None else walk.lap.looked,
             read_at=now,
+            first_pending=walk.first,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import RedisError
@@ -23,6 +23,8 @@ LANES: Final = 30  # consumers of a group that are shown
 CELLS: Final = 40  # pending entries of each
 PENDING: Final = 200_000  # entries of a PEL that a page reads, page by page; about half a second for 100,000
 ACTIVE_MS: Final = 10_000  # a consumer that was seen since then works
+DEAD_MS: Final = 86_400_000  # a consumer that holds nothing and was not seen since then is dead
+DEAD: Final = 20  # of them that are shown
 NEWEST: Final = 20  # entries of a live tail
 SCANNED: Final = 2_000  # entries that a filter looks at for a page
 MESSAGE_GROUPS: Final = 200  # groups that a message's page asks
@@ -86,6 +88,7 @@ class GroupSubject(Subject[GroupDetail]):
             active=sum(0 <= lane.consumer.idle < ACTIVE_MS for lane in lanes),
             pel=pel,
             whole=whole,
+            dead=tuple(one.name for one in all_of_them if not one.pending and one.idle >= DEAD_MS)[:DEAD],
             unowned=0 if isinstance(summary, RedisError) else max(0, int(summary[0]) - owned),
         )
 
@@ -139,6 +142,26 @@ class StreamSubject(Subject[StreamDetail]):
         )
         missing = isinstance(length, RedisError) or isinstance(groups, RedisError)
         stream = Stream(self.key, 0 if missing else length, groups=() if missing else replies.groups(groups))
+        # What can be trimmed is shown as a command: from the smallest pending IDs of now, not of the last walk.
+        holding = [group for group in stream.groups if group.pending]
+        oldest, *summaries = await link.send(
+            [
+                command("XRANGE", self.key, "-", "+", "COUNT", 1),
+                *(command("XPENDING", self.key, group.name) for group in holding),
+            ]
+        )
+        smallest = {
+            group.name: summary[1].decode()
+            for group, summary in zip(holding, summaries, strict=True)
+            if not isinstance(summary, RedisError) and summary[1]
+        }
+        stream = replace(
+            stream,
+            first_id=next((entry.id for entry in replies.entries(oldest)), ""),
+            groups=tuple(
+                replace(group, first_pending=smallest.get(group.name, "0-0")) for group in stream.groups
+            ),
+        )
         return StreamDetail(stream, replies.now(now), replies.entries(newest), missing)
 
 

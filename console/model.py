@@ -41,6 +41,7 @@ class Group:
         oldest_idle: its idle time at ``read_at``; None where nothing is pending with a consumer, or nothing was read yet.
         most_id: the pending entry that was delivered most, so many times: ``most_deliveries``.
         looked: entries of the PEL that these are true of; None: of all.
+        first_pending: the smallest ID of its PEL when that was read.
         read_at: milliseconds by the server's clock; 0: its PEL was not read yet.
     """
 
@@ -56,6 +57,7 @@ class Group:
     most_deliveries: int = 0
     looked: int | None = 0
     read_at: int = 0
+    first_pending: str = ""
 
     @property
     def unread(self) -> bool:
@@ -77,6 +79,7 @@ class Stream:
     key: bytes
     length: int
     last_id: str = ""
+    first_id: str = ""
     added: int | None = None
     memory: int | None = None
     groups: tuple[Group, ...] = ()
@@ -185,6 +188,7 @@ class GroupDetail:
         lanes: of the consumers that are shown, the worst first; ``hidden`` counts the others, ``hidden_pending`` what they hold.
         active: consumers that were seen in the last ten seconds.
         pel: the pending entries, by ID; ``whole``: whether it is all of them.
+        dead: some of the consumers that hold nothing and did not ask for a day.
         unowned: how many entries have no consumer, after XNACK; exact.
     """
 
@@ -200,6 +204,7 @@ class GroupDetail:
     whole: bool = True
     active: int = 0
     unowned: int = 0
+    dead: tuple[bytes, ...] = ()
     missing: bool = False
 
 

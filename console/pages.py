@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from . import clients, debugging, keys, timeline
 from .details import CELLS, GroupSubject, MessageSubject, StreamSubject, page_of
+from .garbage import garbage
 from .history import rate
 from .render import HEAT_MS, chart
 from .selection import NAMES, PENDING_SORTS, Selection, ordered, pair, selection, within
@@ -154,13 +155,14 @@ class StreamPage(Page):
                 else group
                 for name, group in fresh.items()
             )
-            stream = replace(known, length=stream.length, groups=groups)
+            stream = replace(known, length=stream.length, first_id=stream.first_id, groups=groups)
         samples = poller.history.of((self.key,))
         return {
             "key": self.key,
             "poison": POISON_DELIVERIES,
             "stream": stream,
             "detail": detail,
+            "garbage": garbage(stream),
             "now": detail.now,
             "chart": chart(samples, {"length": (1, False), "added/s": (2, True), "delivered/s": (3, True)}),
         }

@@ -389,10 +389,12 @@ class Poller:
         )
         if size > HEAVY:
             self._heavy[key] = self._turn + HEAVY_ROUNDS
+        first = said.get("first-entry")
         return Stream(
             key,
             said["length"],
             said["last-generated-id"].decode(),
+            first[0].decode() if first else "",
             said.get("entries-added"),
             kept.memory,
             replies.groups(groups, kept.groups),

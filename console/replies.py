@@ -66,6 +66,7 @@ def groups(reply: Reply, before: Iterable[Group] = ()) -> tuple[Group, ...]:
                 kept.most_deliveries,
                 kept.looked,
                 kept.read_at,
+                kept.first_pending,
             )
             if kept
             else Group(*group)

@@ -91,9 +91,8 @@ def serve(
         await _Server(config, console.end_live).serve(sockets=[listener])
         return 0
 
-    with listener, contextlib.suppress(KeyboardInterrupt):  # Ctrl-C before the first round has ended
+    with listener:
         return asyncio.run(run())
-    return 1
 
 
 def _listen(address: str, port: int) -> socket.socket:

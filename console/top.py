@@ -18,6 +18,7 @@ from rich.text import Text
 from . import names
 from .advice import cannot_read, next_step
 from .command import with_password
+from .garbage import garbage
 from .link import GoneError, Link
 from .poller import Poller
 from .render import count, duration, rate, size
@@ -29,17 +30,29 @@ if TYPE_CHECKING:
     from .model import Group, Stream
     from .poller import Overview
 
-COLUMNS: Final = ("stream / group", "length", "memory", "in", "out", "lag", "pending", "oldest", "tries")
+COLUMNS: Final = (
+    "stream / group",
+    "length",
+    "memory",
+    "in",
+    "out",
+    "lag",
+    "pending",
+    "oldest",
+    "tries",
+    "done",
+)
 # Characters of a name; where a terminal is too narrow for them, columns go, these first:
 LEAST_NAME: Final = 16
-GOING: Final = ("memory", "out", "in", "length", "tries")
+GOING: Final = ("done", "memory", "out", "in", "length", "tries")
 HELP: Final = f"""\
 q      end                              up, down, PgUp, PgDn, Home    go through the lines
 /      show what has a text in its name; Enter keeps it, Esc drops it
 ?      this help
 
 ▲ marks groups with an entry that was delivered {POISON_DELIVERIES} times or more. "oldest" is the longest idle time of a pending
-entry; ~ before it: not all pending entries were looked at yet; "not read": none."""
+entry; ~ before it: not all pending entries were looked at yet; "not read": none. "done":
+entries that all groups have acknowledged and that nothing trimmed."""
 _KEYS: Final = {
     "\x1b[A": "up", "\x1bOA": "up", "k": "up", "\x1b[B": "down", "\x1bOB": "down", "j": "down", "\x1b[5~": "page up",
     "\x1b[6~": "page down", " ": "page down", "\x1b[H": "home", "\x1b[1~": "home",
@@ -264,14 +277,15 @@ def _lines(stream: Stream, overview: Overview) -> list[Row]:
         rate(stream.rate_in),
         rate(stream.rate_out),
     )
-    oldest = _oldest(stream, overview)
-    found: list[Row] = [((*own, count(stream.worst_lag), count(stream.pending), oldest, ""), "bold")]
+    oldest, spare = _oldest(stream, overview), garbage(stream)
+    done = ("" if spare.exact else "~") + count(spare.entries) if spare else ""
+    found: list[Row] = [((*own, count(stream.worst_lag), count(stream.pending), oldest, "", done), "bold")]
     for group in stream.groups:
         poison = group.most_deliveries >= POISON_DELIVERIES
         times = "fatal" if group.most_deliveries >= (1 << 63) - 1 else f"{group.most_deliveries}x"
         tries = f"{'▲ ' if poison else ''}{times}" if group.pending and not group.unread else ""
         cells = (f"  {names.name(group.name)}", "", "", "", "", count(group.lag), count(group.pending))
-        found.append(((*cells, _oldest(group, overview), tries), "red" if poison else ""))
+        found.append(((*cells, _oldest(group, overview), tries, ""), "red" if poison else ""))
     return found
 
 
@@ -291,7 +305,14 @@ def plain_rows(overview: Overview) -> Iterator[tuple[str, ...]]:
             stream.worst_lag,
             stream.pending,
         )
-        yield (key, "", *map(text, (*numbers, overview.aged(stream.oldest_idle))), "")
+        spare = garbage(stream)
+        yield (
+            key,
+            "",
+            *map(text, (*numbers, overview.aged(stream.oldest_idle))),
+            "",
+            str(spare.entries) if spare else "",
+        )
         for group in stream.groups:
             tries = group.most_deliveries if group.pending and not group.unread else None
             yield (
@@ -299,4 +320,5 @@ def plain_rows(overview: Overview) -> Iterator[tuple[str, ...]]:
                 names.quote(group.name),
                 *map(text, (None,) * 4),
                 *map(text, (group.lag, group.pending, overview.aged(group.oldest_idle), tries)),
+                "",
             )

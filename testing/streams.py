@@ -85,6 +85,15 @@ class Stream:
     entries: list[Entry]
     groups: list[Group]
 
+    @property
+    def acknowledged_by_all(self) -> list[Entry]:
+        """The entries that every group has delivered and acknowledged, so that nothing needs them; none without a group."""
+        pending = {entry.id for group in self.groups for entry in group.pending}
+        if not self.groups:
+            return []
+        passed = min(order_of(group.last_delivered_id) for group in self.groups)
+        return [entry for entry in self.entries if order_of(entry.id) <= passed and entry.id not in pending]
+
     def group(self, name: str) -> Group:
         """Return a group.
 
