@@ -205,8 +205,8 @@ async def test_a_group_that_was_not_read_yet_says_so_everywhere(client, poller, 
     await poller.round()
     unread = [stream for stream in poller.overview.streams.values() if stream.unread]
     assert len(unread) == 1
-    assert [row[-2:] for row in top.plain_rows(poller.overview)].count(("", "")) == 2
-    assert [cells[-2:] for cells, _ in top._rows(poller.overview)].count(("not read", "")) == 2
+    assert [row[-3:-1] for row in top.plain_rows(poller.overview)].count(("", "")) == 2
+    assert [cells[-3:-1] for cells, _ in top._rows(poller.overview)].count(("not read", "")) == 2
     page = OverviewPage({})
     shown = environment().get_template("parts/streams.html")
     html = shown.render({**await page.context(poller), "read_only": True})
