@@ -15,7 +15,7 @@ from ...protocol.errors import OOM
 from ...storage.keyspace import metering
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.frequency import HIGHEST, Settings
-from ...storage.keyspace.sampling import any_key, expiring_key, next_to_expire
+from ...storage.keyspace.sampling import next_to_expire, sample
 from ..admin.memory_use import SERVER_BYTES, buffer_bytes
 from .flags import flags_of
 
@@ -281,8 +281,7 @@ class Eviction:
         for _ in databases:
             self._turn = (self._turn + 1) % len(databases)
             db = databases[self._turn]
-            key = expiring_key(db) if volatile else any_key(db)
-            if key is not None:
+            for key in sample(db, 1, volatile=volatile):
                 return db, key
         return None
 
@@ -301,16 +300,10 @@ class Eviction:
         pool, samples = self._pool, self.server.config.maxmemory_samples
         found = False
         for db in self.server.keyspace.databases:
-            many = db.expires if volatile else db.entries
-            if not many:
+            if not db.entries:
                 continue
-            found = True
-            if len(many) <= samples:
-                drawn = list(many)
-            else:
-                draw = expiring_key if volatile else any_key
-                drawn = [key for _ in range(samples) if (key := draw(db)) is not None]
-            for key in drawn:
+            for key in sample(db, samples, volatile=volatile):
+                found = True
                 candidate = (self._rank(db, key), db.index, key)
                 if (len(pool) < _POOL or candidate > pool[0]) and candidate not in pool:
                     insort(pool, candidate)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ..collections.base import SLOT_BYTES
 from ..value_types import TYPES
 from . import frequency
-from .weights import EXPIRY_ENTRY, key_bytes
+from .weights import EXPIRY_ENTRY, all_key_bytes, key_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,9 +57,8 @@ class Meter:
         self.unseen = {}
         self._left = None
 
-    def measure(self, key: bytes, value: Value) -> None:
-        """Take the size of a key as it is now."""
-        size = key_bytes(key, value)
+    def note_size(self, key: bytes, value: Value, size: int) -> None:
+        """Record the size of a key that was measured."""
         self.total += size - self.sizes.get(key, 0)
         self.sizes[key] = size
         if TYPES[type(value)].changes_unseen:
@@ -80,7 +79,7 @@ class Meter:
         for key in self.touched:
             value = entries.get(key)
             if value is not None:
-                self.measure(key, value)
+                self.note_size(key, value, key_bytes(key, value))
         self.touched.clear()
 
     def measure_some(self, entries: dict[bytes, Value], limit: int = _PIECE) -> bool:
@@ -90,12 +89,12 @@ class Meter:
             return False
         if self._left is None:
             self._left = iter(list(entries))
-        for key in self._left:
-            if key not in self.sizes and (value := entries.get(key)) is not None:
-                self.measure(key, value)
-            limit -= 1
-            if not limit:
-                return True
+        piece = list(islice(self._left, limit))
+        found = [(key, entries[key]) for key in piece if key not in self.sizes and key in entries]
+        for (key, value), size in zip(found, all_key_bytes(found), strict=True):
+            self.note_size(key, value, size)
+        if len(piece) == limit:
+            return True
         self._left = None
         return len(self.sizes) < len(entries)
 
@@ -104,7 +103,7 @@ class Meter:
         for key in list(islice(self.unseen, limit)):
             del self.unseen[key]
             if (value := entries.get(key)) is not None:
-                self.measure(key, value)
+                self.note_size(key, value, key_bytes(key, value))
 
     def bytes_of(self, db: Database) -> int:
         """About the bytes that a database takes, the meter included."""
@@ -148,7 +147,7 @@ class Meter:
     def note_value(self, db: Database, key: bytes, value: Value) -> None:
         """A key has another value, which is complete if it is a string."""
         if type(value) is bytes:
-            self.measure(key, value)
+            self.note_size(key, value, key_bytes(key, value))
         else:
             self._touch(db, key)
 
@@ -214,5 +213,5 @@ def estimated_bytes(db: Database) -> int:
     looked_at = min(count, _LOOKED_AT)
     if not looked_at:
         return 0
-    size = sum(key_bytes(name, value) for name, value in islice(db.entries.items(), looked_at))
+    size = sum(all_key_bytes(islice(db.entries.items(), looked_at)))
     return size * count // looked_at + len(db.expires) * EXPIRY_ENTRY

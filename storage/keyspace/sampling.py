@@ -12,16 +12,20 @@ if TYPE_CHECKING:
 _TRIES: Final = 64  # draws from the heap of expiries before its outdated pairs are removed
 
 
-def any_key(db: Database) -> bytes | None:
-    """Return a random key, None if there is none."""
-    return db.order().random() if db.entries else None
+def sample(db: Database, number: int, *, volatile: bool) -> list[bytes]:
+    """Return random keys, of those that expire if ``volatile``: all if there are no more than ``number``, else some may repeat."""
+    many = db.expires if volatile else db.entries
+    if len(many) <= number:
+        return list(many)
+    if volatile:
+        return [_expiring_key(db) for _ in range(number)]
+    order = db.order()
+    return [order.random() for _ in range(number)]
 
 
-def expiring_key(db: Database) -> bytes | None:
-    """Return a random key that expires, None if there is none."""
+def _expiring_key(db: Database) -> bytes:
+    """Return a random key that expires; there must be one."""
     expires = db.expires
-    if not expires:
-        return None
     for _ in range(_TRIES):
         when, key = choice(db.due)  # noqa: S311 - nothing depends on it being unpredictable
         if expires.get(key) == when:

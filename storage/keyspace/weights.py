@@ -12,6 +12,8 @@ from ..collections.base import OBJECT_BYTES
 from ..value_types import TYPES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..value_types import Value
 
 KEY_ENTRY: Final = 90  # in `entries` and in `accessed`
@@ -27,3 +29,9 @@ def key_bytes(name: bytes, value: Value, samples: int = SAMPLES) -> int:
         samples: how many chunks of a stream are measured; 0 for all.
     """
     return KEY_ENTRY + OBJECT_BYTES + len(name) + TYPES[type(value)].memory(value, samples)
+
+
+def all_key_bytes(pairs: Iterable[tuple[bytes, Value]]) -> list[int]:
+    """Estimate the bytes of many keys with their values, as ``key_bytes`` does."""
+    own = KEY_ENTRY + OBJECT_BYTES
+    return [own + len(name) + TYPES[type(value)].memory(value, SAMPLES) for name, value in pairs]
