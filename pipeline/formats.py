@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import DataType, StructType
 
-    from .range.batch_reader import RangeBatchReader
-
 READING: Final[dict[str, type[SourceOptions]]] = {
     "spark.read": BatchOptions,
     "spark.readStream with mode=range": RangeStreamOptions,
@@ -33,6 +31,8 @@ READING: Final[dict[str, type[SourceOptions]]] = {
 
 class RedisStreams(DataSource):
     """Register it with ``rillet.pipeline.register(spark)``; then ``format("redis-streams")`` reads and writes."""
+
+    _is_given_filters = False  # without the session's setting Spark refuses readers that take filters
 
     @classmethod
     def name(cls) -> str:
@@ -57,13 +57,15 @@ class RedisStreams(DataSource):
             )
         found = BatchOptions.of(_given(self.options, BatchOptions))
         Columns(schema, found.columns)  # refuse here what tasks would refuse
-        return self._batch_reader()(schema, found)
+        from .range.batch_reader import PushingBatchReader, RangeBatchReader
 
-    @staticmethod
-    def _batch_reader() -> type[RangeBatchReader]:
-        from .range.batch_reader import RangeBatchReader
-
-        return RangeBatchReader
+        if not found.push_filters:
+            return RangeBatchReader(schema, found)
+        if not self._is_given_filters:
+            raise OptionError(
+                "option 'pushFilters' needs Spark 4.1 and spark.sql.python.filterPushdown.enabled=true before register(spark)"
+            )
+        return PushingBatchReader(schema, found)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of ``spark.readStream``."""
@@ -91,13 +93,9 @@ class RedisStreams(DataSource):
 
 
 class PushingRedisStreams(RedisStreams):
-    """The same for sessions with ``spark.sql.python.filterPushdown.enabled``; without it Spark refuses readers that take filters."""
+    """The same for sessions with ``spark.sql.python.filterPushdown.enabled``."""
 
-    @staticmethod
-    def _batch_reader() -> type[RangeBatchReader]:
-        from .range.batch_reader import PushingBatchReader
-
-        return PushingBatchReader
+    _is_given_filters = True
 
 
 def _given(options: Mapping[str, str], form: type[SourceOptions]) -> Options:

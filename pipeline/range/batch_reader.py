@@ -72,7 +72,12 @@ class RangeBatchReader(QuickAck, DataSourceReader):
 
 
 class PushingBatchReader(RangeBatchReader):
-    """The same, where Spark hands over the filters of a query."""
+    """The same, where Spark hands over the filters of a query.
+
+    Spark 4.1 to 4.3 keep a plan with the frame that was loaded, not with the query: after ``frame.where(…)`` another query of
+    the same frame reads no more than that ``where`` left, and of two in one query the last one counts for both. No code of a
+    reader runs then that could notice. So this is for those who ask for it.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Take what bounds of ids and a choice of streams can say; return what Spark still has to evaluate."""

@@ -254,6 +254,9 @@ class BatchOptions(SourceOptions):
     ending_by_timestamp: Bounds | None = option(
         "endingOffsetsByTimestamp", _MOMENTS, None, "moments by stream"
     )
+    push_filters: bool = option(
+        "pushFilters", FLAG, False, "read no more than `where` asks for: of a frame that one query uses, once"
+    )
 
     def _refuse_contradictions(self, given: Options) -> None:
         super()._refuse_contradictions(given)

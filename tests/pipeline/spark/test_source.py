@@ -235,7 +235,8 @@ def test_limits_cut_batches_and_the_lag_is_reported(spark, redis, stream, tmp_pa
 @on_rillet
 def test_where_becomes_bounds_and_the_plan_shows_them(spark, redis, stream, capsys):
     add(redis, stream, 100)
-    rows = batch(spark, redis, f"{stream},no-such-stream").schema("stream string, ts timestamp, n int").load()
+    rows = batch(spark, redis, f"{stream},no-such-stream").option("pushFilters", "true")
+    rows = rows.schema("stream string, ts timestamp, n int").load()
     found = rows.where(f"stream = '{stream}' and ts >= timestamp_millis(91) and n % 2 = 0")
     assert [row.n for row in found.orderBy("n").collect()] == [92, 94, 96, 98, 100]
     found.explain(mode="formatted")
@@ -245,3 +246,12 @@ def test_where_becomes_bounds_and_the_plan_shows_them(spark, redis, stream, caps
     assert "GreaterThanOrEqual(ts," in pushed
     assert "Filter" in plan  # n % 2 is left to Spark
     assert rows.where(f"stream = '{stream}' and ts < timestamp_millis(11)").count() == 10
+
+
+@on_rillet
+def test_a_frame_that_several_queries_use_gives_each_of_them_its_rows(spark, redis, stream):
+    add(redis, stream, 40)
+    rows = batch(spark, redis, stream).schema("ts timestamp, n int").load()
+    late, early = rows.where("ts > timestamp_millis(17)"), rows.where("ts < timestamp_millis(5)")
+    assert [each.count() for each in (rows, late, rows, early, rows)] == [40, 23, 40, 4, 40]
+    assert [late.union(early).count(), early.union(late).count()] == [27, 27]
