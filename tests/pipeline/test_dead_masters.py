@@ -1,52 +1,56 @@
-"""A master of a cluster dies at each command that a query sends, one after the other: the query waits, and goes on."""
+"""A master dies at each command that a query sends, one after the other: the query waits, and goes on.
+
+Of a cluster, and of sentinels; at what the driver, the planner and the tasks of the source ask, and at what the tasks
+and the driver of the sink write.
+"""
 
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager, suppress
 
 import pytest
+from support.pipeline.cluster_pipeline import Pipeline
 from support.pipeline.micro_batches import Engine
 
 import rillet.testing
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
 from rillet.pipeline.range.stream_reader import RangeStreamReader
-from rillet.pipeline.redis.connection import Connection
+from rillet.pipeline.redis.connection import Connection, ConnectionLost
+from rillet.pipeline.redis.options import Endpoint
+from rillet.pipeline.redis.shards import connect
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.options import RangeStreamOptions
+from rillet.testing import StartError
 
 NAMES = ["s1", "s2", "s3"]
 ENTRIES = 4
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with rillet.testing.Cluster(3, 1) as cluster:
-        yield cluster
+class ClusterOfThree:
+    """Three masters with a replica each; a failover is asked for."""
 
-
-def reader(cluster, mode, streams):
-    url = "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes)
-    given = {"url": url, "retryIntervalMs": "20", "retries": "12", "startingOffsets": "earliest"} | streams
-    if mode == "range":
-        return RangeStreamReader(default_schema(), RangeStreamOptions.of(given))
-    return GroupStreamReader(default_schema("", group_columns()), given | {"mode": "group", "group": "g"})
-
-
-class Death:
-    """Kills the master that is sent the command of a number, before it gets it or before it answers."""
-
-    def __init__(self, cluster, number, *, after):
-        self.cluster, self.left, self.after = cluster, number, after
+    def __init__(self):
+        self.cluster = rillet.testing.Cluster(3, 1)
         self.failover = None
-        self.command = ""
 
-    def strikes(self, endpoint, names):
+    def __enter__(self):
+        self.cluster.__enter__()
+        return self
+
+    def __exit__(self, *how):
+        self.cluster.__exit__(*how)
+
+    @property
+    def url(self):
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.cluster.nodes)
+
+    def client(self):
+        return self.cluster.client()
+
+    def master_at(self, endpoint):
         node = next((each for each in self.cluster.nodes if each.port == endpoint.port), None)
-        if node is None or self.failover is not None or node is not self.shard_of(node).master:
-            return None
-        self.left -= 1
-        self.command = names[0]
-        return node if self.left < 0 else None
+        return node if node is not None and node is self.shard_of(node).master else None
 
     def shard_of(self, node):
         return next(shard for shard in self.cluster.shards if node in shard.nodes)
@@ -58,8 +62,147 @@ class Death:
         self.failover = threading.Timer(0.1, lambda: self.cluster.fail_over(shard))
         self.failover.start()
 
+    def mend(self):
+        if self.failover is not None:
+            self.failover.join()
+        for node in self.cluster.nodes:
+            if not node.running:
+                self.cluster.start_node(node)
+        self.cluster.reset()
 
-@pytest.mark.parametrize("after", [False, True], ids=["before it has the command", "before it answers"])
+
+class MasterAndReplica:
+    """A sentinel over a master and its replica; it fails over by itself once the master is gone."""
+
+    def __init__(self):
+        self.sentinel = rillet.testing.Sentinel(replicas=1)
+
+    def __enter__(self):
+        self.sentinel.__enter__()
+        return self
+
+    def __exit__(self, *how):
+        self.sentinel.__exit__(*how)
+
+    @property
+    def url(self):
+        return self.sentinel.url
+
+    def client(self):
+        return self.sentinel.client()
+
+    def master_at(self, endpoint):
+        return self.sentinel.master if endpoint.kind == "sentinel" else None
+
+    def kill(self, node):
+        with node.client() as client:
+            client.set("all", "replicated")
+            assert client.wait(1, 30_000) == 1
+        node.stop()
+
+    def mend(self):
+        for server in self.sentinel.servers:
+            # The sentinel makes a replica of it, and cuts all connections as it does: also the one that start() has.
+            while not server.running:
+                with suppress(StartError):
+                    server.start()
+        self.sentinel.wait_until_settled()
+        with self.client() as client:
+            client.flushall()
+
+
+class Death:
+    """Kills the master that is sent the command of a number, before it gets it or after it has done it."""
+
+    def __init__(self, place, number, *, after):
+        self.place, self.left, self.after = place, number, after
+        self.command = ""
+
+    @property
+    def is_over(self):
+        return self.left < 0
+
+    def strikes(self, endpoint, names):
+        node = None if self.is_over else self.place.master_at(endpoint)
+        if node is None:
+            return None
+        self.left -= 1
+        self.command = names[0]
+        return node if self.is_over else None
+
+
+@contextmanager
+def dying(monkeypatch, death):
+    honest = Connection.exchange
+
+    def exchange(self, request, names, **how):
+        node = death.strikes(self.endpoint, names)
+        if node is None:
+            return honest(self, request, names, **how)
+        if death.after:
+            honest(self, request, names, **how)
+        death.place.kill(node)
+        if not death.after:
+            return honest(self, request, names, **how)
+        was_pinned = self._pinned
+        self.close()
+        if how.get("repeatable") and not was_pinned:
+            return honest(self, request, names, **how)
+        raise ConnectionLost("the connection broke: the master died")
+
+    with monkeypatch.context() as patches:
+        patches.setattr(Connection, "exchange", exchange)
+        yield
+
+
+def each_death(place, monkeypatch, *, after):
+    """Yield while a query is to run; each time the master dies one command later, until it outlives the query."""
+    number = 0
+    while True:
+        place.mend()
+        death = Death(place, number, after=after)
+        with dying(monkeypatch, death):
+            yield death
+        if not death.is_over:
+            assert number > 5
+            return
+        number += 1
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with ClusterOfThree() as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def sentinel():
+    with MasterAndReplica() as place:
+        yield place
+
+
+@pytest.fixture
+def place(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def given(place):
+    return {"url": place.url, "retryIntervalMs": "20", "retries": "12"}
+
+
+def reader(mode, given):
+    given = given | {"startingOffsets": "earliest"}
+    if mode == "range":
+        return RangeStreamReader(default_schema(), RangeStreamOptions.of(given))
+    return GroupStreamReader(default_schema("", group_columns()), given | {"mode": "group", "group": "g"})
+
+
+when = pytest.mark.parametrize("after", [False, True], ids=["before it has the command", "before it answers"])
+
+
+@when
+@pytest.mark.parametrize("place", ["cluster", "sentinel"], indirect=True)
 @pytest.mark.parametrize(
     "streams",
     [
@@ -70,49 +213,43 @@ class Death:
     ],
 )
 @pytest.mark.parametrize("mode", ["group", "range"])
-def test_a_master_that_dies_at_any_command_is_waited_for(cluster, monkeypatch, mode, streams, after):
-    honest = Connection.exchange
-    deaths = []
-
-    def exchange(self, request, names, **how):
-        node = deaths[-1].strikes(self.endpoint, names)
-        if node is not None and not after:
-            deaths[-1].kill(node)
-        if node is not None and after:
-            honest(self, request, names, **how)
-            deaths[-1].kill(node)
-            self.close()
-            if how.get("repeatable"):
-                return honest(self, request, names, **how)
-            raise rillet.pipeline.redis.connection.ConnectionLost("the connection broke: the master died")
-        return honest(self, request, names, **how)
-
-    monkeypatch.setattr(Connection, "exchange", exchange)
-    number = 0
-    while True:
-        cluster.reset()
-        with cluster.client() as client:
+def test_a_master_that_dies_at_any_command_is_waited_for(place, given, monkeypatch, mode, streams, after):
+    for death in each_death(place, monkeypatch, after=after):
+        with place.client() as client:
             for at in range(ENTRIES):
                 for name in NAMES:
                     client.xadd(name, {"n": at}, id=f"{at + 1}-1")
-        deaths.append(Death(cluster, number, after=after))
         seen = []
         engine = Engine(
-            lambda: reader(cluster, mode, streams),
+            lambda: reader(mode, given | streams),
             lambda _, batches, seen=seen: seen.extend(
                 (row["stream"], row["id"]) for each in batches for row in each.to_pylist()
             ),
         )
         engine.finish()
         engine.restart()
-        assert set(seen) == {(name, f"{at + 1}-1") for name in NAMES for at in range(ENTRIES)}, deaths[
-            -1
-        ].command
-        if deaths[-1].failover is None:
-            assert number > 5
-            return
-        deaths[-1].failover.join()
-        for node in cluster.nodes:
-            if not node.running:
-                cluster.start_node(node)
-        number += 1
+        wanted = {(name, f"{at + 1}-1") for name in NAMES for at in range(ENTRIES)}
+        assert set(seen) == wanted, death.command
+
+
+@when
+@pytest.mark.parametrize(
+    "place",
+    # A cluster's failover takes longer; what the sink makes of a lost connection is the same.
+    [pytest.param("cluster", marks=pytest.mark.heavy), "sentinel"],
+    indirect=True,
+)
+def test_a_master_that_dies_at_any_command_of_the_sink_doubles_and_loses_nothing(
+    place, given, monkeypatch, after
+):
+    for death in each_death(place, monkeypatch, after=after):
+        # Entries are there before it may die, so that what dies in it is the query.
+        left, death.left = death.left, 1 << 30
+        with connect(Endpoint.of(given)) as connection:
+            pipeline = Pipeline(connection, given, "range", monkeypatch)
+            pipeline.add(60)
+            death.left = left
+            pipeline.engine.finish()
+            found = pipeline.written()
+        assert sorted(found.items()) == [(number, 1) for number in range(60)], death.command
+        pipeline.engine.restart()
