@@ -10,6 +10,7 @@ from .group.options import GroupOptions
 from .redis.options import OptionError, Options, records
 from .source.entry_batches import ColumnOptions, Columns, default_schema
 from .source.options import MODE, BatchOptions, RangeStreamOptions, SourceOptions
+from .spark_versions import stream_reader, stream_writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,12 +73,12 @@ class RedisStreams(DataSource):
         if Options(self.options)[MODE] == "group":
             from .group.stream_reader import GroupStreamReader
 
-            return GroupStreamReader(schema, _given(self.options, GroupOptions))
+            return stream_reader(GroupStreamReader(schema, _given(self.options, GroupOptions)))
         from .range.stream_reader import RangeStreamReader
 
         found = RangeStreamOptions.of(_given(self.options, RangeStreamOptions))
         Columns(schema, found.columns)  # refuse here what tasks would refuse
-        return RangeStreamReader(schema, found)
+        return stream_reader(RangeStreamReader(schema, found))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of ``df.write``."""
@@ -89,7 +90,7 @@ class RedisStreams(DataSource):
         """Return the writer of ``df.writeStream``; output mode ``complete`` overwrites."""
         from .sink.writers import StreamWriter
 
-        return StreamWriter(schema, dict(self.options), overwrite)
+        return stream_writer(StreamWriter(schema, dict(self.options), overwrite), schema)
 
 
 class PushingRedisStreams(RedisStreams):

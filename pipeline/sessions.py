@@ -32,11 +32,6 @@ _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
-    # For each file of a checkpoint Hadoop's FileContext, which Spark would take, starts a chmod or readlink about ten
-    # times: 60 ms of a micro-batch. Its FileSystem does the same, with the same files and checksums, in two.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
     # Where Hive's jars are found its own kind of this comes first, which does not replace files, as state stores need.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
 }
@@ -58,6 +53,8 @@ def session(app_name: str = "rillet", *, quiet: bool = False, **conf: object) ->
     need("pyspark", "pyarrow")
     from pyspark.sql import SparkSession
 
+    from .spark_versions import CHECKPOINT_MANAGER
+
     given = {name: _text(value) for name, value in conf.items()}
     # Spark would look for `python3` on PATH, which is not the Python of an environment that is not activated.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -73,7 +70,7 @@ def session(app_name: str = "rillet", *, quiet: bool = False, **conf: object) ->
             settings["spark.master"] = given.get("spark.master", os.environ.get("SPARK_MASTER", "local[*]"))
             flags = use_java(quiet=quiet)
             if settings["spark.master"].partition("[")[0] == "local":
-                settings |= _LOCAL
+                settings |= _LOCAL | {"spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_MANAGER}
             extra = given.pop("spark.driver.extraJavaOptions", "")
             settings["spark.driver.extraJavaOptions"] = " ".join(filter(None, (_STACK, flags, extra)))
         settings |= given
@@ -95,10 +92,11 @@ def register(spark: SparkSession) -> None:
     _check_workers(spark)
     from .formats import PushingRedisStreams, RedisStreams
     from .ledger.format import LedgerDataSource
+    from .spark_versions import HANDS_OVER_FILTERS
 
     _add_to_python_path(spark)
     _set_zone(spark)
-    pushes = spark.conf.get(PUSHDOWN, "false") == "true"
+    pushes = HANDS_OVER_FILTERS and spark.conf.get(PUSHDOWN, "false") == "true"
     spark.dataSource.register(PushingRedisStreams if pushes else RedisStreams)
     spark.dataSource.register(LedgerDataSource)
 

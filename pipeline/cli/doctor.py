@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 _CLOCK_LIMIT_MS: Final = 1000
-_NEEDED: Final = (("pyspark", (4, 2)), ("pyarrow", (18,)), ("hiredis", (3, 2)))
+_NEEDED: Final = (("pyspark", (4, 0)), ("pyarrow", (18,)), ("hiredis", (3, 2)))
 _MARKS: Final = {"ok": "ok     ", "warning": "warning", "wrong": "WRONG  "}
 _RAISED: Final = re.compile(r"(?:: )?[A-Za-z_][\w.]*: ")
 

@@ -17,13 +17,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 
 from ..quick_ack import QuickAck
 from ..redis import ids
@@ -39,6 +32,13 @@ from ..source.missed import MissedEntries
 from ..source.name_clashes import NameClashes
 from ..source.offsets import OffsetError, check_database
 from ..source.sizes import rows_worth
+from ..spark_versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from .batch import Batch, Gatherer, Limits, give_up
 from .history import judge, take_positions
 from .member import Member

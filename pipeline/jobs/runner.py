@@ -88,6 +88,8 @@ def run(
     """
     from pyspark.errors import StreamingQueryException
 
+    from ..spark_versions import HAS_LIMITS
+
     need(*_PACKAGES[arguments.format], by=f"--format {arguments.format}", extra="lake")
     is_ours = not has_session()
     progress = Progress(1 + is_ours)
@@ -111,7 +113,13 @@ def run(
                 if (acknowledger := acknowledging(query)) is not None:
                     around.enter_context(_acknowledging(spark, acknowledger, folder))
                 wait(query, folder, stopping)
-        state = "has all until it was stopped" if stopping.is_asked() else "is up to date"
+        state = "is up to date"
+        if stopping.is_asked():
+            state = "has all until it was stopped"
+        elif done and not HAS_LIMITS:
+            state = (
+                "has what one batch may take: before 4.2 Spark makes one a run, so run it again for the rest"
+            )
         progress.say(f"{folder} {state}: {len(done):,} new batch{'' if len(done) == 1 else 'es'}")
     except StreamingQueryException as error:
         progress.say(f"rillet pipeline {name}: {error}")

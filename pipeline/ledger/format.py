@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadMaxBytes, SupportsTriggerAvailableNow
 
 from ..quick_ack import QuickAck
 from ..redis.options import FLAG, Kind, OptionError, Options, number, option, words
+from ..spark_versions import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow, stream_reader
 from . import schema as columns
 from .files.folder import read_folder
 from .files.follower import Follower, Place
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     import pyarrow as pa
-    from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
 
@@ -88,7 +87,7 @@ class LedgerDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of ``spark.readStream``."""
         _refuse_other(schema)
-        return LedgerStreamReader(FollowingOptions.of(self.options))
+        return stream_reader(LedgerStreamReader(FollowingOptions.of(self.options)))
 
 
 @dataclass

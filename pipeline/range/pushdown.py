@@ -10,16 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import (
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-    StringStartsWith,
-)
+from pyspark.sql import datasource as spark  # whose filters came with 4.1
 
 from ..redis import ids
 from ..redis.key_names import printable_name
@@ -83,12 +74,12 @@ def narrow(filters: Iterable[Filter], columns: Mapping[str, str]) -> tuple[Narro
 
 def _narrow_by(narrowed: Narrowed, each: Filter, column: str) -> tuple[Narrowed, bool]:
     """Return what one filter leaves, and whether that is exact."""
-    if isinstance(each, IsNotNull):
+    if isinstance(each, spark.IsNotNull):
         return (narrowed.within(0, _LAST_WITH_A_TIME) if column == "ts" else narrowed), True
     if column == "stream":
         return _by_stream(narrowed, each)
-    if isinstance(each, In):
-        bounds = [_bounds(EqualTo(each.attribute, value), column) for value in each.value]
+    if isinstance(each, spark.In):
+        bounds = [_bounds(spark.EqualTo(each.attribute, value), column) for value in each.value]
         known = [found for found in bounds if found is not None]
         if len(known) < len(bounds) or not known:
             return narrowed, False
@@ -98,11 +89,11 @@ def _narrow_by(narrowed: Narrowed, each: Filter, column: str) -> tuple[Narrowed,
 
 
 def _by_stream(narrowed: Narrowed, each: Filter) -> tuple[Narrowed, bool]:
-    if isinstance(each, EqualTo) and isinstance(each.value, str):
+    if isinstance(each, spark.EqualTo) and isinstance(each.value, str):
         return narrowed.among([each.value]), True
-    if isinstance(each, In) and all(isinstance(value, str) for value in each.value):
+    if isinstance(each, spark.In) and all(isinstance(value, str) for value in each.value):
         return narrowed.among(each.value), True
-    if isinstance(each, StringStartsWith):
+    if isinstance(each, spark.StringStartsWith):
         return replace(narrowed, prefixes=(*narrowed.prefixes, each.value)), True
     return narrowed, False
 
@@ -110,7 +101,7 @@ def _by_stream(narrowed: Narrowed, each: Filter) -> tuple[Narrowed, bool]:
 def _bounds(each: Filter, column: str) -> tuple[int, int] | None:
     """Return the least and the greatest id for which a comparison holds; None if that is not known."""
     value: Any = getattr(each, "value", None)
-    if column == "id" and isinstance(each, EqualTo) and isinstance(value, str):
+    if column == "id" and isinstance(each, spark.EqualTo) and isinstance(value, str):
         try:
             stream_id = ids.parse(value)
         except ValueError:
@@ -123,7 +114,7 @@ def _bounds(each: Filter, column: str) -> tuple[int, int] | None:
         micros = (value - _EPOCH) // timedelta(microseconds=1)
         # From the millisecond that holds the moment, and from the next one: the same if it is the beginning of one.
         ms, is_whole = micros // 1000, micros % 1000 == 0
-        if not is_whole and isinstance(each, EqualTo):
+        if not is_whole and isinstance(each, spark.EqualTo):
             return NOTHING
         found = _compared(each, _from_ms(ms if is_whole else ms + 1), _from_ms(ms + 1))
         return None if found is None else (found[0], min(found[1], _LAST_WITH_A_TIME))
@@ -132,15 +123,15 @@ def _bounds(each: Filter, column: str) -> tuple[int, int] | None:
 
 def _compared(each: Filter, first: int, after: int) -> tuple[int, int] | None:
     """Return the bounds of a comparison with a value whose own ids are those from ``first`` up to before ``after``."""
-    if isinstance(each, EqualTo):
+    if isinstance(each, spark.EqualTo):
         return first, after - 1
-    if isinstance(each, GreaterThan):
+    if isinstance(each, spark.GreaterThan):
         return after, ids.MAX_ID
-    if isinstance(each, GreaterThanOrEqual):
+    if isinstance(each, spark.GreaterThanOrEqual):
         return first, ids.MAX_ID
-    if isinstance(each, LessThan):
+    if isinstance(each, spark.LessThan):
         return 0, first - 1
-    if isinstance(each, LessThanOrEqual):
+    if isinstance(each, spark.LessThanOrEqual):
         return 0, after - 1
     return None
 

@@ -12,14 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 
 from ..quick_ack import QuickAck
 from ..redis import ids, stream_state
@@ -35,6 +27,14 @@ from ..source.missed import MissedEntries
 from ..source.name_clashes import NameClashes
 from ..source.offsets import Position
 from ..source.sizes import Pace
+from ..spark_versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 from .batch_reader import resolve
 from .partitions import names_to_cut, range_partitions, worth_of_entries
 from .split import share_rows

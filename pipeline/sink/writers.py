@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from ..quick_ack import QuickAck
 from ..redis.shards import connect
+from ..spark_versions import DataSourceStreamArrowWriter
 from .delivery import DIRECT_ROWS, SinkError, send
 from .exactly_once import Publisher, Stage, Staged, marker_of
 from .options import SinkOptions

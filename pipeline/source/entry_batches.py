@@ -142,7 +142,7 @@ class Columns:
         extra: Mapping[str, pa.DataType] | None = None,
         zone: str = "UTC",
     ) -> None:
-        from pyspark.sql.pandas.types import to_arrow_schema
+        from ..spark_versions import arrow_schema
 
         for field in schema.fields:
             if schema.names.count(field.name) > 1:
@@ -155,7 +155,7 @@ class Columns:
                 )
         self._options = options
         self._zone = zone
-        self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema: pa.Schema = arrow_schema(schema)
         known = METADATA | dict(extra or {})
         self._metadata: dict[str, str] = {}
         self._values: list[str] = []

@@ -12,6 +12,8 @@ from .spans import Replay, Span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyspark.sql.types import Row
+
 _SCHEMA = arrow(spans=True)
 _BATCH = 1 << 13
 
@@ -55,3 +57,18 @@ class Spans:
             [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)],
             schema=_SCHEMA,
         )
+
+
+class RowSpans:
+    """The same for a Spark that hands over one row after the other."""
+
+    def __init__(self) -> None:
+        self._replay = Replay()
+
+    def eval(self, row: Row) -> Iterator[Span]:
+        """Take the next row; the spans that it ends."""
+        yield from self._replay.feed(tuple(row[name] for name in NAMES))
+
+    def terminate(self) -> Iterator[Span]:
+        """Yield the spans that no row has ended."""
+        yield from self._replay.rest()

@@ -111,12 +111,16 @@ def register(spark: SparkSession, ledger: DataFrame, prefix: str = "ledger") -> 
         ledger: rows with the columns of ``schema``.
         prefix: what the names of the views begin with.
     """
-    from pyspark.sql.functions import arrow_udtf
+    from pyspark.sql import functions as f
 
-    from .udtf import Spans
+    from ...spark_versions import HAS_ARROW_UDTF
+    from .udtf import RowSpans, Spans
 
     ledger.createOrReplaceTempView(prefix)
-    function = cast("UserDefinedTableFunction", arrow_udtf(Spans, returnType=SPAN_DDL))
+    if HAS_ARROW_UDTF:
+        function = cast("UserDefinedTableFunction", f.arrow_udtf(Spans, returnType=SPAN_DDL))
+    else:
+        function = cast("UserDefinedTableFunction", f.udtf(RowSpans, returnType=SPAN_DDL))
     spark.udtf.register(_FUNCTION, function)
     _lines(spark, prefix).createOrReplaceTempView(f"{prefix}_lines")
     for name, query in {
