@@ -8,14 +8,14 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
-from ..proxy.listener import Listener
-from ..proxy.upstream import parse_url
 from ..server.debugging.commands.recording import fields_of
 from ..server.event_loop import new_event_loop
 from .clients import client_like, for_client, need_redis
 from .control import Control, ControlError
 from .faults import HasFaults
 from .process import START_SECONDS, STOP_SECONDS, InWith, StartError
+from .proxying.listener import Listener
+from .proxying.upstream import parse_url
 from .recording import command_of
 from .spies import HasSpies
 

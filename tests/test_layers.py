@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("protocol", "storage", "commands", "server", "pipeline", "console", "proxy")
+FOLDERS = ("protocol", "storage", "commands", "server", "pipeline", "console")
 ROOMS = [
     path.parent.relative_to(ROOT).as_posix()
     for folder in (*FOLDERS, "testing")

@@ -73,8 +73,8 @@ HOLDS = {
     "a directive of redis.conf": ["server/config/config.py: DIRECTIVES"],
     "an option of the Spark formats": ["pipeline/redis/options.py: option"],
     "which reply through a proxy belongs to which request": [
-        "proxy/link.py: Link",
-        "proxy/session.py: Session",
+        "testing/proxying/link.py: Link",
+        "testing/proxying/session.py: Session",
         "protocol/framing.py: Framer",
     ],
     "what Windows has otherwise": ["storage/system.py: Posix, Windows, HERE"],

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ..commands.spec.command import REGISTRY
-from ..server.families import load_specs
+from ...commands.spec.command import REGISTRY
+from ...server.families import load_specs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..commands.spec.command import Command
+    from ...commands.spec.command import Command
 
 load_specs()
 

@@ -7,24 +7,24 @@ import secrets
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from ..commands.spec.command import keys_of
-from ..commands.spec.versions import NEWEST, compat_with
-from ..protocol import replies
-from ..protocol.errors import ReplyError
-from ..server.clock import Clock
-from ..server.debugging.commands import faults as fault_words
-from ..server.debugging.commands import recording as recording_words
-from ..server.debugging.delays import Delays
-from ..server.debugging.fault_set import FaultSet
-from ..server.debugging.recorder import Recordings, first_id
+from ...commands.spec.command import keys_of
+from ...commands.spec.versions import NEWEST, compat_with
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from ...server.clock import Clock
+from ...server.debugging.commands import faults as fault_words
+from ...server.debugging.commands import recording as recording_words
+from ...server.debugging.delays import Delays
+from ...server.debugging.fault_set import FaultSet
+from ...server.debugging.recorder import Recordings, first_id
 from .known import command_of
 from .link import Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-    from ..server.debugging.fault_spec import FaultSpec
-    from ..server.debugging.recorder import Recorded
+    from ...server.debugging.fault_spec import FaultSpec
+    from ...server.debugging.recorder import Recorded
     from .upstream import Upstream
 
 _ITS_OWN_IDS: Final = 1_000_000_000_000  # of clients that have not asked the server for theirs

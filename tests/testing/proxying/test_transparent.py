@@ -9,7 +9,7 @@ from support.until import until
 from support.wire import Wire
 
 import rillet.testing
-from rillet.proxy.link import Link
+from rillet.testing.proxying.link import Link
 
 RUNS, SIZE = 4, 60
 
@@ -96,7 +96,7 @@ class Behind(Played):
 
 @pytest.fixture
 def watched(monkeypatch):
-    monkeypatch.setattr("rillet.proxy.listener.Link", Watched)
+    monkeypatch.setattr("rillet.testing.proxying.listener.Link", Watched)
 
 
 def play(played, seeds, size, version):

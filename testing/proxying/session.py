@@ -7,7 +7,7 @@ from typing import Final
 
 import hiredis
 
-from ..server.debugging.fault import Sender
+from ...server.debugging.fault import Sender
 
 SUBSCRIPTIONS: Final = frozenset(
     "subscribe unsubscribe psubscribe punsubscribe ssubscribe sunsubscribe".split()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..protocol.framing import Framer, FramingError
-from ..protocol.requests import RequestParser
+from ...protocol.framing import Framer, FramingError
+from ...protocol.requests import RequestParser
 from .known import MOST_HELD
 
 if TYPE_CHECKING:

@@ -11,21 +11,21 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..commands.runtime.redaction import redacted
-from ..protocol.framing import PUSH, Framer, FramingError
-from ..protocol.key_slots import key_slot
-from ..server.debugging.fault import Sent
-from ..server.debugging.recorder import Recorded, finish
-from ..server.debugging.transports import Cut, Slow
-from ..server.execution.entry import IMMEDIATE
+from ...commands.runtime.redaction import redacted
+from ...protocol.framing import PUSH, Framer, FramingError
+from ...protocol.key_slots import key_slot
+from ...server.debugging.fault import Sent
+from ...server.debugging.recorder import Recorded, finish
+from ...server.debugging.transports import Cut, Slow
+from ...server.execution.entry import IMMEDIATE
 from .known import BLOCKING, MOST_HELD, command_of, may_wait
 from .requests import Requests
 from .session import LEARNED, SUBSCRIPTIONS, Session
 
 if TYPE_CHECKING:
-    from ..server.debugging.fault import Fault
-    from ..server.debugging.fault_set import Look
-    from ..server.debugging.recorder import Recording
+    from ...server.debugging.fault import Fault
+    from ...server.debugging.fault_set import Look
+    from ...server.debugging.recorder import Recording
     from .listener import Listener
 
 _NOTHING: Final = frozenset({b"*-1\r\n", b"$-1\r\n", b"_\r\n"})
