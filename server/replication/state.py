@@ -346,6 +346,7 @@ class Replication:
             self.close_backlog()
         self.forget_second()
         self.offset, self._database = 0, None
+        self.forget_commands()  # opening the append-only file settles what is left of them
 
     def start(self) -> None:
         """Connect to the configured master, once the server is up."""
