@@ -229,5 +229,5 @@ class Listener:
     def heal(self) -> None:
         """Let everything pass again, also what was sent meanwhile."""
         self.is_parted = False
-        for link in self._links:
+        for link in list(self._links):  # one that a fault closes at its first request leaves them
             link.heal()

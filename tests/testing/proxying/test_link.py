@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import resource
@@ -22,6 +23,7 @@ from support.until import until
 from support.wire import ConnectionClosedError, Wire, encode_command
 
 import rillet.testing
+from rillet.testing.proxying.upstream import Upstream
 
 
 def wire(proxy, protocol=2):
@@ -395,6 +397,25 @@ def test_a_partition_holds_everything_and_loses_nothing(proxy):
             proxy.heal()
             assert {one.read().value, late.read().value} == {b"2", b"3"}
             assert other.call("GET", "n").value == b"3"
+
+
+def test_a_partition_heals_for_all_where_a_fault_closes_one_that_came_during_it(proxy, monkeypatch):
+    connect = Upstream.connect
+
+    async def connect_after_requests(self, made):
+        while not all(link._unread for link in proxy._listener._links):
+            await asyncio.sleep(0)
+        return await connect(self, made)
+
+    monkeypatch.setattr(Upstream, "connect", connect_after_requests)
+    proxy.partition()
+    with proxy.fault(command="INCR", close="before"), wire(proxy) as one, wire(proxy) as other:
+        one.send("INCR", "n")
+        other.send("PING")
+        until(lambda: len(proxy._listener.open_sides) == 4)
+        proxy.heal()
+        assert other.read().value == b"PONG"
+        until(one.is_over)
 
 
 # The way to the server
