@@ -138,3 +138,41 @@ def test_a_run_ends_before_an_id_that_is_refused_or_not_canonical(last):
 def test_the_last_id_does_not_come_again():
     assert xadd_batch(prepared((1 << 64) - 1), adds(39), 0) is not None
     assert xadd_batch(prepared(1 << 64), adds(39), 0) is None
+
+
+@pytest.mark.parametrize("at", [15, 16, 17, 47, 48, 49])
+@pytest.mark.parametrize("other", [[b"XADD", b"t"], [b"xadd", b"s"]])
+def test_a_run_ends_where_another_key_or_spelling_begins(at, other):
+    batch = adds(80)
+    for args in batch[at:]:
+        args[:2] = other
+    assert len(xadd_batch(prepared(0), batch, 0)) == at
+
+
+def test_a_pipeline_that_is_sent_again_is_not_walked_to_its_end_for_each_command(monkeypatch):
+    seen = []
+
+    def counted(words, last_id):
+        seen.extend(words)
+        return _ascending(words, last_id)
+
+    monkeypatch.setattr(module, "_ascending", counted)
+    client, batch = prepared(1000 << 64), adds(400)
+    assert [xadd_batch(client, batch, at) for at in range(400)] == [None] * 400
+    assert len(seen) <= 16 * 400
+    del seen[:]
+    client = prepared(0)
+    for args in batch[::5]:
+        args[2] = b"0-1"
+    at = 0
+    while at < 400:
+        at += len(xadd_batch(client, batch, at) or [None])
+    assert len(seen) <= 16 * 400
+
+
+def test_no_fields_are_encoded_where_the_first_command_trims_far(monkeypatch):
+    client = prepared(0)
+    monkeypatch.setattr(module, "trims_far", lambda *_: True)
+    monkeypatch.setattr(module, "encode_fields", None)
+    batch = [[b"XADD", b"s", b"MAXLEN", b"~", b"1", b"*", b"f", b"v"] for _ in range(40)]
+    assert xadd_batch(client, batch, 0) is None
