@@ -36,13 +36,11 @@ class Framer:
 
     def __init__(self) -> None:
         self.kind = 0
-        self._left: list[
-            int
-        ] = []  # of each open aggregate the values that it lacks; _STREAMED: until its end mark
+        # Of each open aggregate the values that it lacks; _STREAMED: until its end mark.
+        self._left: list[int] = []
         self._skipped = 0  # bytes of a bulk to come, with its line end
-        self._line = (
-            b""  # the part of a line that has come: of a line without a length only its first and last byte
-        )
+        # The part of a line that has come; of a line without a length only its first and last byte.
+        self._line = b""
 
     @property
     def is_between(self) -> bool:

@@ -400,7 +400,7 @@ class Blocking:
             if error is not None and not waiter.keys:  # Redis counts a WAIT twice that ends by an error
                 entry.count(nanoseconds)
             client.total_commands += 1
-        elif asked:  # 7.0 counts the times of those that are served or unblocked
+        elif asked:  # 7.0 counts the times of clients that are served or unblocked
             entry.histogram[nanoseconds.bit_length()] += 1
         return True
 

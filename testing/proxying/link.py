@@ -92,9 +92,8 @@ class Link(asyncio.Protocol):
         self._server_pauses: set[str] = set()
         self._unread = b""
         self._unsent: list[bytes] = []
-        self._is_held = (
-            True  # what comes waits: until there is a server, or for the end of an earlier command
-        )
+        # What comes waits: until there is a server, or for the end of an earlier command.
+        self._is_held = True
         self._has_begun = self._is_closed = self._has_left = False
         self._drops_rest = False  # the rest of a long request, or of none
         self._value = bytearray()  # the beginning of a reply
