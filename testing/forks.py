@@ -37,7 +37,7 @@ def _let_go() -> None:
         for server, thread in _RUNNING.items()
         # A fork in the server's own thread is one in which it saves.
         if not server.stopping and (thread != own or server.shares_loop)
-        for place in (server.config.port, server.config.tls_port, server.config.unixsocket)
+        for place in (server.config.port, server.config.tls_port, server.listeners.unix_place)
         if place
     }
     if not places or not _DESCRIPTORS.is_dir():

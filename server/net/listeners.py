@@ -97,6 +97,7 @@ class Listeners:
     Attributes:
         naming: gives a client in a shared loop its first name, by its address.
         doors: each listening socket, with the factory of the protocol of its clients.
+        unix_place: the path that the unix socket is bound to, which is the name of its connections, too; "" if there is none.
         shaking_hands: TLS clients that have not completed their handshake.
         arriving: clients that the loop has accepted and gives a transport later in the same turn. Until then nothing
             can read from them, not even ``server/net/busy_script``, so a script that may be slow waits for them.
@@ -105,6 +106,7 @@ class Listeners:
     def __init__(self, server: Server) -> None:
         self._server = server
         self.doors: list[tuple[asyncio.Server, Callable[[], Wire]]] = []
+        self.unix_place = ""
         self.shaking_hands: set[SecureChannel] = set()
         self.arriving: set[Wire] = set()
         self._postponed: list[Connection] = []
@@ -300,6 +302,7 @@ class Listeners:
                 return self._expect(Connection(server, unix_socket=True))
 
             self.doors.append((await server.loop.create_unix_server(meet, path), meet))
+            self.unix_place = path
         except OSError as error:
             server.log.warning(f"Failed opening Unix socket: bind: {error.strerror}")
             return False

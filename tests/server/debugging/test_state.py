@@ -135,7 +135,7 @@ KEPT = {
     """,
     "the random numbers of a fault that is gone": "Faults: _decided",
     "clients that are still to connect": "Listeners: _postponed _waiting arriving",
-    "the sockets and files of the server": "Listeners: _accepting _bound _files _place _tcp _tls doors naming\nFolder: _locks",
+    "the sockets and files of the server": "Listeners: _accepting _bound _files _place _tcp _tls doors naming unix_place\nFolder: _locks",
     "follows from directives, which are restored": "Server: limits_output parsed_bytes",
     "measured at the last tick of the cron": "ClientEviction: _sizes _total",
     "control connections, and the one that resets": "Clients: controls\nServer: current_client\nStats: _controls",
