@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import os
 import sys
+import time
 
 from . import __version__
 
@@ -97,6 +99,7 @@ def _top(words: list[str]) -> int:
 
 def _use(tool: Callable[[list[str]], int], early: Sequence[int]) -> int:
     """Run a tool; Ctrl-C ends it without a traceback, unless it makes something else of it."""
+    sys.unraisablehook = _interrupt_again
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if early:
@@ -106,6 +109,19 @@ def _use(tool: Callable[[list[str]], int], early: Sequence[int]) -> int:
         return _INTERRUPTED
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the interpreter's own end would print a traceback
+
+
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Interrupt a moment later, where Ctrl-C fell into a callback of Python's (of an import's lock) that cannot raise."""
+
+    def interrupt() -> None:
+        time.sleep(0.01)
+        _thread.interrupt_main()
+
+    if lost.exc_type is KeyboardInterrupt:
+        _thread.start_new_thread(interrupt, ())
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _serve(early: Sequence[int]) -> int:

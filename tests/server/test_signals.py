@@ -204,6 +204,21 @@ def test_ctrl_c_at_the_start_of_a_tool_prints_no_traceback(tool, tmp_path):
                 assert probe.connect_ex(("127.0.0.1", int(more[1]))) != 0, "its server is still there"
 
 
+def test_ctrl_c_within_a_callback_of_pythons_ends_a_tool_all_the_same():
+    program = """
+import os, signal, sys, time, weakref
+from rillet.__main__ import _use
+def tool(words):
+    lock = type("Lock", (), {})()
+    end = weakref.ref(lock, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    del lock
+    time.sleep(60)
+sys.exit(_use(tool, []))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_rillet_dev_leaves_no_server_behind_when_it_ends_while_that_one_starts(number, tmp_path):
     with subprocess.Popen(
