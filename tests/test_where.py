@@ -36,7 +36,10 @@ HOLDS = {
         "storage/streams/ids.py: parse, parse_interval",
         "commands/streams/lookup.py: find_group, no_such_group",
     ],
-    "sizes of chunks, thresholds": ["storage/streams/tuning.py: Tuning"],
+    "sizes of chunks and of removals in steps": [
+        "storage/streams/stream.py: Stream",
+        "commands/streams/deferral.py: MANY",
+    ],
     "XNACK": ["commands/streams/xack.py: XACK, XNACK"],
     "XDEL, XINFO …": ["commands/streams/xdel.py: XDEL", "commands/streams/xinfo.py: XINFO|STREAM, XINFO|GROUPS"],
     "XTRIM": [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ServerTuning:
-    """The sizes and thresholds of one server; those of a stream and its groups are ``storage.streams.tuning.Tuning``.
+    """The sizes and thresholds of one server.
 
     The defaults are measured, or Redis' own; tests choose tiny ones, so that little data reaches every case.
 

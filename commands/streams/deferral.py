@@ -4,13 +4,13 @@ Redis' macro nodes are computed only when somebody asks for them (see ``storage.
 entries takes seconds. The server computes them in pieces between the requests of others, and then runs the command. In a
 transaction or a script everything is computed at once.
 
-A group that loses very many pending entries (``Group.pending_cleanup``) is treated in the same way: the command
-that removes them is done, and the next command that needs the group waits until they are gone.
+A group that loses very many pending entries (``BusyGroup``) is treated in the same way: the command that removes them is
+done, and the next command that needs the group waits until they are gone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..runtime.deferral import Deferred
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from ...storage.groups.group import Group
     from ...storage.groups.pending import Consumer
     from ...storage.streams.stream import Stream
-    from ...storage.streams.tuning import Tuning
     from ..runtime.client import Client
+
+MANY: Final = 10_000  # pending entries; more are removed in steps
 
 
 def require_nodes(client: Client, stream: Stream, *, are_far: bool) -> None:
@@ -29,11 +30,11 @@ def require_nodes(client: Client, stream: Stream, *, are_far: bool) -> None:
 
 
 def require_group(client: Client, group: Group) -> None:
-    """Continue only if a group has no ``pending_cleanup``; if the client may not wait, finish it."""
-    if group.pending_cleanup is not None:
+    """Continue only if a group has no ``work``; if the client may not wait, finish it."""
+    if group.work is not None:
         if client.may_block and not client.server.blocking.resuming:
-            raise Deferred(group.clean_up_some)
-        group.finish_cleanup()
+            raise Deferred(group.work_some)
+        group.finish_work()
 
 
 def require_order(
@@ -43,7 +44,7 @@ def require_order(
 
     Args:
         client: asks for the look.
-        group: has nothing pending in its cleanup.
+        group: has no ``work``.
         consumer: whose entries are looked at; None: anybody's.
         by_time: the look is at the order by delivery time, otherwise by ID.
     """
@@ -59,6 +60,6 @@ def require_groups(client: Client, stream: Stream) -> None:
         require_order(client, group)
 
 
-def removes_in_steps(client: Client, tuning: Tuning, number: int) -> bool:
+def removes_in_steps(client: Client, number: int) -> bool:
     """Whether so many pending entries are removed in steps: only for a client that may block."""
-    return number > tuning.many and client.may_block
+    return number > MANY and client.may_block

@@ -39,7 +39,7 @@ def find_group(
     group = stream.groups.get(name)
     if group is None:
         raise no_such_group(key, name, where)
-    if group.pending_cleanup is not None:
+    if group.work is not None:
         require_group(client, group)
     return stream, group
 

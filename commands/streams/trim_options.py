@@ -130,7 +130,7 @@ class TrimOptions:
         return removed
 
     def _forget(self, client: Client, stream: Stream, gone: Removed) -> None:
-        if removes_in_steps(client, stream.tuning, gone.number) and not self.needs_downgrade:
+        if removes_in_steps(client, gone.number) and not self.needs_downgrade:
             for job in forget_later(stream, gone):
                 client.server.background_jobs.run_soon(job)
             return

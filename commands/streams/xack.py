@@ -39,10 +39,10 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     group = stream.groups.get(args[2])
     if group is None:
         return replies.ZERO
-    if group.pending_cleanup is not None:
+    if group.work is not None:
         require_group(client, group)
     ids = args[3:]
-    pel = group.pending
+    pel = group.pel
     by_text = pel.by_text
     for word in ids:
         if word not in by_text:  # perhaps it is no canonical ID, or none at all

@@ -124,7 +124,7 @@ def xgroup_create(client: Client, args: list[bytes]) -> bytes:
         client.db.modified(args[2])
     elif args[3] in stream.groups:
         raise ReplyError(b"BUSYGROUP Consumer Group name already exists")
-    stream.groups[args[3]] = Group(last_id, _capped(client, stream, entries_read), stream.tuning)
+    stream.groups[args[3]] = Group(last_id, _capped(client, stream, entries_read))
     _changed(client, args, b"xgroup-create")
     return replies.OK
 
@@ -181,7 +181,7 @@ def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
     if dropped and dropped == len(group.pel):
         _replace(args, stream, group)
         client.db.keyspace.lazyfree.free_later(group)
-    elif removes_in_steps(client, group.tuning, dropped):
+    elif removes_in_steps(client, dropped):
         client.server.background_jobs.run_soon(group.delete_consumer_later(consumer))
     else:
         group.delete_consumer(consumer)
@@ -191,7 +191,7 @@ def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
 
 def _replace(args: list[bytes], stream: Stream, group: Group) -> None:
     """Delete a consumer that has all that is pending, by replacing the group by one without it: the old one can be freed later."""
-    stream.groups[args[3]] = fresh = Group(group.last_id, group.entries_read, group.tuning)
+    stream.groups[args[3]] = fresh = Group(group.last_id, group.entries_read)
     for consumer in group.consumers.values():
         if consumer.name != args[4]:
             fresh.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)

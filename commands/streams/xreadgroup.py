@@ -72,7 +72,7 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         else:
             db.read_again(key, stream)
             db.changed(key, 0)
-        consumer = group.members.get(options.consumer)  # the plan has no group with a pending cleanup
+        consumer = group.consumers.get(options.consumer)
         is_new = consumer is None
         if consumer is None:
             consumer = new_consumer(client, key, group, options.consumer)
@@ -216,7 +216,7 @@ def _deliver(
         now = client.server.keyspace.now
         # With CLAIM the items are longer than the entries.
         texts = texts_in(pieces, entries) if budget is None else list(map(encode, ids_in(pieces)))
-        group.pending.deliver(consumer, pieces, texts, before, last, now)
+        group.pel.deliver(consumer, pieces, texts, before, last, now)
         consumer.active_ms = now
     if client.server.propagation.active:
         name = options.group

@@ -193,7 +193,7 @@ class _Run:
         """A group that the run has come to; None if there is none or it cannot be changed now."""
         stream = self._streams.get(key) or self._stream(key)
         group = None if stream is None else stream.stream.groups.get(name)
-        if stream is None or group is None or group.pending_cleanup is not None:
+        if stream is None or group is None or group.work is not None:
             return None
         self.groups[key, name] = deliveries = _Deliveries(stream, group, key, name)
         return deliveries
@@ -212,7 +212,7 @@ class _Deliveries:
         self.key = key
         self.claims = 0
         self.acks = 0
-        self.settled: dict[bytes, list[int]] = {name: [] for name in group.members}
+        self.settled: dict[bytes, list[int]] = {name: [] for name in group.consumers}
         self.open: dict[bytes, tuple[int, list[bytes]]] = {}
         self._stream = stream
         self._group = group

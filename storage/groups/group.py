@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from ..freeing import Freeable
 from ..streams.ids import MAX_COUNT, encode
-from ..streams.tuning import DEFAULT
 from .lag import entries_read_after, lag
 from .pending import NEVER, UNOWNED_MS, Consumer, Pel, pending
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
     from ..streams.chunk import ChunkRun
     from ..streams.stream import Stream
-    from ..streams.tuning import Tuning
     from .pending import Pending
 
 _FEW: Final = 64  # consumers or pending entries that are freed at once
@@ -29,45 +27,28 @@ class Group(Freeable):
 
     Attributes:
         last_id: last delivered ID (int).
-        members, pending: as ``consumers`` and ``pel``, for a caller that knows that ``pending_cleanup`` is None; they cost
-            no call.
+        consumers: by name; they are added and removed through the methods of the group.
+        pel: all pending entries.
         entries_read: how many entries were delivered in all, None if unknown.
-        pending_cleanup: the rest of the removal of very many pending entries, None if there is nothing. Callers
-            never see these entries: ``pel`` and ``consumers`` finish the removal first. A caller that prefers to wait
-            calls ``clean_up_some`` now and then, or leaves that to the background.
-        tuning: sizes and thresholds.
+        work: the rest of long work on the pending entries (they are removed, or put in order), None if there is nothing.
+            The group is a ``BusyGroup`` then.
         unowned: a stand-in with an empty name for the owner of the entries given back by XNACK. Its ``pending`` is
             their number; it is none of the ``consumers``.
     """
 
-    __slots__ = ("entries_read", "last_id", "members", "pending", "pending_cleanup", "tuning", "unowned")
+    __slots__ = ("consumers", "entries_read", "last_id", "pel", "unowned", "work")
 
-    def __init__(self, last_id: int = 0, entries_read: int | None = None, tuning: Tuning = DEFAULT) -> None:
-        self.tuning = tuning
+    def __init__(self, last_id: int = 0, entries_read: int | None = None) -> None:
         self.last_id = last_id
         self.entries_read = entries_read
-        self.members: dict[bytes, Consumer] = {}
-        self.pending = Pel()
+        self.consumers: dict[bytes, Consumer] = {}
+        self.pel = Pel()
         self.unowned = Consumer(b"", NEVER)
-        self.pending_cleanup: Iterator[None] | None = None
-
-    @property
-    def pel(self) -> Pel:
-        """All pending entries."""
-        if self.pending_cleanup is not None:
-            self.finish_cleanup()
-        return self.pending
-
-    @property
-    def consumers(self) -> dict[bytes, Consumer]:
-        """The consumers by name; they are added and removed through the methods of the group."""
-        if self.pending_cleanup is not None:
-            self.finish_cleanup()
-        return self.members
+        self.work: Iterator[None] | None = None
 
     def prepare_to_free(self) -> bool:
-        """Do a step of the cleanup that is pending."""
-        return self.clean_up_some()
+        """Do a step of the work that is left."""
+        return self.work_some()
 
     def is_small(self) -> bool:
         """Return whether it has few consumers and pending entries."""
@@ -75,7 +56,7 @@ class Group(Freeable):
 
     def parts(self) -> Iterable[object]:
         """Return consumers and PEL."""
-        return self.members, self.pending
+        return self.consumers, self.pel
 
     def __iter__(self) -> Iterator[Pending]:
         """Every pending entry in ID order."""
@@ -83,22 +64,22 @@ class Group(Freeable):
 
     def copy(self) -> Group:
         """A group of the same state that shares nothing that changes."""
-        twin = Group(self.last_id, self.entries_read, self.tuning)
+        twin = Group(self.last_id, self.entries_read)
         owners = {self.unowned: twin.unowned}
         for consumer in self.consumers.values():
             owners[consumer] = twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
-        twin.pending.copy_from(self.pending, owners)
+        twin.pel.copy_from(self.pel, owners)
         return twin
 
     @property
     def weight(self) -> tuple[int, int]:
-        """How many consumers and pending entries take memory, with the rest of a removal."""
-        return len(self.members), len(self.pending)
+        """How many consumers and pending entries take memory."""
+        return len(self.consumers), len(self.pel)
 
     @property
     def memory(self) -> int:
         """About the bytes of memory that the pending entries take."""
-        return len(self.pending) * _ENTRY_BYTES
+        return self.weight[1] * _ENTRY_BYTES
 
     # Place in the stream
 
@@ -142,35 +123,40 @@ class Group(Freeable):
         """Remove a consumer with its pending entries; answers how many those were."""
         dropped = consumer.pending
         del self.consumers[consumer.name]
-        deque(self.pending.drop_all_of(consumer), 0)
+        deque(self.pel.drop_all_of(consumer), 0)
         return dropped
 
     def delete_consumer_later(self, consumer: Consumer) -> Callable[[], bool]:
-        """As ``delete_consumer``, but the entries are removed in steps; returns ``clean_up_some``."""
+        """As ``delete_consumer``, but the entries are removed in steps; returns ``work_some``."""
         del self.consumers[consumer.name]
-        return self.do_later(self.pending.drop_all_of(consumer))
+        return self.do_later(self.pel.drop_all_of(consumer))
 
-    def clean_up_some(self) -> bool:
-        """Remove some hundred entries of ``pending_cleanup``; False when there are no more."""
-        work = self.pending_cleanup
+    # Long work
+
+    def do_later(self, work: Iterator[None]) -> Callable[[], bool]:
+        """Take over long work on the pending entries, which yields now and then; returns ``work_some``."""
+        self.finish_work()
+        self.work = work
+        self.__class__ = BusyGroup
+        return self.work_some
+
+    def work_some(self) -> bool:
+        """Do a step of ``work``, of some hundred entries; return False when nothing is left."""
+        work = self.work
         if work is None:
             return False
-        self.pending_cleanup = None  # the step itself uses the methods of the group
+        self.work = None  # the step itself uses the methods of the group
+        self.__class__ = Group
         for _ in work:
-            self.pending_cleanup = work
+            self.work = work
+            self.__class__ = BusyGroup
             return True
         return False
 
-    def finish_cleanup(self) -> None:
-        """Remove all that is left of ``pending_cleanup``."""
-        while self.clean_up_some():
+    def finish_work(self) -> None:
+        """Do all that is left of ``work``."""
+        while self.work_some():
             pass
-
-    def do_later(self, work: Iterator[None]) -> Callable[[], bool]:
-        """Take over long work on the pending entries, which yields now and then; returns ``clean_up_some``."""
-        self.finish_cleanup()
-        self.pending_cleanup = work
-        return self.clean_up_some
 
     # Entries come and go; changes in between are in ``claiming``
 
@@ -189,17 +175,45 @@ class Group(Freeable):
         self.pel.put(pending(encode(number), number), consumer, ms, count)
 
     def acknowledge_later(self, pieces: Iterable[list[bytes]]) -> Callable[[], bool]:
-        """Take entries off the PEL in steps, by the texts of their IDs; returns ``clean_up_some``."""
+        """Take entries off the PEL in steps, by the texts of their IDs; returns ``work_some``."""
 
         def acknowledge() -> Iterator[None]:
             for texts in pieces:
-                self.pending.acknowledge(texts)
+                self.pel.acknowledge(texts)
                 yield
 
         return self.do_later(acknowledge())
 
     def check_invariants(self) -> None:
-        """Assert that PEL and consumers agree; for tests. It finishes ``pending_cleanup``."""
-        self.pel.check_invariants({self.unowned, *self.members.values()})
+        """Assert that PEL and consumers agree; for tests. It finishes ``work``."""
+        self.pel.check_invariants({self.unowned, *self.consumers.values()})
         for entry in self:
             assert (entry.ms == UNOWNED_MS) == (entry.consumer is self.unowned)
+
+
+class BusyGroup(Group):
+    """A group while it has ``work``: a look at its consumers or its PEL finishes that first.
+
+    So nobody sees an entry that was removed. A command that prefers to wait calls ``work_some`` now and then
+    (``commands.streams.deferral``), or leaves that to the background.
+    """
+
+    __slots__ = ()
+
+    @property
+    def consumers(self) -> dict[bytes, Consumer]:  # type: ignore[override]
+        """The consumers by name."""
+        self.finish_work()
+        return self.consumers
+
+    @property
+    def pel(self) -> Pel:  # type: ignore[override]
+        """All pending entries."""
+        self.finish_work()
+        return self.pel
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """How many consumers and pending entries take memory, those not removed yet included."""
+        consumers, pel = (Group.__dict__[slot].__get__(self) for slot in ("consumers", "pel"))
+        return len(consumers), len(pel)

@@ -104,7 +104,7 @@ def _whole_chunks(stream: Stream) -> Iterator[Chunk]:
 
 
 def _whole_group(group: Group) -> Group:
-    twin = Group(group.last_id, group.entries_read, group.tuning)
+    twin = Group(group.last_id, group.entries_read)
     owners = {group.unowned: twin.unowned}
     for consumer in group.consumers.values():
         owners[consumer] = twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)

@@ -36,7 +36,7 @@ def append_encoded(
         chunk = stream.tail
         if chunk is None:
             continue
-        stop = at + stream.tuning.chunk_entries - len(chunk.heads)
+        stop = at + stream.chunk_entries - len(chunk.heads)
         some = entries[at:stop]
         if some and max(map(len, some)) * MAX_ENTRIES < MAX_BYTES:
             stream.extend_tail(chunk, some, heads[at:stop], ms[at:stop], seq[at:stop])

@@ -8,14 +8,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import accumulate, pairwise, repeat
 from operator import add, attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from ..freeing import Freeable
 from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, copy_of, estimate, ids_in, opened
 from .chunk_codec import pack
 from .ids import MAX_COUNT, MAX_U64
 from .macro_nodes import FAR, MacroNodes
-from .tuning import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from .chunk_codec import Packed
     from .cold_chunks import ChunkCache
     from .idempotency import Idempotency
-    from .tuning import Tuning
 
 NODE_MAX_BYTES: Final = 4096
 NODE_MAX_ENTRIES: Final = 100
@@ -45,7 +43,6 @@ class Stream(Freeable):
         max_deleted_id: the greatest ID that ``delete`` ever removed (trimming does not count), 0 if none.
         entries_added: all entries ever added, at most MAX_COUNT.
         groups: by name, in order of creation.
-        tuning: sizes and thresholds, for its groups, too.
         idempotency: the iids of XADD IDMP and their settings, None until they are used or changed.
 
     For this room only, where ``appending``, ``trimming``, ``iteration`` and ``cold_chunks`` work on a stream:
@@ -80,11 +77,11 @@ class Stream(Freeable):
         "max_deleted_id",
         "packed_to",
         "tail",
-        "tuning",
     )
 
-    def __init__(self, tuning: Tuning = DEFAULT) -> None:
-        self.tuning = tuning
+    chunk_entries: ClassVar = 128  # the most entries in a chunk; tests choose a tiny number
+
+    def __init__(self) -> None:
         self.length = 0
         self.last_id = 0
         self.first_id = 0
@@ -172,7 +169,7 @@ class Stream(Freeable):
             self._remember_prefix(stream_id >> 64, seq)
         head = self._prefix + b"%d\r\n" % seq
         chunk = self.tail
-        if chunk is None or len(chunk.heads) >= self.tuning.chunk_entries or len(chunk.data) >= MAX_BYTES:
+        if chunk is None or len(chunk.heads) >= self.chunk_entries or len(chunk.data) >= MAX_BYTES:
             chunk = self._grow(stream_id)
         data = chunk.data
         entry = head + fields
@@ -207,7 +204,7 @@ class Stream(Freeable):
             seq += 1
             chunk = self.tail
             assert chunk is not None
-            room = min(self.tuning.chunk_entries - len(chunk.heads), self._prefix_end - seq) + 1
+            room = min(self.chunk_entries - len(chunk.heads), self._prefix_end - seq) + 1
             prefix = self._prefix
             following = range(seq, seq + min(len(fields), room) - 1)
             heads = [prefix + b"%d\r\n" % n for n in following]
@@ -539,7 +536,7 @@ class Stream(Freeable):
 
     def copy(self) -> Stream:
         """An independent stream with the same entries, groups and pending entries (COPY)."""
-        twin = Stream(self.tuning)
+        twin = Stream()
         twin.length, twin.entries_added = self.length, self.entries_added
         twin.first_id, twin.last_id, twin.max_deleted_id = self.first_id, self.last_id, self.max_deleted_id
         twin.groups = {name: group.copy() for name, group in self.groups.items()}

@@ -123,12 +123,10 @@ def trims_far(stream: Stream, by_length: bool, threshold: int, limit: int) -> bo
     if not by_length:
         border = bisect_right(stream.firsts, threshold) if threshold <= stream.last_id or limit else 0
     elif threshold or limit:
-        border = (stream.length - threshold) // stream.tuning.chunk_entries
+        border = (stream.length - threshold) // stream.chunk_entries
     else:
         border = 0  # everything is removed
-    return stream.macro_nodes.is_far_at(
-        min(border, limit // stream.tuning.chunk_entries + 1) if limit else border
-    )
+    return stream.macro_nodes.is_far_at(min(border, limit // stream.chunk_entries + 1) if limit else border)
 
 
 def _cut(stream: Stream, number: int, gone: Removed | None) -> None:

@@ -12,7 +12,6 @@ from rillet.protocol import replies
 from rillet.storage.groups.pending import UNOWNED_MS
 from rillet.storage.streams.ids import encode
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.tuning import Tuning
 
 SYNTAX = b"-ERR syntax error\r\n"
 
@@ -87,13 +86,19 @@ STEPS = st.lists(
     ),
     max_size=8,
 )
-SIZES = st.sampled_from([Tuning(), Tuning(chunk_entries=8)])
+SIZES = st.sampled_from([128, 8])
 
 
 @given(IDS, STEPS, st.integers(1, 50), SIZES)
-def test_what_is_pending_is_listed_and_read_again_one_by_one(ids, steps, count, tuning):
+def test_what_is_pending_is_listed_and_read_again_one_by_one(ids, steps, count, chunk_entries):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stream, "chunk_entries", chunk_entries)
+        _list_and_read(ids, steps, count)
+
+
+def _list_and_read(ids, steps, count):
     client = make_client()
-    stream = Stream(tuning)
+    stream = Stream()
     client.db.add(b"s", stream)
     words = [f"{ms}-{seq}" for ms, seq in ids]
     for word in words:

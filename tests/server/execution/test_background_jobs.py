@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import pytest
 from support.live import LiveServer, eventually
 
+from rillet.commands.streams import deferral
 from rillet.storage.groups import pending
 from rillet.storage.streams.macro_nodes import MacroNodes
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.tuning import Tuning
 
 N = 6_000
 
@@ -251,9 +251,14 @@ def test_pending_entries_of_a_group_are_freed_later(server, how):
         assert server.call(wire, "XLEN", "s") >= N
 
 
+@pytest.fixture(autouse=True)
+def _a_quarter_is_many(monkeypatch):
+    monkeypatch.setattr(deferral, "MANY", N // 4)
+
+
 def shared_group(server, wire):
     """A stream whose group has given two thirds of the entries to c, and the rest to d; a third of them is many."""
-    stream = Stream(Tuning(many=N // 4))
+    stream = Stream()
     server.run_inside(lambda: server.inside.keyspace.databases[0].add(b"s", stream))
     add(wire)
     wire.call("XGROUP", "CREATE", "s", "g", "0")

@@ -362,7 +362,7 @@ def test_files_cap_what_a_group_has_read():
     stream = Stream()
     stream.entries_added = 2
     for name, read in ((b"a", None), (b"b", 1), (b"c", 5)):
-        stream.groups[name] = Group(0, read, stream.tuning)
+        stream.groups[name] = Group(0, read)
     restored = restore_value(dump_value(stream))
     assert isinstance(restored, Stream)
     assert [restored.groups[name].entries_read for name in (b"a", b"b", b"c")] == [None, 1, 2]

@@ -22,7 +22,6 @@ from rillet.storage.streams.ids import MAX_ID, encode
 from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim
-from rillet.storage.streams.tuning import Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,11 +51,12 @@ class PelMachine(RuleBasedStateMachine):
         tiny = {"_SLACK": slack, "_STEP": step, "_PIECE": 2, "_MANY": 3, "_RUNS": runs}
         for name, number in tiny.items():
             self.patch.setattr(pending, name, number)
-        self.stream = Stream(Tuning(chunk_entries=5))
+        self.patch.setattr(Stream, "chunk_entries", 5)
+        self.stream = Stream()
         self.cold = ChunkCache()
         self.cold.depth = 1
         self.cold.adopt(self.stream)
-        self.group = self.stream.groups[b"g"] = Group(tuning=self.stream.tuning)
+        self.group = self.stream.groups[b"g"] = Group()
 
     def teardown(self) -> None:
         self.patch.undo()
@@ -191,8 +191,8 @@ class PelMachine(RuleBasedStateMachine):
             self.names.discard(name)
 
     def go_on(self, go_on: Callable[[], bool], steps: int) -> None:
-        """Let a group do so many steps of its cleanup before it is asked for anything."""
-        assert self.group.pending_cleanup is not None
+        """Let a group do so many steps of its work before it is asked for anything."""
+        assert self.group.work is not None
         for _ in range(steps):
             if not go_on():
                 break
@@ -219,8 +219,8 @@ class PelMachine(RuleBasedStateMachine):
         self.go_on(job, steps)
 
     @rule()
-    def a_step_after_the_cleanup_does_nothing(self) -> None:
-        if self.group.pending_cleanup is None:
+    def a_step_after_the_work_does_nothing(self) -> None:
+        if self.group.work is None:
             assert not any(go_on() for go_on in self.later)
 
     @rule()
@@ -281,7 +281,7 @@ class PelMachine(RuleBasedStateMachine):
 
     @invariant()
     def facts_are_those_of_the_model(self) -> None:
-        if self.group.pending_cleanup is not None:
+        if self.group.work is not None:
             return  # the rules that follow see it, too
         found = [(each.number, (each.consumer.name, each.ms, each.count)) for each in self.group]
         assert found == sorted(self.model.items())
@@ -291,14 +291,14 @@ class PelMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_representation_is_sound(self) -> None:
-        if self.group.pending_cleanup is None:
+        if self.group.work is None:
             self.group.check_invariants()
         self.stream.check_invariants()
         self.cold.check_invariants()
 
     @invariant()
     def consumers_count_what_they_own(self) -> None:
-        if self.group.pending_cleanup is not None:
+        if self.group.work is not None:
             return
         assert set(self.group.consumers) == self.names
         for name, consumer in self.group.consumers.items():

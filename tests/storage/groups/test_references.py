@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.streams.pending import pending_ids
@@ -12,15 +13,19 @@ from rillet.storage.streams.ids import MAX_ID, encode
 from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import Removed, trim
-from rillet.storage.streams.tuning import Tuning
 
 N = 30
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 IDS = st.integers(1, N)
 
 
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stream, "chunk_entries", 7)
+
+
 def a_stream(number: int = N) -> Stream:
-    stream = Stream(Tuning(chunk_entries=7))
+    stream = Stream()
     for ms in range(1, number + 1):
         stream.append(ms, FIELDS, 0, 4)
     return stream
@@ -103,10 +108,10 @@ def test_references_are_removed_in_steps_and_no_caller_sees_them_in_between():
     trim(stream, 500, gone=gone)
     go_on, _ = forget_later(stream, gone)
     a, b = stream.groups[b"a"], stream.groups[b"b"]
-    assert a.pending_cleanup is not None is not b.pending_cleanup
-    assert stream.groups[b"c"].pending_cleanup is None
+    assert a.work is not None is not b.work
+    assert stream.groups[b"c"].work is None
     assert go_on()
     assert len(a.pel) == 500
-    assert a.pending_cleanup is None
+    assert a.work is None
     assert not go_on()
     assert pending_ids(b) == [b"0-900"]

@@ -283,13 +283,14 @@ def test_what_is_cut_off_a_stream_is_freed_later():
     assert stream.length == len(list(ids_from(stream, 0))) == 10
 
 
-def test_a_group_with_pending_cleanup_is_freed_in_steps_too(monkeypatch):
+def test_a_group_with_work_left_is_freed_in_steps_too(monkeypatch):
     monkeypatch.setattr(pending, "_CLEARED", 0)
     stream = a_stream()
     group = stream.groups[b"g"] = a_group(b"1-0", 100)
     consumer = next(iter(group.consumers.values()))
     group.delete_consumer_later(consumer)
-    pel = group.pending
+    assert group.work is not None
+    pel = Group.__dict__["pel"].__get__(group)
     del group, consumer
     lazyfree = LazyFree()
     lazyfree.on_queued = lambda: None
@@ -302,14 +303,14 @@ def test_a_group_with_pending_cleanup_is_freed_in_steps_too(monkeypatch):
     assert max(before - after for before, after in itertools.pairwise(sizes)) < 2000
 
 
-def test_the_weight_of_a_group_counts_its_pending_cleanup_and_does_not_finish_it():
+def test_the_weight_of_a_group_counts_what_its_work_has_left_and_does_not_finish_it():
     group = a_group(b"1-0", 100)
     entries = len(group.pel)
     group.create_consumer(b"other", 0)
     number = len(group.consumers)
     group.delete_consumer_later(next(iter(group.consumers.values())))
     assert group.weight == (number - 1, entries)
-    assert group.pending_cleanup is not None
+    assert group.work is not None
     assert len(group.pel) < entries
     assert group.weight == (number - 1, len(group.pel))
 
