@@ -77,6 +77,7 @@ class Compat:
         names_protocol_in_hello_error: the error of HELLO without AUTH shows an argument for the protocol (7.2).
         details_acl_denials: the error of a denial names the user, and ACL LOG numbers its entries (7.2).
         uses_imperative_help_line: HELP's last line is in the imperative (7.2).
+        claims_see_consumers: a claim makes its consumer and sees it at once (7.2). Before: once it got something.
         reads_propagate_setid: XGROUP SETID follows the XCLAIMs of XREADGROUP. Before: only with NOACK (7.4).
         reads_propagate_own_lastid: the LASTID of XREADGROUP's XCLAIMs is the entry itself (up to 8.2). Later: the
             group's position before the read (8.4, #14516).
@@ -151,6 +152,7 @@ class Compat:
     names_protocol_in_hello_error: bool
     details_acl_denials: bool
     uses_imperative_help_line: bool
+    claims_see_consumers: bool
     reads_propagate_setid: bool
     reads_propagate_own_lastid: bool
     empty_read_propagates_new_consumer: bool
@@ -234,6 +236,7 @@ def compat_with(version: str) -> Compat:
         names_protocol_in_hello_error=number >= (7, 2),
         details_acl_denials=number >= (7, 2),
         uses_imperative_help_line=number >= (7, 2),
+        claims_see_consumers=number >= (7, 2),
         reads_propagate_setid=number >= (7, 4),
         reads_propagate_own_lastid=number < (8, 4),
         empty_read_propagates_new_consumer=number >= (8, 8),

@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import bulk, command
-from ...storage.groups.pending import UNOWNED_MS
+from ...storage.groups.pending import NEVER, UNOWNED_MS, Consumer
 from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
 
 if TYPE_CHECKING:
     from ...storage.groups.claiming import Change
     from ...storage.groups.group import Group
-    from ...storage.groups.pending import Consumer
     from ..runtime.client import Client
 
 # The pieces of a record: before the ID, before the delivery count, before the LASTID. The records of one command have
@@ -30,11 +29,33 @@ _SETID: Final = b"*7\r\n$6\r\nXGROUP\r\n$5\r\nSETID\r\n$%d\r\n%b\r\n$%d\r\n%b\r\
 
 def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
     """Create a consumer in passing: it counts as a change and is an event, but says nothing to the AOF."""
-    keyspace = client.server.keyspace
-    consumer = group.create_consumer(name, keyspace.now)
+    return _join(client, key, group, Consumer(name, client.server.keyspace.now))
+
+
+def _join(client: Client, key: bytes, group: Group, consumer: Consumer) -> Consumer:
+    group.consumers[consumer.name] = consumer
     client.db.changed(key)
-    keyspace.notify(events.STREAM, b"xgroup-createconsumer", key, client.db)
+    client.server.keyspace.notify(events.STREAM, b"xgroup-createconsumer", key, client.db)
     return consumer
+
+
+def claimant(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
+    """Return the consumer of XCLAIM or XAUTOCLAIM: it is seen, and made if need be; up to 7.0 only by ``got_entries``."""
+    consumer = group.consumers.get(name)
+    if client.server.compat.claims_see_consumers:
+        if consumer is None:
+            consumer = new_consumer(client, key, group, name)
+        consumer.seen_ms = client.server.keyspace.now
+    elif consumer is None:
+        consumer = Consumer(name, NEVER)  # a stranger to the group so far
+    return consumer
+
+
+def got_entries(client: Client, key: bytes, group: Group, consumer: Consumer) -> None:
+    """Note that a claim gave its consumer entries."""
+    consumer.seen_ms = consumer.active_ms = client.server.keyspace.now
+    if consumer.name not in group.consumers:
+        _join(client, key, group, consumer)
 
 
 def _head(key: bytes, group: bytes, consumer: bytes) -> bytes:

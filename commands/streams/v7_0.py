@@ -1,4 +1,4 @@
-"""What 7.0 did instead: XREADGROUP as it was, claims that create no consumer for nothing, estimated counters."""
+"""What 7.0 did instead: XREADGROUP as it was, estimated counters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.groups.lag import entries_read_estimate, has_tombstone_from
-from ...storage.keyspace import notifications as events
 from ...storage.streams.chunk import ids_in, texts_in
 from ...storage.streams.ids import MAX_COUNT, MAX_ID, parse
 from ...storage.streams.stream import Stream
@@ -16,8 +15,6 @@ from . import specs
 from .group_propagation import new_consumer, propagate_consumer, propagate_position, propagate_read
 from .lookup import find_group
 from .read_options import HEADS_OF_ONE, REPLY_HEADS, STREAM_HEADS, parse_options
-from .xautoclaim import xautoclaim
-from .xclaim import xclaim
 from .xreadgroup import MEANINGLESS, NO_GROUP_TO_READ, history, require_orders
 
 if TYPE_CHECKING:
@@ -145,42 +142,6 @@ def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
             return None
         number, entries = stream.range(after + 1, MAX_ID, options.count)
     return HEADS_OF_ONE[client.resp] % (len(key), key, number) + entries
-
-
-_NEVER_ACTIVE: Final = -2  # a time at which no consumer was ever active
-
-
-@handles(specs.XCLAIM, specs.XAUTOCLAIM, until="7.2")
-def claim_7_0(client: Client, args: list[bytes]) -> bytes | None:
-    """Claim entries for a consumer that exists, and was seen, only once it got something."""
-    handler = xclaim if args[0].upper() == b"XCLAIM" else xautoclaim
-    stream = client.db.peek(args[1])
-    group = stream.groups.get(args[2]) if type(stream) is Stream else None
-    if group is None:
-        return handler(client, args)
-    name = args[3]
-    consumer = group.consumers.get(name)
-    keyspace = client.server.keyspace
-    before = None if consumer is None else (consumer.seen_ms, consumer.active_ms)
-    if consumer is not None:
-        consumer.active_ms = _NEVER_ACTIVE
-    dirty, mask, keyspace.notify_mask = keyspace.dirty, keyspace.notify_mask, 0
-    try:
-        reply = handler(client, args)
-    finally:
-        keyspace.notify_mask = mask
-        consumer = group.consumers.get(name)
-        if consumer is not None:
-            got_something = consumer.active_ms == keyspace.now
-            if before is not None:
-                if not got_something:
-                    consumer.seen_ms, consumer.active_ms = before
-            elif got_something:
-                keyspace.notify(events.STREAM, b"xgroup-createconsumer", args[1], client.db)
-            else:
-                group.delete_consumer(consumer)
-                keyspace.dirty = max(keyspace.dirty - 1, dirty)
-    return reply
 
 
 def advance_7_0(group: Group, stream: Stream, pieces: list[ChunkRun], last: int) -> None:

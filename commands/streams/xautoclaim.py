@@ -12,7 +12,7 @@ from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.command import handles
 from . import specs
 from .deferral import require_order
-from .group_propagation import new_consumer, propagate_claims
+from .group_propagation import claimant, got_entries, propagate_claims
 from .lookup import find_group, latest_delivery
 
 if TYPE_CHECKING:
@@ -35,15 +35,12 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
         raise
     stream, group = find_group(client, args[1], args[2])
     require_order(client, group)
-    consumer = group.consumers.get(args[3])
-    if consumer is None:
-        consumer = new_consumer(client, args[1], group, args[3])
-    consumer.seen_ms = now
+    consumer = claimant(client, args[1], group, args[3])
     terms = ClaimTerms(latest, now)
     terms.just_id = just_id
     claimed = claim(group, stream, consumer, group.pel.order.walk(start), terms, count)
     if claimed.items:
-        consumer.active_ms = now
+        got_entries(client, args[1], group, consumer)
     client.db.changed(args[1], len(claimed.changes))
     if server.propagation.active and claimed.changes:
         propagate_claims(client, args[1], args[2], group, claimed.changes)

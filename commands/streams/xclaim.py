@@ -11,7 +11,7 @@ from ...storage.streams.ids import parse
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
-from .group_propagation import new_consumer, propagate_claims, propagate_position
+from .group_propagation import claimant, got_entries, propagate_claims, propagate_position
 from .lookup import find_group, latest_delivery
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     Redis checks the key and the group before any other word, and every word before it changes anything.
     """
     stream, group = find_group(client, args[1], args[2])
-    consumer = group.consumers.get(args[3])
     server = client.server
     now = server.keyspace.now
     latest = latest_delivery(args[4], now, b"ERR Invalid min-idle-time argument for XCLAIM")
@@ -71,15 +70,13 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     is_moved = last_id > group.last_id
     if is_moved:
         group.last_id = last_id
-    if consumer is None:
-        consumer = new_consumer(client, args[1], group, args[3])
-    consumer.seen_ms = now
+    consumer = claimant(client, args[1], group, args[3])
     if client.db.meter is not None:
         client.db.changed(args[1], 0)
     words = None if are_canonical else args[5:at]
     claimed = claim(group, stream, consumer, entries, terms, len(entries), words)
     if claimed.items:
-        consumer.active_ms = now
+        got_entries(client, args[1], group, consumer)
     if claimed.changes:
         server.keyspace.dirty += len(claimed.changes)
         if server.propagation.active:
