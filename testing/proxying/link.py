@@ -7,6 +7,7 @@ framed, so that a fault that begins later knows which reply belongs to which req
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -23,6 +24,8 @@ from .requests import Requests
 from .session import LEARNED, SUBSCRIPTIONS, Session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...server.debugging.fault import Fault
     from ...server.debugging.fault_set import Look
     from ...server.debugging.recorder import Recording
@@ -34,9 +37,17 @@ _SPECIAL: Final = BLOCKING | frozenset(
     b"SUBSCRIBE UNSUBSCRIBE PSUBSCRIBE PUNSUBSCRIBE SSUBSCRIBE SUNSUBSCRIBE MONITOR HELLO RESET CLIENT AUTH MULTI "
     b"SELECT EXEC DISCARD PSYNC SYNC SCRIPT DEBUG".split()
 )
-_ENDS_MATCHING: Final = frozenset(("psync", "sync", "script|debug"))
+_NO_REPLIES: Final = {
+    "psync": (),
+    "sync": (),
+    "script|debug": (b"YES", b"SYNC"),
+}  # follow these, with these words
+# Whether they are answered depends on the replies before: subscribers of RESP2 may not send CLIENT REPLY, MULTI may have been
+# refused, and a monitor's second MONITOR has no reply.
+_WAITS_FOR_OTHERS: Final = frozenset(("client|reply", "monitor"))
 _UNSEEN: Final = frozenset(("psync", "sync", "replconf"))
 _DEBUG: Final = frozenset((b"FAULT", b"RECORD", b"CONTROL"))
+_EMPTY: Final = re.compile(rb"\s*\n|\*(0|-\d+)\r\n").fullmatch  # a request
 _EXECABORT: Final = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 
 
@@ -52,6 +63,10 @@ class Pending:
         ends_matching: what follows is no RESP.
         confirmations: how many the (un)subscription still lacks; -1 before the first.
         value: those that have come.
+        is_unsure: a reply may fail to come. In spite of CLIENT REPLY confirmations of a subscription come, its errors do
+            not; and Redis 8.10.2 does not answer a wrong password behind other commands.
+        transaction: begins with it, unless MULTI is refused.
+        later: those of its commands that change the session, each with its place.
     """
 
     name: str
@@ -67,6 +82,9 @@ class Pending:
     ends_matching: bool = False
     confirmations: int = -1
     value: bytes = b""
+    is_unsure: bool = False
+    transaction: list[Sent] | None = None
+    later: list[tuple[int, str, list[bytes]]] | None = None
 
 
 class Link(asyncio.Protocol):
@@ -103,8 +121,9 @@ class Link(asyncio.Protocol):
         self._pushes: list[bytes] = []
         self._mode = "on"  # CLIENT REPLY
         self._transaction: list[Sent] | None = None
+        self._later: list[tuple[int, str, list[bytes]]] = []  # of these, what changes the session
         self._is_refused = False  # a command of the transaction was, by the proxy
-        self._changes_mode = False  # at its EXEC
+        self._when_answered: Callable[[], None] | None = None  # goes on when nothing is pending
 
     # The two transports
 
@@ -230,6 +249,9 @@ class Link(asyncio.Protocol):
         server = self._server
         if server is None or self._is_closed:
             return
+        if not self._matches:
+            server.write(data)
+            return
         if (
             not self._listener.looks
             and self._mode == "on"
@@ -248,6 +270,8 @@ class Link(asyncio.Protocol):
             if argv:
                 self._take(raw, argv, None)
             elif not self._drops_rest:
+                if self._mode == "skip" and _EMPTY(raw):
+                    self._mode = "on"
                 self._unsent.append(raw)
             if not self._requests.is_in_rest:
                 self._drops_rest = False
@@ -282,6 +306,9 @@ class Link(asyncio.Protocol):
         Args:
             before: an earlier look: it was delayed.
         """
+        if not self._matches:
+            self._unsent.append(raw)
+            return
         listener, command = self._listener, command_of(argv)
         name = command.name
         if (
@@ -292,6 +319,10 @@ class Link(asyncio.Protocol):
         ):
             self._drops_rest = self._requests.is_in_rest
             self._answer(listener.debug(argv, self))
+            return
+        if name in _WAITS_FOR_OTHERS and self._mode == "on" and self._awaits_reply():
+            self._hold()
+            self._when_answered = lambda: self._go_on(raw, argv, before)
             return
         is_queued = self._transaction is not None and name not in IMMEDIATE
         waits = not is_queued and may_wait(command, argv)
@@ -314,8 +345,8 @@ class Link(asyncio.Protocol):
         fault = None if look is None else look.fault
         self._run(raw, sent, argv, look, fault, is_queued=is_queued, waits=waits, seen=seen)
 
-    def _go_on(self, raw: bytes, argv: list[bytes], look: Look) -> None:
-        """Take a request again after its delay."""
+    def _go_on(self, raw: bytes, argv: list[bytes], look: Look | None) -> None:
+        """Take a request again that had to wait."""
         self._is_held = False
         self._take(raw, argv, look)
         self._send()
@@ -354,15 +385,27 @@ class Link(asyncio.Protocol):
             pending.instead = _EXECABORT
             raw = b"*1\r\n$7\r\nDISCARD\r\n"
         self._unsent.append(raw)
-        self._note_transaction(name, sent, is_queued=is_queued)
-        pending.ends_matching = name in _ENDS_MATCHING or (name == "exec" and self._changes_mode)
-        expects = self._expects_reply(name, argv, is_queued=is_queued)
+        is_accepted = sent.command.accepts(len(argv))
+        later = self._later
+        if is_accepted and not is_queued:
+            is_unruly = name == "exec" and any(map(_changes_replies, later))
+            pending.ends_matching = is_unruly or _ends_matching(name, argv)
+        if is_accepted or name == "exec":  # which ends the transaction with wrong arguments, too
+            self._note_transaction(pending, sent, is_queued=is_queued)
+        expects = self._expects_reply(pending, is_accepted=is_accepted, is_queued=is_queued)
         spoils = fault is not None and fault.spec.spoils_reply
         if not expects:
-            self._finish(pending, None)
+            if is_accepted and not is_queued:
+                self._assume(pending, later)
+            if pending.own is None:
+                self._finish(pending, None)
+            if pending.ends_matching:
+                self._match_no_more()
             if spoils and fault is not None and not fault.spec.silence and fault.spec.slow is None:
                 self.close()
             return
+        if name == "exec" and later:
+            pending.later = later
         if waits and seen:
             pending.sent = sent
             sent.keys  # noqa: B018 - worked out now: the words need not be kept
@@ -377,6 +420,7 @@ class Link(asyncio.Protocol):
             and pending.sent is None
             and pending.instead is None
             and not pending.ends_matching
+            and pending.later is None
             and name not in LEARNED
             and name not in SUBSCRIPTIONS
             and name != "multi"
@@ -390,25 +434,42 @@ class Link(asyncio.Protocol):
         self._pending.append(pending)
         self._looked_at += 1
 
-    def _note_transaction(self, name: str, sent: Sent, *, is_queued: bool) -> None:
-        if name == "multi" and self._transaction is None:
-            self._transaction, self._is_refused, self._changes_mode = [], False, False
+    def _note_transaction(self, pending: Pending, sent: Sent, *, is_queued: bool) -> None:
+        name = pending.name
+        if (
+            name == "multi"
+            and self._transaction is None
+            and (self._mode == "on" or not self._is_subscriber())
+        ):
+            pending.transaction = self._transaction = []
+            self._later, self._is_refused = [], False
         elif name in {"exec", "discard", "reset", "quit"}:
-            self._transaction, self._is_refused = None, False
+            self._transaction, self._later, self._is_refused = None, [], False
         elif is_queued and self._transaction is not None:
+            if name in LEARNED or name in SUBSCRIPTIONS or name == "client|reply":
+                self._later.append((len(self._transaction), name, pending.argv))
             sent.forget_words()
             self._transaction.append(sent)
-            self._changes_mode = self._changes_mode or name == "client|reply"
 
-    def _expects_reply(self, name: str, argv: list[bytes], *, is_queued: bool) -> bool:
+    def _expects_reply(self, pending: Pending, *, is_accepted: bool, is_queued: bool) -> bool:
         """Whether the server replies to a request, by CLIENT REPLY; takes what the request changes of it."""
-        mode = self._mode
+        mode, name = self._mode, pending.name
         if mode == "skip":
             self._mode = "on"
+        if is_queued or not is_accepted:
+            return mode == "on"
+        if name in SUBSCRIPTIONS:
+            pending.is_unsure = mode != "on"
+            return True
+        if self.session.monitors and name in {"monitor", "psync", "sync"}:
+            pending.ends_matching = False
+            return False
         if name == "reset" and mode == "off":
-            self._mode = mode = "on"
-        if name == "client|reply" and len(argv) > 2 and not is_queued:
-            choice = argv[2].upper()
+            self._mode = "on"
+            return True
+        pending.is_unsure = name == "auth" or (name == "hello" and len(pending.argv) > 2)
+        if name == "client|reply" and not self._is_subscriber():
+            choice = pending.argv[2].upper()
             if choice == b"ON":
                 self._mode = "on"
                 return True
@@ -419,6 +480,26 @@ class Link(asyncio.Protocol):
                 self._mode = "off" if mode == "off" else "skip"
                 return False
         return mode == "on"
+
+    def _is_subscriber(self) -> bool:
+        """Whether the server refuses most commands, if it confirms what is pending."""
+        if self.session.resp == 3:
+            return False
+        unsure = [each for each in self._pending if each is not None and each.is_unsure]
+        return self.session.will_be_subscribed(
+            (each.name, each.argv) for each in unsure if each.name in SUBSCRIPTIONS
+        )
+
+    def _assume(self, pending: Pending, later: list[tuple[int, str, list[bytes]]]) -> None:
+        """Take it that a command runs whose reply the client does not want, when those before it have theirs."""
+        name = pending.name
+        if name == "exec":
+            pending.later = later
+        elif name not in LEARNED or (name != "reset" and self._is_subscriber()):
+            return
+        pending.own, pending.is_unsure = b"", True
+        self._append(pending)
+        self._answer_due()
 
     def _answer(self, reply: bytes, pending: Pending | None = None) -> None:
         """Reply in place of the server, behind the replies that are to come."""
@@ -468,21 +549,32 @@ class Link(asyncio.Protocol):
             self._write(data)
             return
         at, framer = 0, self._replies
-        if not self._looked_at and not self.session.gets_messages and not self._pushes and not self._value:
+        if (
+            not self._looked_at
+            and self._mode == "on"
+            and not self.session.gets_messages
+            and not self._pushes
+            and not self._value
+        ):
             pending = self._pending
             try:
                 for _ in range(min(framer.count(data), len(pending))):
                     pending.popleft()
             except FramingError:
-                self._matches = False
+                self._match_no_more()
             self._passes, self._is_reply_passing = not framer.is_between, None
             self._write(data)
+            self._go_on_if_answered()
             return
         while at < len(data):
+            if self._begins_unruly(data[at : at + 2]):
+                self._match_no_more()
+                self._write(data[at:])
+                return
             try:
                 end = framer.next(data, at)
             except FramingError:
-                self._matches = False
+                self._match_no_more()
             if not self._matches:
                 self._write(bytes(self._value) + data[at:])
                 self._value.clear()
@@ -492,6 +584,38 @@ class Link(asyncio.Protocol):
             self._take_value(piece, is_whole=end >= 0)
             if self._is_closed:
                 return
+        self._go_on_if_answered()
+
+    def _begins_unruly(self, data: bytes) -> bool:
+        """Whether the reply to a transaction begins that has more or fewer values than it says."""
+        head = self._pending[0] if self._pending else None
+        is_unruly = head is not None and head.ends_matching and head.name == "exec"
+        return is_unruly and self._replies.is_between and data[:1] == b"*" and data[1:] != b"-"
+
+    def _awaits_reply(self) -> bool:
+        """Whether a reply is certain to come."""
+        return any(each is None or not each.is_unsure for each in self._pending)
+
+    def _go_on_if_answered(self) -> None:
+        if self._when_answered is not None and not self._awaits_reply():
+            go_on, self._when_answered = self._when_answered, None
+            go_on()
+
+    def _match_no_more(self) -> None:
+        """Let everything pass from now on; replies cannot be told apart any more."""
+        self._matches = False
+        if self._when_answered is not None or any(each is not None and each.holds for each in self._pending):
+            self._listener.loop.call_soon(self._let_go)
+        self._pending.clear()
+        self._looked_at = 0
+
+    def _let_go(self) -> None:
+        if self._is_closed:
+            return
+        if self._when_answered is None:
+            self._release()
+        else:
+            self._go_on_if_answered()
 
     def _take_value(self, piece: bytes, *, is_whole: bool) -> None:
         if self._passes:
@@ -547,15 +671,30 @@ class Link(asyncio.Protocol):
                 self._release()
 
     def _whole(self, value: bytes) -> None:
-        head = self._pending[0] if self._pending else None
         name = Session.confirmed(value)
+        head = self._pending[0] if self._pending else None
+        while head is not None and head.is_unsure and not self._may_answer(head, name, value):
+            self._pending.popleft()
+            self._looked_at -= 1
+            self._finish(head, None)
+            self._answer_due()
+            head = self._pending[0] if self._pending else None
         is_expected = head is not None and head.name == name
         if name and (is_expected or self._replies.kind == PUSH):
             self._confirm(head if is_expected else None, name, value)
         elif self._replies.kind == PUSH or not self._is_reply(value):
+            if value[:1] == b"-" and self._mode == "off":
+                self._mode = "on"  # CLIENT REPLY OFF was refused
             self._write(value)
         else:
             self._reply(value)
+
+    def _may_answer(self, pending: Pending, confirmed: str, value: bytes) -> bool:
+        if self._replies.kind == PUSH or self.session.is_message(value):
+            return True
+        if pending.name in SUBSCRIPTIONS:
+            return pending.confirmations > 0 or pending.name == confirmed
+        return value[:1] == b"-" or (value[:1] in b"*%" if pending.name == "hello" else value == b"+OK\r\n")
 
     def _confirm(self, pending: Pending | None, name: str, value: bytes) -> None:
         """Take one confirmation of a subscription or of its end; without a request, the server has ended it."""
@@ -579,15 +718,18 @@ class Link(asyncio.Protocol):
         self._looked_at -= 1
         if pending.name in LEARNED:
             self.session.learn(pending.name, pending.argv, value)
-        elif pending.name == "multi" and value != b"+OK\r\n":
-            self._transaction = None
+        elif pending.transaction is not None and value != b"+OK\r\n":
+            if pending.transaction is self._transaction:
+                self._transaction = None
+        elif pending.later is not None and value[:1] == b"*" and value not in _NOTHING:
+            self._learn_later(pending.later, value)
         if pending.instead is not None:
             value = pending.instead
         if pending.sent is not None:
             self._look_at_reply(pending, value)
         self._finish(pending, value)
-        if pending.ends_matching:
-            self._matches = False
+        if pending.ends_matching and value[:1] != b"-" and value not in _NOTHING:
+            self._match_no_more()
         fault = pending.fault
         if fault is not None and fault.spec.spoils_reply:
             self._spoil(fault, value)
@@ -595,6 +737,15 @@ class Link(asyncio.Protocol):
             self._write(value)
         if pending.holds and not self._is_closed:
             self._release()
+
+    def _learn_later(self, later: list[tuple[int, str, list[bytes]]], value: bytes) -> None:
+        """Take the replies to commands of a transaction."""
+        framer, ends = Framer(), [value.index(b"\n") + 1]
+        while ends[-1] < len(value):
+            ends.append(framer.next(value, ends[-1]))
+        for place, name, argv in later:
+            if name in LEARNED and place + 1 < len(ends):
+                self.session.learn(name, argv, value[ends[place] : ends[place + 1]])
 
     def _look_at_reply(self, pending: Pending, value: bytes) -> None:
         """Let the faults look at the reply of a command that may have waited."""
@@ -634,7 +785,10 @@ class Link(asyncio.Protocol):
         while self._pending and (head := self._pending[0]) is not None and head.own is not None:
             self._pending.popleft()
             self._looked_at -= 1
-            self._finish(head, head.own if not head.closes else None)
+            self._finish(head, head.own or None)
+            for _, name, argv in head.later or [(0, head.name, head.argv)]:
+                if head.is_unsure and name in LEARNED:
+                    self.session.assume(name, argv)
             self._write(head.own)
             if head.closes:
                 self.close()
@@ -672,6 +826,17 @@ class _ServerSide(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._link._resume("full")  # noqa: SLF001 - the two sides of one link
+
+
+def _ends_matching(name: str, argv: list[bytes]) -> bool:
+    """Whether what follows a command is no replies."""
+    words = _NO_REPLIES.get(name)
+    return words is not None and (not words or argv[-1].upper() in words)
+
+
+def _changes_replies(later: tuple[int, str, list[bytes]]) -> bool:
+    """Whether a command of a transaction gives more or fewer replies than one."""
+    return later[1] not in LEARNED
 
 
 def _acts_before(spec: Any) -> bool:

@@ -68,21 +68,22 @@ class Requests:
                 yield self._taken(data[begin:]), [], len(data)
                 return
             at = end if end >= 0 else len(data)
+            piece = data[begin:at]
             if self._passes:
                 self._passes = end < 0
-                yield data[begin:at], [], at
-            elif end >= 0:
-                raw = self._taken(data[begin:at])
-                commands = self._parser.feed(raw)
-                self.has_failed = self._parser.error is not None
-                yield raw, commands[0] if commands else [], at
-            else:
-                self._head += data[begin:at]
-                if len(self._head) > MOST_HELD:
-                    self.has_failed = self._is_inline  # no server takes such a line
-                    self._passes = not self._is_inline
-                    words = [] if self._is_inline else _first_words(bytes(self._head))
-                    yield self._taken(b""), words, at
+                yield piece, [], at
+                continue
+            commands = self._parser.feed(piece)
+            self.has_failed = self._parser.error is not None
+            if end >= 0 or self.has_failed:
+                yield self._taken(piece), commands[0] if commands else [], at
+                continue
+            self._head += piece
+            if len(self._head) > MOST_HELD:
+                self._passes = True
+                self._parser = RequestParser()
+                words = _first_words(bytes(self._head))
+                yield self._taken(b""), words, at
 
     def _taken(self, data: bytes) -> bytes:
         if not self._head:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import hiredis
 
 from ...server.debugging.fault import Sender
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SUBSCRIPTIONS: Final = frozenset(
     "subscribe unsubscribe psubscribe punsubscribe ssubscribe sunsubscribe".split()
@@ -46,9 +49,14 @@ class Session:
         return Sender(self.id, self.name, self.user, self.library)
 
     @property
+    def is_subscribed(self) -> bool:
+        """Whether it has a subscription."""
+        return any(self._channels.values())
+
+    @property
     def gets_messages(self) -> bool:
         """Whether more may come than replies."""
-        return self.monitors or any(self._channels.values())
+        return self.monitors or self.is_subscribed
 
     def is_message(self, value: bytes) -> bool:
         """Whether a value that is no push is a message, or a line of MONITOR; its beginning suffices."""
@@ -76,33 +84,65 @@ class Session:
         else:
             self._of(name).add(channel)
 
+    def will_be_subscribed(self, commands: Iterable[tuple[str, list[bytes]]]) -> bool:
+        """Whether it has a subscription after more (un)subscriptions."""
+        channels = {kind: set(names) for kind, names in self._channels.items()}
+        for name, argv in commands:
+            kind = _kind(name)
+            if "un" not in name:
+                channels[kind].update(argv[1:])
+            else:
+                channels[kind].difference_update(argv[1:] or [*channels[kind]])
+        return any(channels.values())
+
     def _of(self, name: str) -> set[bytes | None]:
-        kind = name.removesuffix("subscribe").removesuffix("un")
-        return self._channels[kind]
+        return self._channels[_kind(name)]
 
     def learn(self, name: str, argv: list[bytes], value: bytes) -> None:
         """Take the reply to a command of ``LEARNED``."""
         if name == "hello" and value[:1] in b"*%":
+            self._greet(argv)
             self.resp = 3 if value[:1] == b"%" else 2
             if (found := _ID(value)) is not None:
                 self.id = int(found[1])
-            words = [word.upper() for word in argv]
-            if b"SETNAME" in words[:-1]:
-                self.name = argv[words.index(b"SETNAME") + 1]
-            if b"AUTH" in words[:-2]:
-                self.user = argv[words.index(b"AUTH") + 1]
         elif name == "client|id" and value[:1] == b":":
             self.id = int(value[1:-2])
-        elif value == b"+RESET\r\n":
+        elif value in {b"+OK\r\n", b"+RESET\r\n"}:
+            self._take(name, argv)
+
+    def assume(self, name: str, argv: list[bytes]) -> None:
+        """Take it that a command of ``LEARNED`` succeeds, as its reply is not wanted and does not come."""
+        if name == "hello":
+            if argv[1:2] not in ([], [b"2"], [b"3"]):
+                return
+            self._greet(argv)
+            self.resp = int(argv[1]) if argv[1:] else self.resp
+        elif name != "select" or argv[1].isdigit():
+            self._take(name, argv)
+
+    def _greet(self, argv: list[bytes]) -> None:
+        words = iter(argv[2:])
+        for word in words:
+            if word.upper() == b"AUTH":
+                self.user = next(words, b"default")
+                next(words, None)
+            elif word.upper() == b"SETNAME":
+                self.name = next(words, b"")
+
+    def _take(self, name: str, argv: list[bytes]) -> None:
+        if name == "reset":
             self._reset()
-        elif value == b"+OK\r\n":
-            if name == "select":
-                self.database = int(argv[1])
-            elif name == "auth":
-                self.user = argv[1] if len(argv) > 2 else b"default"
-            elif name == "client|setname":
-                self.name = argv[2]
-            elif name == "client|setinfo" and argv[2].upper() == b"LIB-NAME":
-                self.library = argv[3]
-            elif name == "monitor":
-                self.monitors = True
+        elif name == "select":
+            self.database = int(argv[1])
+        elif name == "auth":
+            self.user = argv[1] if len(argv) > 2 else b"default"
+        elif name == "client|setname":
+            self.name = argv[2]
+        elif name == "client|setinfo" and argv[2].upper() == b"LIB-NAME":
+            self.library = argv[3]
+        elif name == "monitor":
+            self.monitors = True
+
+
+def _kind(name: str) -> str:
+    return name.removesuffix("subscribe").removesuffix("un")
