@@ -99,7 +99,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(scope="session")
 def _rillet_servers(pytestconfig: pytest.Config) -> Iterator[Any]:
-    from .testing.fixtures import servers_of_session
+    from .storage.gc_pause import gc_paused
+
+    with gc_paused():
+        from .testing.fixtures import servers_of_session
 
     yield from servers_of_session(pytestconfig)
 

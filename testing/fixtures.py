@@ -11,8 +11,6 @@ from .control import ControlError
 from .options import Options, parse, split
 from .pool import Pool
 from .process import StartError
-from .remote import RemoteRillet
-from .report import describe
 from .server import Server
 
 if TYPE_CHECKING:
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
 
     import redis
     import redis.asyncio
+
+    from .remote import RemoteRillet
 
 MARKER: Final = "rillet"
 SERVERS: Final = pytest.StashKey[
@@ -35,6 +35,8 @@ def servers_of_session(config: pytest.Config) -> Iterator[Pool | RemoteRillet]:
         with Pool() as pool:
             yield pool
         return
+    from .remote import RemoteRillet
+
     with RemoteRillet(url) as remote:
         yield remote
         remote.reset()
@@ -42,7 +44,7 @@ def servers_of_session(config: pytest.Config) -> Iterator[Pool | RemoteRillet]:
 
 def session_server(config: pytest.Config, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
     """Return the server of the ini option alone."""
-    return servers if isinstance(servers, RemoteRillet) else servers.get(_of_session(config).server)
+    return servers.get(_of_session(config).server) if isinstance(servers, Pool) else servers
 
 
 def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
@@ -70,7 +72,7 @@ def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) 
 def server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
     """Return the server that a test has asked for by markers and ini option, reset."""
     options = options_of(request.node)
-    if isinstance(servers, RemoteRillet):
+    if not isinstance(servers, Pool):
         own = sorted(split(_marked(request.node)).server)
         if own:
             pytest.skip(f"needs a Rillet with {', '.join(own)}, and --rillet-url names a server that runs")
@@ -128,6 +130,8 @@ def add_section(item: pytest.Item, report: pytest.TestReport) -> None:
     """Describe the servers of a test that has failed."""
     if item.config.getini("rillet_report"):
         for server, logged in item.stash.get(SERVERS, ()):
+            from .report import describe
+
             report.sections.append(("Rillet", describe(server, logged)))
 
 
@@ -146,6 +150,8 @@ def check_url(config: pytest.Config) -> None:
     if (config.getoption("numprocesses", None) or 0) > 1:
         raise pytest.UsageError("--rillet-url: the workers of pytest-xdist would share one server; use -n 0")
     import hiredis
+
+    from .remote import RemoteRillet
 
     try:
         with RemoteRillet(url) as remote:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
 from ..storage.files import replace_file
+from ..storage.gc_pause import gc_paused
 from .clients import client_like, for_client, need_redis
 from .clock import Clock
 from .control import Control, ControlError
@@ -373,6 +374,7 @@ class Server(HasSpies, HasFaults, InWith):
     def _flags(self) -> list[str]:
         return flags_of(self._directives, self.host, self.port, self._path)
 
+    @gc_paused()  # a seventh of a first test went to its collections
     def _start_thread(self) -> None:
         from ..server.config.file import parse_arguments
         from ..server.server import Server as RilletServer

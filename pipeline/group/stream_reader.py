@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from ...storage.gc_pause import gc_paused
 from ..quick_ack import QuickAck
 from ..redis import ids
 from ..redis.connection import ConnectionLost, ServerError
-from ..redis.gc_pause import gc_paused
 from ..redis.key_names import key_of
 from ..redis.options import OptionError, Options
 from ..redis.shards import connect

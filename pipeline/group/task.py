@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from ...storage.gc_pause import gc_paused
 from ..redis import ids
 from ..redis.connection import checked
-from ..redis.gc_pause import gc_paused
 from ..redis.key_names import key_of
 from ..redis.shards import connect
 from ..source.losses import DataLossError

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
+from ...storage.gc_pause import gc_paused
 from ..quick_ack import QuickAck
 from ..redis import stream_state
-from ..redis.gc_pause import gc_paused
 from ..redis.options import OptionError
 from ..redis.shards import connect
 from ..source.name_clashes import NameClashes

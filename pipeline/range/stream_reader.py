@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
+from ...storage.gc_pause import gc_paused
 from ..quick_ack import QuickAck
 from ..redis import ids, stream_state
-from ..redis.gc_pause import gc_paused
 from ..redis.key_names import key_of
 from ..redis.shards import connect
 from ..redis.sized_reads import SizedReads

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import InputPartition
 
+from ...storage.gc_pause import gc_paused
 from ..redis import ids
 from ..redis.connection import checked
-from ..redis.gc_pause import gc_paused
 from ..redis.key_names import key_of
 from ..redis.replicas import Written, reading
 from ..redis.stream_state import StreamState, fetch_states, parse_state, state_request

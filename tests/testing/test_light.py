@@ -17,6 +17,18 @@ with rillet.testing.Server() as server:
 print(*sys.modules)
 """
 
+UNNEEDED = (
+    "history",
+    "streams",
+    "report",
+    "cluster",
+    "sentinel",
+    "loop_server",
+    "in_memory",
+    "simulated",
+    "fault_in_turn",
+)
+
 
 def test_a_first_test_imports_nothing_that_it_does_not_need():
     done = subprocess.run(
@@ -24,18 +36,24 @@ def test_a_first_test_imports_nothing_that_it_does_not_need():
     )
     loaded = set(done.stdout.split())
     assert "rillet.testing.server" in loaded
-    unneeded = {
-        "history",
-        "streams",
-        "report",
-        "cluster",
-        "sentinel",
-        "loop_server",
-        "in_memory",
-        "simulated",
-        "fault_in_turn",
-    }
-    assert not {f"rillet.testing.{name}" for name in unneeded} & loaded
+    assert not {f"rillet.testing.{name}" for name in UNNEEDED} & loaded
     assert (
         not {"rillet.pipeline", "rillet.console", "rillet.server.sentinel.monitor", "lupa", "pytest"} & loaded
     )
+
+
+def test_neither_does_a_first_test_with_a_fixture(tmp_path):
+    code = """
+import gc, sys
+def test_it(rillet):
+    rillet.set("k", "v")
+    assert gc.isenabled()
+    unneeded = {"remote", "proxy", "proxying", "report", *%r}
+    assert not {f"rillet.testing.{name}" for name in unneeded} & {*sys.modules}
+"""
+    (tmp_path / "test_it.py").write_text(code % (UNNEEDED,))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

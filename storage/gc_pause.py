@@ -1,4 +1,4 @@
-"""Work on replies without the garbage collector of cycles: they are trees of lists, by the ten thousand."""
+"""Work that makes much and no garbage, without the garbage collector of cycles: replies by the ten thousand, and imports."""
 
 from __future__ import annotations
 
