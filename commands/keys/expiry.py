@@ -59,7 +59,7 @@ def checked_time(word: bytes, command_name: str, base: int, *, seconds: bool) ->
 def set_expiry(client: Client, name: bytes, when: int) -> None:
     """Set the expiry of a key: signal watchers and subscribers, count one change. The caller propagates."""
     db = client.db
-    db.set_expiry(name, when)
+    db.give_expiry(name, when)
     db.modified(name)
     db.keyspace.notify(events.GENERIC, b"expire", name, db)
     db.keyspace.dirty += 1

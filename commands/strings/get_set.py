@@ -173,7 +173,7 @@ def _set_with_options(client: Client, args: list[bytes]) -> bytes:
     is_looked_up = options.xx or options.condition is not None
     overwrite(client, name, value, keep_ttl=options.keep_ttl, is_looked_up=is_looked_up)
     if expiry is not None:
-        db.set_expiry(name, expiry)
+        db.give_expiry(name, expiry)
         db.keyspace.notify(events.GENERIC, b"expire", name, db)
     _propagate_set(client, args, options, expiry)
     return answer
@@ -254,7 +254,7 @@ def setex(client: Client, args: list[bytes], *, command_name: str, seconds: bool
     db = client.db
     expiry = checked_time(args[2], command_name, db.keyspace.now, seconds=seconds)
     overwrite(client, name, value)
-    db.set_expiry(name, expiry)
+    db.give_expiry(name, expiry)
     db.keyspace.notify(events.GENERIC, b"expire", name, db)
     client.propagate([b"SET", name, value, b"PXAT", b"%d" % expiry])
     return replies.OK

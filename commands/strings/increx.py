@@ -131,7 +131,7 @@ def _store(
         store_sum(client, name, text)
     effect = [b"SET", name, text, b"KEEPTTL"]
     if expiry is not None:
-        db.set_expiry(name, expiry)
+        db.give_expiry(name, expiry)
         db.keyspace.notify(events.GENERIC, b"expire", name, db)
         effect = [b"SET", name, text, b"PXAT", b"%d" % expiry]
     elif persist:

@@ -94,7 +94,7 @@ def _set(client: Client, name: bytes, value: bytes, expiry: int | None, *, keep_
     db.notify_overwritten(name, before)
     keyspace.dirty += 1
     if expiry is not None:
-        db.set_expiry(name, expiry)
+        db.give_expiry(name, expiry)
         keyspace.notify(events.GENERIC, b"expire", name, db)
     keyspace.notify(events.STRING, b"set", name, db)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ReplyError
@@ -252,7 +253,7 @@ class Replication:
         server.log.role = "S"
         server.update_checks()
         if was_master:
-            server.keyspace.own_expiries = []
+            server.keyspace.own_expiries = OrderedDict()
             server.blocking.send_away_all(UNBLOCKED)
             if not self.failover.active:  # else they stay until the target has agreed
                 # They reconnect, and then find us in the history of the new master.

@@ -382,11 +382,19 @@ class Database:
         """Let an existing key expire at ``when`` (milliseconds since the epoch)."""
         self.expires[key] = when
         heapq.heappush(self.due, (when, key))
-        if self.keyspace.own_expiries is not None and self.keyspace.expiring:
-            self.keyspace.note_own_expiry(self, key, when)
         if len(self.due) > 64 + 4 * len(self.expires):
             self.due = [(when, key) for key, when in self.expires.items()]
             heapq.heapify(self.due)
+
+    def give_expiry(self, key: bytes, when: int) -> None:
+        """As ``set_expiry``, for a command that gives the key its time; RENAME, COPY, MOVE and RESTORE bring theirs.
+
+        On a replica the master alone deletes what its time came with.
+        """
+        self.set_expiry(key, when)
+        keyspace = self.keyspace
+        if keyspace.own_expiries is not None and keyspace.expiring:
+            keyspace.own_expiries.setdefault(key, set()).add(self.index)
 
     def clear_expiry(self, key: bytes) -> bool:
         """Remove the expiry of a key; False if it had none."""

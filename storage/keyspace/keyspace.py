@@ -6,7 +6,6 @@ every lookup expires lazily, every change is signalled, and ``ready`` has the ke
 
 from __future__ import annotations
 
-import heapq
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
@@ -19,6 +18,7 @@ from .function_libraries import Libraries
 from .lazyfree import LazyFree
 
 if TYPE_CHECKING:
+    from collections import OrderedDict
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from . import frequency
@@ -42,8 +42,8 @@ class Keyspace:
         skips_checksums: DEBUG SET-SKIP-CHECKSUM-VALIDATION: files and payloads with a wrong checksum are read.
         hides_expired: True for a replica, and in a pause: keys past their time are not seen, and stay until the master
             says DEL, or the pause is over.
-        own_expiries: a heap of (when, database index, key) of the times that clients of a replica gave to keys: these it
-            deletes itself. It may hold outdated items; None on a master.
+        own_expiries: keys that clients of a replica gave a time, each with the indexes of its databases: these it deletes
+            itself, whoever gave them their present time. It may hold outdated items; None on a master.
         touching: False while a client under CLIENT NO-TOUCH runs a command: lookups leave ``accessed`` alone.
         by_modification: the policy is LRM: ``accessed`` has the last modification, and ``touching`` is always False.
         keeps_idle: the policy is LRU: files have the idle time of each key.
@@ -111,7 +111,7 @@ class Keyspace:
         self.expired_in_cycle = self.expired_fields_in_cycle = 0
         self.expiring = True
         self.hides_expired = False
-        self.own_expiries: list[tuple[int, int, bytes]] | None = None
+        self.own_expiries: OrderedDict[bytes, set[int]] | None = None
         self.shows_expired = self.skips_checksums = False
         self.touching = True
         self.by_modification = False
@@ -195,6 +195,8 @@ class Keyspace:
     def flush(self, databases: Iterable[Database], *, counted: bool | None = None) -> int:
         """Take all keys out of some databases; returns how many there were. ``counted``: as in ``Database.clear``."""
         count = sum([database.clear(counted=counted) for database in databases])
+        if databases is self.databases and self.own_expiries is not None:
+            self.own_expiries.clear()
         if self.on_flushed is not None:
             self.on_flushed()
         return count
@@ -226,27 +228,27 @@ class Keyspace:
                 if meter is not None:
                     meter.clear()
 
-    def note_own_expiry(self, database: Database, key: bytes, when: int) -> None:
-        """Remember a time that a client of a replica gave to a key."""
-        own = self.own_expiries
-        assert own is not None
-        heapq.heappush(own, (when, database.index, key))
-        if len(own) > 64 + 4 * sum(len(each.expires) for each in self.databases):
-            own[:] = {item for item in own if self._is_expiry(*item)}
-            heapq.heapify(own)
-
-    def _is_expiry(self, when: int, index: int, key: bytes) -> bool:
-        return self.databases[index].expires.get(key) == when
-
     def expire_own(self, limit: int) -> int:
-        """Drop keys of a replica's own clients past their time; looks at up to ``limit`` and returns how many."""
-        own, looked_at = self.own_expiries, 0
-        while own and self.expiring and own[0][0] < self.now and looked_at < limit:
-            when, index, key = heapq.heappop(own)
-            looked_at += 1
-            if self._is_expiry(when, index, key):
-                self.databases[index].expire(key)
-        return looked_at
+        """Look at up to ``limit`` keys that a replica deletes itself; returns how many were past their time.
+
+        Keys without a time are forgotten, the others are looked at again.
+        """
+        own, gone = self.own_expiries, 0
+        if own is None or not self.expiring:
+            return 0
+        for _ in range(min(limit, len(own))):
+            key, indexes = own.popitem(last=False)
+            for index in tuple(indexes):
+                database = self.databases[index]
+                when = database.expires.get(key)
+                if when is not None and when < self.now:
+                    database.expire(key)
+                    gone += 1
+                if key not in database.expires:
+                    indexes.remove(index)
+            if indexes:
+                own[key] = indexes
+        return gone
 
     def empty_twin(self) -> Keyspace:
         """Return one without data that has this one's time, and knows as much of the use of keys."""

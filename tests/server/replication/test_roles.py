@@ -374,3 +374,67 @@ def test_a_writable_replica_expires_what_its_own_clients_gave_a_time(started, ki
     in_step(master, replica)
     pause(0.1)
     assert call(replica, "GET", "m") == b"y"
+
+
+@pytest.mark.parametrize("kind", ["rillet", "redis810"])
+def test_a_writable_replica_minds_the_keys_that_a_command_gave_a_time_not_those_that_brought_one(
+    started, kind
+):
+    master = started("redis810", "--enable-debug-command", "yes")
+    newest = ("--compat-version", "8.10") if kind == "rillet" else ()
+    replica = started(kind, "--replica-read-only", "no", *newest)
+    call(master, "DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    follow(replica, master.port)
+
+    def minded(number: int) -> bool:
+        return info(replica, "slave_expires_tracked_keys") == str(number)
+
+    with replica.wire() as wire:
+        wire.call("SET", "string", "v")
+        dump = wire.call("DUMP", "string").value
+        for given in (
+            ["SET", "k", "v", "EX", "1000"],
+            ["SETEX", "k", "1000", "v"],
+            ["EXPIRE", "string", "1000"],
+            ["GETEX", "string", "EX", "1000"],
+            ["MSETEX", "1", "k", "v", "EX", "1000"],
+            ["INCREX", "number", "EX", "1000"],
+        ):
+            wire.call(*given)
+            assert minded(1), given
+            wire.call("FLUSHALL")
+            assert minded(0)
+            wire.call("SET", "string", "v")
+        for brought in (
+            ["RENAME", "a", "k"],
+            ["RENAMENX", "a", "k"],
+            ["MOVE", "a", "1"],
+            ["SWAPDB", "0", "1"],
+            ["PERSIST", "a"],
+            ["SET", "a", "v"],
+            ["DEL", "a"],
+        ):
+            wire.call("SET", "a", "v", "EX", "1000")
+            assert minded(1)
+            wire.call(*brought)
+            until(lambda: minded(0))
+            wire.call("FLUSHALL")
+        wire.call("SET", "a", "v", "EX", "1000")
+        wire.call("COPY", "a", "k")
+        wire.call("RESTORE", "b", 1000_000, dump)
+        wire.call("DEL", "a")
+        until(lambda: minded(0))
+        assert wire.call("PTTL", "k").plain() > 0 < wire.call("PTTL", "b").plain()
+        wire.call("FLUSHALL")
+        # It is minded by its name and its database: whoever gives it a time later.
+        wire.call("SET", "k", "v", "EX", "1000")
+        wire.call("SELECT", 1)
+        wire.call("SET", "k", "v", "EX", "1000")
+        assert minded(1)
+        call(master, "SET", "k", "v", "PX", "1")
+        until(lambda: not info(replica, "db0"))
+        wire.call("SELECT", 0)
+        call(master, "SET", "of the master", "v", "PX", "1")
+        in_step(master, replica)
+        assert minded(1)
+        assert wire.call("DBSIZE").plain() == 1
