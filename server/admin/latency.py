@@ -100,7 +100,10 @@ def latency_doctor(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.LATENCY_HISTOGRAM)
 def latency_histogram(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a map of command to ``calls`` and ``histogram_usec``: upper bound to cumulative calls."""
+    """Reply with a map of command to ``calls`` and ``histogram_usec``: upper bound to cumulative calls.
+
+    The bounds are those of Redis: each power of two from 1024 ns on, and what two digits cannot tell from it (1/128 of it).
+    """
     resp = client.resp
     entries = client.server.dispatcher.entries
     if len(args) > 2:
@@ -120,7 +123,7 @@ def latency_histogram(client: Client, args: list[bytes]) -> bytes:
         for bits, calls in enumerate(entry.histogram):
             if calls:
                 seen += calls
-                buckets[1 << max(bits - 10, 0)] = seen
+                buckets[((1032 << max(bits - 10, 0)) - 1) // 1000] = seen
         if not seen:
             continue
         inner = replies.map_header(len(buckets), resp) + b"".join(

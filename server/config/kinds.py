@@ -331,7 +331,7 @@ class TitleTemplate(Text):
     def parse(self, words: list[bytes], present: str) -> str:
         template = super().parse(words, present)
         rest = re.sub(r"\{([^{}]*)\}", lambda found: "" if found[1] in self.KNOWN else "{", template)
-        if "{" in rest:
+        if not template or "{" in rest:
             raise ValueError("template format is invalid or contains unknown variables")
         return template
 
@@ -431,6 +431,8 @@ class OutputLimitsKind(Kind[OutputLimits]):
     CLASSES: Final = {b"normal": 0, b"slave": 1, b"replica": 1, b"pubsub": 2}
 
     def parse(self, words: list[bytes], present: OutputLimits) -> OutputLimits:
+        if words == [b""]:
+            return present
         if not words or len(words) % 4:
             raise ValueError("Wrong number of arguments in buffer limit configuration.")
         limits = list(present)
@@ -440,7 +442,7 @@ class OutputLimitsKind(Kind[OutputLimits]):
             if index is None:
                 raise ValueError("Invalid client class specified in buffer limit configuration.")
             hard, soft, seconds = _memory(rest[0]), _memory(rest[1]), _integer(rest[2])
-            if hard is None or soft is None or seconds is None or seconds < 0:
+            if hard is None or soft is None or seconds is None or not 0 <= seconds <= INT_MAX:
                 raise ValueError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
             limits[index] = OutputLimit(hard, soft, seconds)
         return OutputLimits(*limits)

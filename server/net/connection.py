@@ -185,10 +185,17 @@ class Connection(Client, asyncio.Protocol):
             self._run_for_a_while()
         elif batch:
             self._run(batch)
-        elif server.config.maxmemory_clients:
-            server.client_eviction.evicts(self)
+        else:
+            self._note_input()
         if parser.error is not None:
             self._give_up_when_done()
+
+    def _note_input(self) -> None:
+        """Note that input came of which no command runs: the client is not idle, and it takes memory."""
+        server = self.server
+        self.last_interaction = server.keyspace.now = server.clock.tick()
+        if server.config.maxmemory_clients:
+            server.client_eviction.evicts(self)
 
     def update_parser(self) -> None:
         """As of any client."""
@@ -202,6 +209,7 @@ class Connection(Client, asyncio.Protocol):
         self.unparsed.append(data)
         self.unparsed_bytes += len(data)
         if not self.state.runs:
+            self.last_interaction = self.server.keyspace.now = self.server.clock.tick()
             if self.query_buffer > self.server.config.client_query_buffer_limit:
                 self.server.stats.query_buffer_disconnections += 1
                 self.close(after_reply=False)

@@ -72,6 +72,17 @@ def test_a_histogram_counts_up_to_all_calls(wire):
     assert buckets[1::2] == sorted(buckets[1::2])
 
 
+@pytest.mark.parametrize("kind", ["rillet", "redis810", "redis7"])
+def test_the_bounds_of_a_histogram_are_powers_of_two_and_two_digits_more(kind):
+    with start_server(kind, "--enable-debug-command", "yes") as process, process.wire() as wire:
+        for seconds in ("0", "0.0001", "0.001", "0.04", "0.2"):
+            wire.call("DEBUG", "SLEEP", seconds)
+        [_, [_, calls, _, buckets]] = wire.call("LATENCY", "HISTOGRAM", "debug").plain()
+    assert buckets[-1] == calls
+    assert {*buckets[::2]} <= {1, 2, 4, 8, 16, 33, 66, 132, 264, 528, 1056, 2113, 4227, 8454, 16908, 33816, 67633, 135266, 270532,
+                               541065, 1082130, 2164260, 4328521}  # fmt: skip
+
+
 def test_a_histogram_is_made_of_maps_in_resp3(server):
     with server.wire(3) as three:
         three.call("PING")

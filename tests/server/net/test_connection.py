@@ -220,6 +220,24 @@ def test_an_idle_client_is_closed_but_not_one_that_waits(server, wire):
             assert subscriber.read().plain() == [b"message", b"c", b"m"]
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_client_whose_request_comes_in_pieces_is_not_idle(server, is_paused):
+    with server.wire() as wire, server.wire() as admin:
+        side = server_side(server, wire)
+        if is_paused:
+            admin.call("CLIENT", "PAUSE", "1000000", "WRITE")
+            wire.send("SET", "k", "w")
+            eventually(lambda: server.run_inside(lambda: not side.state.runs))
+        for number, piece in enumerate((b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\n", b"v", b"v"), side.reads + 1):
+            wire.send_raw(piece)
+            eventually(lambda: server.run_inside(lambda: side.reads) == number)  # noqa: B023
+            server.clock.advance(seconds=60)
+            assert b" idle=60 " in admin.call("CLIENT", "LIST", "ID", side.id).value
+        admin.call("CLIENT", "UNPAUSE")
+        wire.send_raw(b"v\r\n")
+        assert [wire.read().value for _ in range(1 + is_paused)] == [b"OK"] * (1 + is_paused)
+
+
 # Flow control
 
 
