@@ -51,7 +51,7 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
     if not {b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"}.issuperset(options):
         raise ReplyError(SYNTAX)
     if b"ABORT" in options:
-        if len(options) > 1:
+        if {*options} != {b"ABORT"}:
             raise ReplyError(SYNTAX)
         if not client.server.ending.abort():
             raise ReplyError(b"ERR No shutdown in progress.")

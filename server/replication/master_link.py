@@ -20,6 +20,7 @@ from ...commands.runtime.client import Client
 from ...commands.runtime.state import CLOSING
 from ...protocol import replies
 from ...protocol.errors import ReplyError, wrong_arity
+from ..net.peer import address_of
 from .snapshot_loading import load_snapshot
 from .snapshot_receiver import SnapshotReceiver
 from .stream_reader import LostPlaceError, StreamError, UnitReader
@@ -364,6 +365,8 @@ class MasterLink:
         self._units = UnitReader()
         self.applied = 0
         self.client = MasterClient(self)
+        assert self._writer is not None
+        self.client.local_address = address_of(self._writer.get_extra_info("sockname"))
         self.client.db = server.keyspace.databases[self._database]
         server.clients[self.client.id] = self.client
         self.state = CONNECTED

@@ -235,13 +235,12 @@ class Replication:
     def follow(self, host: str, port: int, *, can_continue: bool = True) -> None:
         """Become the replica of a master; a replica changes its master.
 
-        It requests the stream from its own offset on, unless it cannot continue.
+        It requests the stream from its own offset on, unless it cannot continue. A stream that never began has an ID that no
+        other server knows, so that each master refuses to continue it, and counts it.
         """
         self.settle()
         server = self.server
         was_master = self.link is None
-        # A stream that never began is nothing to continue.
-        can_continue = can_continue and (self.backlog is not None or self._database is not None)
         database, self._database = self._database or 0, None
         if self.link is not None:
             can_continue, database = self.link.can_continue, self.link.database

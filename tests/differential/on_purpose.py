@@ -243,8 +243,8 @@ ON_PURPOSE: dict[str, Purpose] = {
         "all servers read both; an application sees the values",
     ),
     "orders-of-hash-tables": Purpose(
-        "the order of FUNCTION LIST, of the `pmessage`s of several patterns for one message, and of the clients and, as 7.0, keys that "
-        "SWAPDB serves",
+        "the order of FUNCTION LIST, of the replies to UNSUBSCRIBE and its relatives without a name, of the `pmessage`s of several "
+        "patterns for one message, and of the clients and, as 7.0, keys that SWAPDB serves",
         "that of a hash table",
         "that in which they were made",
         "neither promises an order",
@@ -565,6 +565,32 @@ ON_PURPOSE: dict[str, Purpose] = {
         "tune or check Redis' own structures; let scripts call everything",
         "accepted without effect, and DEBUG HELP says so",
         "suites send them before what they test; there are no such structures, and nothing gets round the sandbox",
+    ),
+    "buffers-of-clients": Purpose(
+        "`qbuf-free`, `rbs`, `rbp`, `tot-mem` and `avg-pipeline-len-*` in CLIENT LIST, and thereby the moment at which a client exceeds "
+        "`maxmemory-clients`",
+        "its query and reply buffers, which keep the size of a large request for two seconds; the commands that each read parsed",
+        "the bytes of the request that comes and of the replies that wait; the commands that ran, and all reads",
+        "there are no such buffers",
+    ),
+    "clients-of-like-size": Purpose(
+        "whom `maxmemory-clients` evicts first, of clients whose memory lies between the same two powers of two",
+        "the one that came there first",
+        "the largest",
+        "the order by size is the promise",
+    ),
+    "long-soft-limits": Purpose(
+        "CONFIG SET client-output-buffer-limit with 4294967296 seconds and more",
+        "cut to 32 bits, 0 at worst",
+        "refused, as 2147483648 is",
+        "a limit must not vanish",
+    ),
+    "debug-ends": Purpose(
+        "DEBUG ASSERT, CRASH-AND-RECOVER, LEAK, OOM, PANIC, RESTART, SEGFAULT, and those of parts that are not here (ASM-…, "
+        "DROP-CLUSTER-PACKET-FILTER, REPL-PAUSE)",
+        "crash, restart or fill the server; hold steps of its own",
+        "unknown subcommands",
+        "faults and ends have tools of their own here (`DEBUG FAULT`, signals)",
     ),
     "reload-without-delay": Purpose(
         "`key-load-delay` in DEBUG RELOAD and DEBUG LOADAOF",

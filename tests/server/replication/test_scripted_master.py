@@ -32,7 +32,7 @@ def in_sync(replica, master, offset=100, **strings):
     """A link that has loaded a snapshot and acknowledged it."""
     assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
     peer, words = master.accept()
-    assert words == [b"psync", b"?", b"-1"]
+    assert words[::2] == [b"psync", b"1"]
     file = snapshot(**strings)
     peer.send_raw(f"+FULLRESYNC {HISTORY} {offset}\r\n$".encode() + b"%d\r\n%b" % (len(file), file))
     acknowledged(peer, offset)
@@ -43,6 +43,26 @@ def acknowledged(peer, offset: int) -> None:
     """Read acknowledgements until one of an offset."""
     while (words := peer.command()) != [b"replconf", b"ACK", b"%d" % offset]:
         assert words[:2] == [b"replconf", b"ACK"], words
+
+
+@pytest.mark.parametrize("kind", ["rillet", "redis810", "redis7"])
+def test_a_master_that_becomes_a_replica_asks_to_continue_its_own_history(started, master, kind):
+    replica = started(kind)
+    own = info(replica, "master_replid").encode()
+    call(replica, "REPLICAOF", "127.0.0.1", master.port)
+    for _ in range(2):
+        peer, words = master.accept()
+        assert words[1:] == [own, b"1"]
+        peer.send_raw(f"+FULLRESYNC {HISTORY} 1\r\n".encode())
+        peer.close()
+
+
+@pytest.mark.parametrize("kind", ["rillet", "redis810", "redis7"])
+def test_a_server_that_begins_as_a_replica_has_nothing_to_continue(started, master, kind):
+    started(kind, "--replicaof", f"127.0.0.1 {master.port}")
+    peer, words = master.accept()
+    assert words[1:] == [b"?", b"-1"]
+    peer.close()
 
 
 def test_a_replica_introduces_itself_in_order(started, master):
@@ -67,7 +87,7 @@ def test_a_replica_introduces_itself_in_order(started, master):
         encode_command("REPLCONF", "ip-address", "10.1.1.1"),
         encode_command("REPLCONF", "capa", "eof", "capa", "psync2", "capa", "rillet-8.0"),
         encode_command("REPLCONF", "version", "9.0.0"),
-        encode_command("PSYNC", "?", "-1"),
+        encode_command("PSYNC", info(replica, "master_replid"), 1),
     ]
 
 
@@ -124,9 +144,10 @@ def test_a_damaged_snapshot_leaves_the_data_as_it_was(started, master, marked):
     file = bytearray(snapshot(theirs="2"))
     file[-12] ^= 1
     mark = secrets.token_hex(20).encode()
+    own = info(replica, "master_replid").encode()
     for _ in range(2):
         peer, words = master.accept()
-        assert words[1] == b"?"
+        assert words[1] == own
         peer.send_raw(f"+FULLRESYNC {HISTORY} 1\r\n".encode())
         peer.send_raw(b"$EOF:%b\r\n%b%b" % (mark, file, mark) if marked else b"$%d\r\n%b" % (len(file), file))
         assert peer.is_closed_by_server()
