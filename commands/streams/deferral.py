@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...storage.groups.claiming import pass_lost
 from ..runtime.deferral import Deferred
 
 if TYPE_CHECKING:
@@ -51,6 +52,16 @@ def require_order(
     work = group.pel.long_work(consumer, by_time=by_time)
     if work is not None and client.may_block and not client.server.blocking.resuming:
         raise Deferred(group.do_later(work))
+
+
+def require_claimable(client: Client, group: Group, stream: Stream, latest: int) -> None:
+    """As ``require_order`` by time, and pass over the longest idle entries that the stream has lost."""
+    require_order(client, group, by_time=True)
+    if stream.entries_added > stream.length:
+        work = pass_lost(group, stream, latest)
+        for _ in work:
+            if client.may_block and not client.server.blocking.resuming:
+                raise Deferred(group.do_later(work))
 
 
 def require_groups(client: Client, stream: Stream) -> None:

@@ -39,7 +39,7 @@ def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
         assert options.group is not None
         stream, group = find_group(client, args[at], options.group, NO_GROUP_TO_READ)
         after = _position(args[at + keys])
-        require_orders(client, group, options, after)
+        require_orders(client, stream, group, options, after)
         plan.append((stream, group, after))
 
     head = STREAM_HEADS[client.resp]

@@ -12,7 +12,7 @@ from ...storage.streams.chunk import ids_in, length_of, texts_in
 from ...storage.streams.ids import MAX_ID, encode, parse
 from ..spec.command import handles
 from . import specs
-from .deferral import require_order
+from .deferral import require_claimable, require_order
 from .group_propagation import (
     new_consumer,
     propagate_claims,
@@ -138,19 +138,22 @@ def _plan(client: Client, args: list[bytes], options: ReadOptions) -> _Plan:
             if after == MAX_ID:  # which is how Redis writes down `>`
                 after = None
         if after is not None or options.budget is not None:
-            require_orders(client, group, options, after)
+            require_orders(client, stream, group, options, after)
         plan.append((stream, group, after))
     return plan
 
 
-def require_orders(client: Client, group: Group, options: ReadOptions, after: int | None) -> None:
+def require_orders(
+    client: Client, stream: Stream, group: Group, options: ReadOptions, after: int | None
+) -> None:
     """Continue only if the order is ready that a history, or CLAIM, looks at."""
     if after is not None:
         consumer = group.consumers.get(options.consumer)
         if consumer is not None and consumer.pending:
             require_order(client, group, consumer)
     elif options.budget is not None and options.budget.claim is not None:
-        require_order(client, group, by_time=True)
+        latest = client.server.keyspace.now - options.budget.claim
+        require_claimable(client, group, stream, latest)
 
 
 def _still_empty(client: Client, names: list[bytes], plan: _Plan, options: ReadOptions) -> Callable[[], bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...commands.streams.read_options import parse_options
+from ...storage.groups.claiming import may_claim
 from ...storage.streams.ids import parse
 from ...storage.streams.stream import Stream
 
@@ -41,4 +42,4 @@ def _is_due_to_group(value: object, waiter: Waiter, options: ReadOptions) -> boo
     if claim is None:
         return False
     latest = waiter.client.server.clock.now - claim
-    return any(value.contains(each.id) for each in group.pel.oldest(latest))
+    return may_claim(group, value, latest)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from ..streams import ids as stream_id
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .group import Group
     from .pending import Consumer, Pending
 
+_PIECE: Final = 4096  # lost entries that are passed over between two pauses: 2 ms
 _SCAN_FACTOR: Final = 10  # XAUTOCLAIM looks at COUNT times so many pending entries
 # What became of an entry: its ID, the name of its owner, delivery time (milliseconds), delivery count.
 Change: TypeAlias = "tuple[bytes, bytes, int, int]"
@@ -324,7 +326,7 @@ def claim_oldest(
     """
     found: list[Pending] = []
     items: list[bytes] = []
-    for entry, stored in _with_items(stream, group.pel.oldest(now - min_idle)):
+    for entry, stored in _claimable(group, stream, now - min_idle):
         if len(found) == count or budget.is_spent():
             break
         if stored is None:
@@ -340,4 +342,30 @@ def claim_oldest(
 
 def may_claim(group: Group, stream: Stream, latest: int) -> bool:
     """Whether some entry of the stream was delivered at ``latest`` (milliseconds) or before, and is still pending."""
-    return any(item is not None for _, item in _with_items(stream, group.pel.oldest(latest)))
+    return any(item is not None for _, item in _claimable(group, stream, latest))
+
+
+def pass_lost(group: Group, stream: Stream, latest: int) -> Iterator[None]:
+    """Pass over the longest idle entries that the stream has lost, once; yields now and then.
+
+    10,000 of them would take 6 ms of each claim, as they do in Redis.
+    """
+    order = group.pel.by_time()
+    passed = _PIECE
+    while passed == _PIECE:
+        passed = 0
+        for entry, stored in islice(_claimable(group, stream, latest), _PIECE):
+            if stored is not None:
+                return
+            order.claimable = entry.ms, entry.turn, entry.number + 1
+            passed += 1
+        if passed == _PIECE:
+            yield
+
+
+def _claimable(
+    group: Group, stream: Stream, latest: int
+) -> Iterator[tuple[Pending, bytes | bytearray | None]]:
+    """As ``_with_items``, the entries delivered at ``latest`` or before, but for the first ones if all are lost."""
+    order = group.pel.by_time()
+    return _with_items(stream, order.oldest(latest, order.claimable))

@@ -63,6 +63,10 @@ _ms_and_turn: Final = itemgetter(0, 1)
 Item = TypeVar("Item")
 
 
+# Before each place in time.
+_BEGIN: Final[tuple[int, ...]] = ()
+
+
 def _place_in_time(line: Line) -> tuple[int, int, int]:
     """Delivery time, turn, ID."""
     return line[0], line[1], line[2].number
@@ -342,14 +346,22 @@ class IdleOrder(_Order["Line"]):
     """The entries of a group by delivery time; those of one time by turns.
 
     A change of an entry adds a line. The one before is passed over, for the entry has another turn now.
+
+    Attributes:
+        claimable: the stream has lost all entries before this place (``claiming.pass_lost``).
     """
 
-    __slots__ = ()
+    __slots__ = ("claimable",)
     key = staticmethod(_place_in_time)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.claimable: tuple[int, ...] = _BEGIN
 
     def add(self, entry: Pending) -> None:
         """An entry has come or changed; those of one turn come in the order of their IDs."""
         line = entry.ms, entry.turn, entry
+        self.claimable = min(self.claimable, line[:2])
         lines = self.items
         # Late are an explicit TIME or IDLE, an XNACK, a clock set back.
         if lines and line[:2] < lines[-1][:2]:
@@ -390,12 +402,12 @@ class IdleOrder(_Order["Line"]):
             self.items += ordered
             yield
 
-    def oldest(self, latest: int) -> Iterator[Pending]:
-        """The entries delivered at ``latest`` (milliseconds) or before, the longest idle first.
+    def oldest(self, latest: int, low: tuple[int, ...] = _BEGIN) -> Iterator[Pending]:
+        """The entries delivered at ``latest`` (milliseconds) or before, the longest idle first, from a place on.
 
         Nothing may come or change before the walk is over.
         """
-        for ms, _, entry in self.walk():
+        for ms, _, entry in self.walk(low):
             if ms > latest:
                 return
             yield entry
@@ -659,10 +671,19 @@ class Pel(Freeable):
 
     def oldest(self, latest: int = MAX_MS) -> Iterator[Pending]:
         """As ``IdleOrder.oldest``."""
+        return self.by_time().oldest(latest)
+
+    def by_time(self) -> IdleOrder:
+        """The entries by delivery time."""
         if self._idle is None:
             deque(self._list_times(), 0)
         assert self._idle is not None
-        return self._idle.oldest(latest)
+        return self._idle
+
+    def look_again(self) -> None:
+        """The stream may get entries back that it had lost."""
+        if self._idle is not None:
+            self._idle.claimable = _BEGIN
 
     def long_work(self, consumer: Consumer | None, *, by_time: bool) -> Iterator[None] | None:
         """The work before a look at an order that takes long: it yields now and then. None: the look takes no time.

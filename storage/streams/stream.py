@@ -267,6 +267,9 @@ class Stream(Freeable):
 
     def set_last_id(self, last_id: int) -> None:
         """Let new IDs follow this one, which no entry exceeds; it may be below IDs that were deleted."""
+        if last_id < self.last_id:
+            for group in self.groups.values():
+                group.pel.look_again()
         self.last_id = last_id
         self.macro_nodes.go_back(last_id)
 

@@ -6,6 +6,7 @@ import pytest
 from support.fake_server import reply, run
 from support.groups import effects, forget, group_client, stated
 
+from rillet.commands.runtime.deferral import Deferred
 from rillet.commands.spec.versions import compat_with
 from rillet.commands.streams import xack  # noqa: F401 - it declares a command
 from rillet.storage.streams.ids import MAX_COUNT
@@ -158,6 +159,47 @@ def test_a_new_consumer_that_claimed_without_a_pel_is_created_behind_its_claims(
         "XGROUP SETID s g 5-0 ENTRIESREAD 5",
         "XGROUP CREATECONSUMER s g c",
     ]
+
+
+def test_an_entry_that_comes_back_to_the_stream_can_be_claimed(client):
+    run(client, "XTRIM", "s", "MAXLEN", "0")
+    assert read(client, "CLAIM", "0") is None  # passes over all of them, and remembers that
+    run(client, "XSETID", "s", "1-0")
+    run(client, "XADD", "s", "2-0", "a", "b")
+    assert read(client, "CLAIM", "0") == [("2-0", 200, 1)]
+
+
+def test_a_claim_behind_lost_entries_finds_what_becomes_idle_or_is_given_back(client):
+    run(client, "XDEL", "s", "1-0", "2-0")
+    assert read(client, "CLAIM", "50", "COUNT", "2") == [("3-0", 100, 1), ("4-0", 0, 0)]
+    assert read(client, "CLAIM", "0", "COUNT", "1") == [("3-0", 0, 2)]
+    run(client, "XNACK", "s", "g", "FAIL", "IDS", "1", "3-0")
+    run(client, "XCLAIM", "s", "g", "a", "0", "4-0", "IDLE", "1000", "JUSTID")
+    assert read(client, "CLAIM", "500") == [("3-0", NOW + 300, 3), ("4-0", 1000, 1), ("5-0", 0, 0)]
+    assert [i for i, *_ in pending(client)] == ["1-0", "2-0", "3-0", "4-0", "5-0"]
+
+
+def test_a_claim_behind_many_lost_entries_is_done_in_steps(client):
+    for number in range(6, 20_000):
+        run(client, "XADD", "s", f"{number}-0", "a", "b")
+    read(client, "COUNT", "19980")
+    steps(client, "XTRIM", "s", "MINID", "19980-0")
+    steps(client, "XPENDING", "s", "g", "IDLE", "1000000", "-", "+", "1")  # lists them by time
+    assert steps(client, "XREADGROUP", "GROUP", "g", "c", "CLAIM", "0", "STREAMS", "s", ">") == 3
+    assert reply(client, "XPENDING", "s", "g")[3] == [[b"a", b"2"], [b"b", b"1"], [b"c", b"19996"]]
+
+
+def steps(client, *words: str) -> int:
+    """Run a command; return how many steps of other work it asked for before, but for the last of each kind."""
+    done = 0
+    while True:
+        try:
+            run(client, *words)
+        except Deferred as deferred:
+            while deferred.step():
+                done += 1
+        else:
+            return done
 
 
 def test_a_claim_is_activity(client):
