@@ -66,7 +66,7 @@ class RequestParser:
     send `error` and close once it is flushed; when `error` is `b""` close at once, without a reply, dropping also
     replies not yet sent. An error is final: nothing is returned afterwards.
     The strict parser gives a limited number of commands at a time. While `authenticated` is False that is one, because
-    it may be the AUTH that lifts the limits for the next. As long as `more` is true, `feed(b"")` gives those that follow.
+    it may be the AUTH that lifts the limits for the next. As long as `more` is true, `feed(b"")` gives the requests that follow.
 
     Attributes:
         error: None, or the encoded error reply that ends the connection.

@@ -18,7 +18,7 @@ EPOCH: Final = 1_767_225_600_000
 
 
 class Clock:
-    """Wall time in milliseconds since the epoch, as of the last ``tick``, plus the added time.
+    """Wall time in milliseconds since the epoch at the last ``tick``, plus the added time.
 
     ``now`` is the cached time that commands see; ``offset`` (milliseconds) is what ``advance`` added to the
     system's time. A frozen clock stands still between calls of ``advance``. ``microseconds`` is the time of the script or
@@ -100,18 +100,18 @@ class LoopClock(Clock):
         super().__init__()
 
     def tick(self) -> int:
-        """As of any clock."""
+        """Implement ``Clock.tick``."""
         self.now = now = self._system() + self.offset if self._frozen_at is None else self._frozen_at
         return now
 
     def begin_unit(self) -> int:
-        """As of any clock."""
+        """Implement ``Clock.begin_unit``."""
         now = self.tick()
         self.microseconds = min(max(int(self.unix_seconds() * 1_000_000), now * 1000), now * 1000 + 999)
         return now
 
     def unix_seconds(self) -> float:
-        """As of any clock."""
+        """Implement ``Clock.unix_seconds``."""
         if self._frozen_at is not None:
             return self._frozen_at / 1000
         return (EPOCH + self.offset) / 1000 + self._loop.time()

@@ -73,7 +73,7 @@ class Ending:
         return False
 
     def complete(self) -> None:
-        """End now, after what is to be kept is written: for an owner that does not ask again."""
+        """Write what is to be kept, and end now: for an owner that does not ask again."""
         if not self._server.stopping:
             self.until = 0
             self.ask(save=None, force=True, now=True, completes=True)

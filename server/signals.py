@@ -50,7 +50,7 @@ class Signals:
 
     Attributes:
         ending: the server ends, or tries to; the next signal forces the end.
-        completes: an end completes what is under way instead of being refused, because nobody would ask again.
+        completes: an end waits for a save under way instead of being refused, because nobody would ask again.
     """
 
     def __init__(self, server: Server) -> None:

@@ -52,17 +52,17 @@ class TurnLoop(asyncio.SelectorEventLoop):
         super().__init__(selector)
 
     def call_soon(self, *args: Any, **more: Any) -> asyncio.Handle:  # type: ignore[override]
-        """As of any loop."""
+        """Implement ``BaseEventLoop.call_soon``."""
         self.has_new = True
         return super().call_soon(*args, **more)
 
     def call_at(self, *args: Any, **more: Any) -> asyncio.TimerHandle:  # type: ignore[override]
-        """As of any loop."""
+        """Implement ``BaseEventLoop.call_at``."""
         self.has_new = True
         return super().call_at(*args, **more)
 
     def time(self) -> float:
-        """As of any loop, also where a library that freezes the time has replaced ``time.monotonic``."""
+        """Implement ``BaseEventLoop.time``, also where a library that freezes the time has replaced ``time.monotonic``."""
         return time.clock_gettime(_MONOTONIC) if _MONOTONIC is not None else super().time()
 
     def wake(self) -> None:
@@ -91,7 +91,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
             self.is_lent = False
 
     def close(self) -> None:
-        """As of any loop; whoever waits for the turn finds it closed."""
+        """Implement ``BaseEventLoop.close``; whoever waits for the turn finds it closed."""
         super().close()
         with contextlib.suppress(RuntimeError):  # a second call
             self.turn.release()

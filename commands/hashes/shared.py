@@ -28,7 +28,7 @@ class Looks:
     """Look up several fields of one hash; expired fields are deleted, and signalled once at the end.
 
     Attributes:
-        dropped: those that went.
+        dropped: the fields that went.
     """
 
     __slots__ = ("_client", "_hash", "_key", "dropped")
@@ -79,7 +79,7 @@ FIELD_TIMES_SINCE: Final = (7, 4)
 def propagate_with_times(client: Client, words: Sequence[bytes], value: Hash, pairs: Sequence[bytes]) -> None:
     """Propagate a command that set fields and kept or set their times.
 
-    Old replicas get the fields without times; those that know times get these afterwards.
+    Old replicas get the fields without times; replicas that know times get them afterwards.
 
     Args:
         words: the command, its time absolute.

@@ -38,7 +38,7 @@ def del_(client: Client, args: list[bytes]) -> bytes:
     deleted = 0
     for name in args[1:]:
         client.db.peek(name)
-        if name in client.db.entries:  # also where a replica only hides what is past its time
+        if name in client.db.entries:  # also where a replica only hides an expired key
             delete(client, name)
             deleted += 1
     if deleted:

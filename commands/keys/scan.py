@@ -50,7 +50,7 @@ def parse_cursor(client: Client, word: bytes) -> int:
 def scan(client: Client, args: list[bytes]) -> bytes:
     """Reply ``[next cursor, [keys]]``; COUNT is how many keys are examined, the options filter them.
 
-    Those that MATCH chooses are deleted if they have expired, whatever their TYPE.
+    Keys that MATCH chooses are deleted if they have expired, whatever their TYPE.
     """
     cursor = parse_cursor(client, args[1])
     options = Arguments(args, 2)

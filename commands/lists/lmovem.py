@@ -45,7 +45,7 @@ class _Batch:
         options = words[6:] if blocking else words[5:]
         if not options:
             if blocking:
-                self.order = b"BULK"  # shows in what is propagated
+                self.order = b"BULK"  # shows in the propagated command
             return
         selector, self.order = options[0].upper(), options[-1].upper()
         if len(options) != 3 or selector not in {b"COUNT", b"EXACTLY"}:

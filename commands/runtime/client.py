@@ -192,7 +192,7 @@ class Client:
         self.transaction: Transaction | None = None
         self.watched: list[WatchedKey] = []
         self.watched_bytes = 0  # of their names
-        self.watched_changed = False  # as of when ``watched_touched`` was empty
+        self.watched_changed = False  # when ``watched_touched`` was empty
         self.watched_touched: list[WatchedKey] = []
         self.channels: set[bytes] = set()
         self.patterns: set[bytes] = set()

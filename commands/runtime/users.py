@@ -555,7 +555,7 @@ class Users:
         return {name: user.copy() for name, user in self.by_name.items()}
 
     def restore(self, users: dict[bytes, User]) -> None:
-        """Return to copied users: those that still exist become as they were, others go."""
+        """Return to copied users: users that still exist become as they were, others go."""
         before = self.by_name
         self.by_name = {}
         for name, user in users.items():

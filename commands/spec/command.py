@@ -110,7 +110,7 @@ class Command:
 
 # Filled while the specs of all families are imported, never afterwards.
 REGISTRY: dict[str, Command] = {}
-# The commands of a server in sentinel mode: its own, and those that it shares with others (``share_with_sentinels``).
+# The commands of a server in sentinel mode: its own, and commands that it shares with others (``share_with_sentinels``).
 SENTINEL: dict[str, Command] = {}
 # What rules of the ACL may name: the commands of both modes.
 EVERY_MODE: dict[str, Command] = {}
@@ -340,7 +340,7 @@ def _checked_flags(flags: str) -> frozenset[str]:
 
 @cache
 def with_implied(categories: str, flags: str) -> tuple[str, ...]:
-    """Return ACL categories in order, with those that the flags imply."""
+    """Return ACL categories in order, with the ones that the flags imply."""
     words = set(flags.split())
     found = set(categories.split())
     unknown = found.difference(CATEGORIES)

@@ -49,7 +49,7 @@ def decrby(client: Client, args: list[bytes]) -> bytes:
 
 
 def _finite(text: bytes) -> Fraction | None:
-    """Return a number, None for infinity; what is none is an error before that."""
+    """Return a number, None for infinity; another text raises NOT_A_FLOAT."""
     try:
         return long_double.parse(text)
     except ValueError as error:

@@ -201,7 +201,7 @@ def _propagate_set(client: Client, args: list[bytes], options: _Options, expiry:
 def getdel(client: Client, args: list[bytes]) -> bytes:
     """Reply with the value, or null."""
     value = read_string(client, args[1])
-    if value is None and args[1] not in client.db.entries:  # else a replica only hides what is past its time
+    if value is None and args[1] not in client.db.entries:  # else a replica only hides an expired key
         return replies.null(client.resp)
     delete(client, args[1])
     is_lazy = client.server.config.lazyfree_lazy_user_del and client.server.compat.getdel_unlinks

@@ -88,7 +88,7 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
         return b"ERR Replica can't interact with the keyspace"
     if replication.is_stale and "stale" not in flags and not client.trusted:
         return MASTERDOWN
-    # What is replayed while loading is the file itself: the commands of a script in it.
+    # Loading replays the file itself: the commands of its scripts.
     if server.loading and not client.replays and "loading" not in flags:
         return LOADING
     if server.busy_error is not None and "allow_busy" not in flags:

@@ -47,7 +47,7 @@ class Eviction:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.out_of_memory = False
-        self._buffers = 0  # bytes, as of the last cron
+        self._buffers = 0  # bytes, at the last cron
         self._exceeded_since: float | None = None
         # Candidates, the best one last. A rank is higher the longer ago or the less often a key was used.
         self._pool: list[tuple[int, int, bytes]] = []
@@ -144,7 +144,7 @@ class Eviction:
         """Evict until the limit holds or the time is up.
 
         Args:
-            more: bytes beside what is used: the arguments of a command, which are there before it runs.
+            more: bytes beside those in use: the arguments of a command, which are there before it runs.
 
         Returns:
             False if the limit is exceeded and no key may be evicted.

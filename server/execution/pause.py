@@ -24,7 +24,7 @@ class Pause:
     """The pause of one server.
 
     Attributes:
-        holders: those that need the data still: a failover that waits for a replica, slots or keys on their way out.
+        holders: who needs the data still: a failover that waits for a replica, slots or keys on their way out.
         until: when it ends, in milliseconds of the server's clock; 0 without a pause.
         writes_only: commands that change nothing are not paused.
         postponed: waiting clients, each with its command at the head of its backlog.

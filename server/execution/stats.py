@@ -61,7 +61,7 @@ class Stats:
         self.query_buffer_disconnections = 0
         self.output_buffer_disconnections = 0
         self.exceeded_milliseconds = 0  # over maxmemory, without the present excess
-        # Of clients that are gone, without what those that are connected counted before.
+        # Of disconnected clients; connected ones keep their own counts.
         self._past = {name: -self._connected(name) for name in _COUNTS}
         self.errors.clear()
         self.without_subcommand.clear()

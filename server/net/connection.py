@@ -198,7 +198,7 @@ class Connection(Client, asyncio.Protocol):
             server.client_eviction.evicts(self)
 
     def update_parser(self) -> None:
-        """As of any client."""
+        """Implement ``Client.update_parser``."""
         self.parser.max_bulk_length = self.server.config.proto_max_bulk_len
         self.parser.max_query_buffer = self.server.config.client_query_buffer_limit
 
@@ -336,19 +336,19 @@ class Connection(Client, asyncio.Protocol):
     # Waiting
 
     def wait(self, state: State, cause: object) -> None:
-        """As of any client."""
+        """Implement ``Client.wait``."""
         if self.state is not CLOSING:
             self.state = state
             self.waiting_for = cause
 
     def end_wait(self) -> None:
-        """As of any client; one that does not read its replies waits until it does."""
+        """Implement ``Client.end_wait``; a client that does not read its replies waits until it does."""
         if self.state is not CLOSING:
             self.state = CONGESTED if self.is_congested else self.mode
             self.waiting_for = None
 
     def answer(self, reply: bytes) -> None:
-        """As of any client; without later input it needs no turn."""
+        """Implement ``Client.answer``, and schedule a turn only if input is waiting."""
         if self.reply_mode == "on":
             if self.server.limits_output or self.mode is CAREFUL:
                 self.check_output(len(reply))
@@ -432,7 +432,7 @@ class Connection(Client, asyncio.Protocol):
             self.write(data)
 
     def send_deferred(self) -> None:
-        """As of any client; as one message."""
+        """Implement ``Client.send_deferred``, in one message."""
         if self.deferred:
             pushes = b"".join(self.deferred)
             self.deferred.clear()
@@ -462,18 +462,18 @@ class Connection(Client, asyncio.Protocol):
 
     @property
     def query_buffer(self) -> int:
-        """As of any client."""
+        """Implement ``Client.query_buffer``."""
         return self.unparsed_bytes + self.parser.buffered - self.parser.held
 
     @property
     def expected(self) -> int:
-        """As of any client."""
+        """Implement ``Client.expected``."""
         expected = self.parser.expected - self.unparsed_bytes
         return expected if expected >= _LONG else 0
 
     @property
     def argument_bytes(self) -> int:
-        """As of any client."""
+        """Implement ``Client.argument_bytes``."""
         waiting = sum(map(len, chain.from_iterable(self.backlog)))
         return self.argv_bytes + self.parser.held + waiting
 
@@ -490,7 +490,7 @@ class Connection(Client, asyncio.Protocol):
         return limits.pubsub if self.is_subscriber else limits.normal
 
     def check_output(self, size: int) -> None:
-        """As of any client."""
+        """Implement ``Client.check_output``."""
         self.check_output_limit(self.server.clock.now, size)
 
     def check_output_limit(self, now: int, more: int = 0) -> None:
@@ -585,7 +585,7 @@ class Connection(Client, asyncio.Protocol):
             self.transport.close()
 
     def update_state(self) -> None:
-        """As of any client; and pass the parser the authentication."""
+        """Implement ``Client.update_state``; pass the parser the authentication."""
         super().update_state()
         if self.parser.authenticated is not self.authenticated:
             self.parser.authenticated = self.authenticated

@@ -60,7 +60,7 @@ class Dormant(asyncio.Protocol):
 
 
 def _commands(data: bytes) -> Iterator[bytes]:
-    """Cut bytes after each command; from what is not a complete command on they stay in one piece."""
+    """Cut bytes after each command; an incomplete command and all behind it stay in one piece."""
     at = 0
     with contextlib.suppress(ValueError):
         while data.startswith(b"*", at):

@@ -71,7 +71,7 @@ class SharedLoopConnection(Connection):
     __slots__ = ()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As of any connection; a simulated host gives it its name, until the client says another."""
+        """Implement ``Connection.connection_made``; a simulated host gives it its name, until the client says another."""
         super().connection_made(transport)
         naming = self.server.listeners.naming
         if naming is not None:
@@ -79,7 +79,7 @@ class SharedLoopConnection(Connection):
         self.server.cron.wake()
 
     def data_received(self, data: bytes) -> None:
-        """As of any connection."""
+        """Implement ``Connection.data_received``."""
         super().data_received(data)
         self.server.cron.wake()
 

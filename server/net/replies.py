@@ -8,7 +8,7 @@ With an append-only file one system call writes all that the turn changed before
 ``appendfsync always`` they wait for the fsync, too (``server/persistence/aof``).
 
 A client that is alone gains nothing by waiting, and of a few each works while the others are served: as long as few are
-connected, or the last turn had two replies at most, they leave at once. Those that are held leave early when a millisecond
+connected, or the last turn had two replies at most, they leave at once. Held replies leave early when a millisecond
 is over, and before a client runs a batch that may take long. While a single command takes long they wait, as all else does.
 """
 

@@ -354,7 +354,7 @@ class Persistence:
         self.server.update_checks()
 
     def write_now(self) -> bool:
-        """Write what is pending, without an fsync; return False if the server ends because that fails."""
+        """Write the pending effects, without an fsync; return False if the server ends because that fails."""
         if self.aof is not None and self.aof.has_pending:
             self._write(self.aof)
         return not self.server.stopping

@@ -6,12 +6,12 @@ an XGROUP SETID, in MULTI and EXEC), and later its XACK. They are settled under 
 1. A run has only such records, of any streams and groups of one database, whose IDs are canonical. It ends before anything
    else: an XADD with options or without a new ID, a claim of an entry that is still to be added.
 2. An entry that is claimed and then acknowledged is not pending afterwards, whatever it was before. So both records are
-   left out. The group moves as far as by the claims. Their consumers are seen, even by claims that find nothing, as since
-   7.2, and active as by them.
-3. The XADDs of each stream come first, together: no other record of a run needs a later entry. An ENTRIESREAD that
-   only what is added behind it allows ends a run.
+   left out. The group moves as far as by the claims. Since 7.2 a claim updates the consumer's seen-time even when it claims
+   nothing; the active-time changes only when it claims something.
+3. The XADDs of each stream come first, together: no other record of a run needs a later entry. An ENTRIESREAD
+   that needs an entry added behind it ends a run.
 4. The rest of the run does not concern the entries that are settled: acknowledgements of others come first, then the
-   claims that no XACK follows, and the last SETID, group by group. These and the XADDs run as any records.
+   claims that no XACK follows, and the last SETID, group by group. These and the XADDs run like other records.
 5. Data and replies do not show which way the records took: ``tests/server/persistence/test_settled_claims.py``.
 
 A file of entries that are read and acknowledged loads in 0.40 to 0.67 of the time that it takes without this, which is 1.05 to

@@ -57,7 +57,7 @@ class Replicas:
 
     @property
     def lagging(self) -> list[Replica]:
-        """Those that have not acknowledged the whole stream."""
+        """Replicas that have not acknowledged the whole stream."""
         return [
             each
             for each in self.connected.values()

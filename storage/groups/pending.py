@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ..streams.chunk import ChunkRun
 
-    # Of some entries, in columns: the two halves of their IDs by turns, owners, delivery times, delivery counters.
+    # Several entries in columns: IDs as alternating (ms, seq), owners, delivery times, delivery counts.
     Rows: TypeAlias = "tuple[Sequence[int], Sequence[Consumer], Sequence[int], Sequence[int]]"
     # Delivery time and turn of an entry when the line was written, and the entry.
     Line: TypeAlias = "tuple[int, int, Pending]"
@@ -158,8 +158,8 @@ class _Order(Freeable, Generic[Item]):
     """Items of pending entries in some order.
 
     Attributes:
-        items: those that came in order. Some are outdated.
-        late: those that came out of order; none of them is outdated. None: there never were any. A list, because keys of a
+        items: the ones that came in order. Some are outdated.
+        late: the ones that came out of order; none of them is outdated. None: there never were any. A list, because keys of a
             dict would be IDs, and clients could choose IDs with one hash.
         key: gives the place of an item in the order.
     """
@@ -343,7 +343,7 @@ class Order(_Order[Pending]):
 
 
 class IdleOrder(_Order["Line"]):
-    """The entries of a group by delivery time; those of one time by turns.
+    """The entries of a group by delivery time; entries of one time in the order of their deliveries.
 
     A change of an entry adds a line. The one before is passed over, for the entry has another turn now.
 
@@ -732,7 +732,7 @@ class Pel(Freeable):
         """As ``Order.find``, of a consumer (None: of anybody).
 
         Few such entries are found by time; many by a walk by ID, which meets enough of them soon. Nobody knows which before:
-        both go on by turns, so that the cheaper one ends.
+        both take steps alternately, so that the cheaper one ends.
         """
         by_id = self.order_of(consumer).walk(start)
         found: list[Pending] = []

@@ -37,7 +37,7 @@ class Keyspace:
             overwritten.
         notify_mask: bits of ``notifications``; 0 when notifications are off.
         expiring: False while a file is loaded or a master's command runs: nothing expires then.
-        shows_expired: DEBUG SET-ALLOW-ACCESS-EXPIRED: commands find what is past its time; the active cycle still
+        shows_expired: DEBUG SET-ALLOW-ACCESS-EXPIRED: commands find expired keys; the active cycle still
             deletes it.
         skips_checksums: DEBUG SET-SKIP-CHECKSUM-VALIDATION: files and payloads with a wrong checksum are read.
         hides_expired: True for a replica, and in a pause: keys past their time are not seen, and stay until the master

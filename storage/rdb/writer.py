@@ -138,7 +138,7 @@ def _pieces(
 
 
 def _wait(microseconds: int) -> Iterator[bytes]:
-    """Wait in small steps, so that the writer can be stopped, after what is ready."""
+    """Wait in small steps behind the ready pieces, so that the writer can be stopped."""
     while microseconds > 0:
         yield b""
         time.sleep(min(microseconds, _DELAY_STEP) / 1_000_000)
@@ -146,7 +146,7 @@ def _wait(microseconds: int) -> Iterator[bytes]:
 
 
 def _gather(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join small pieces into larger ones; an empty one lets go of what is there."""
+    """Join small pieces into larger ones; an empty piece passes on the ones before it."""
     together: list[bytes] = []
     size = 0
     for piece in pieces:

@@ -89,7 +89,7 @@ class Idempotency(Freeable):
         """Forget the iids that are too old at ``now`` (milliseconds); returns how many."""
         gone = 0
         for pid, known in list(self.producers.items()):
-            # The oldest stand first: IDs only grow. (Those that XIDMPRECORD put elsewhere wait for their turn.)
+            # The oldest stand first: IDs only grow. (Entries that XIDMPRECORD put elsewhere wait for their turn.)
             old = [iid for iid, _ in takewhile(lambda pair: self._is_old(pair[1], now), known.items())]
             for iid in old:
                 del known[iid]

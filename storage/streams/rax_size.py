@@ -28,7 +28,7 @@ def tree_size(shared: bytes | bytearray) -> int:
     Args:
         shared: for each key but the first how many bytes it shares with the one before.
     """
-    # Those that part from both neighbours at their last byte or before have bytes of their own.
+    # IDs that part from both neighbours at their last byte or before have bytes of their own.
     last = _KEY_BYTES - 1
     short = shared.translate(_MARKS[last], _ALL[last + 1 :])
     leaves = len(shared) + 1

@@ -1,6 +1,6 @@
 """Which nodes there are, and their roles: CLUSTER FAILOVER, REPLICATE, FORGET, RESET, MEET and the epochs.
 
-The nodes are those that ``rillet.testing.Cluster`` or ``rillet cluster`` started: MEET adds none.
+``rillet.testing.Cluster`` or ``rillet cluster`` starts the nodes; MEET adds none.
 """
 
 from __future__ import annotations
