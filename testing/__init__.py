@@ -81,5 +81,8 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         import importlib
 
-        return getattr(importlib.import_module(_LATER[name], __name__), name)
+        from ..storage.gc_pause import gc_paused
+
+        with gc_paused():  # modules are no garbage
+            return getattr(importlib.import_module(_LATER[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..protocol.errors import ReplyError
-from ..server.debugging.fault_spec import parse_fault
 from .control import TakesCommands
 
 if TYPE_CHECKING:
@@ -209,6 +208,8 @@ class HasFaults(TakesCommands):
         Raises:
             ValueError: something is missing, unknown or contradictory.
         """
+        from ..server.debugging.fault_spec import parse_fault
+
         given: dict[str, object] = {
             "COMMAND": command,
             "KEY": key,

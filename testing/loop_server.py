@@ -18,6 +18,7 @@ from ..server.config.file import parse_arguments
 from ..server.event_loop import has_sockets
 from ..server.execution.turns import NEVER
 from ..server.server import Server as RilletServer
+from ..storage.gc_pause import gc_paused
 from .clients import client_like, close, for_client, need_redis
 from .clock import Clock
 from .control import ControlError
@@ -138,7 +139,8 @@ class LoopServer(HasSpies, HasFaults):
         self._loop = loop
         task = loop.create_task(server.serve(lambda: ready.set_result(None)), name="rillet")
         try:
-            await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+            with gc_paused():  # of a first start, which imports
+                await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
             task.cancel()
             raise
