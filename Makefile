@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # A test fails where another program is missing; a plain `pytest` leaves it out and says so (tests/support/needs.py).
 export RILLET_NEEDS ?= all
 
-.PHONY: help install run peers test test-quick test-pythons test-redis-py test-simulation test-heavy test-frameworks test-spark coverage crash lint format docs release-check bench bench-inside bench-compare bench-scaling bench-waits bench-loading bench-start bench-pythons bench-spark bench-console fuzz differential clean
+.PHONY: help install run peers test test-quick test-pythons test-redis-py test-proxy test-simulation test-heavy test-frameworks test-spark coverage crash lint format docs release-check bench bench-inside bench-compare bench-scaling bench-waits bench-loading bench-start bench-pythons bench-spark bench-console fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -20,6 +20,7 @@ help:
 	@echo "make peers                                       install and build what the tests compare with"
 	@echo "make test RILLET_RANDOM=1                        the same with other random examples each time"
 	@echo "make test-pythons [ARGS='-m \"not spark\"']        run every test on each Python found, 3.11 to 3.14"
+	@echo "make test-proxy                                  a proxy in front of real servers, with other people's clients, kills and 512 MB"
 	@echo "make test-redis-py                               rillet.testing with redis-py 4.5, 5.2, 6, 7 and 8"
 	@echo "make test-heavy                                  tests that take long: more versions of real clusters"
 	@echo "make test-simulation [SEEDS=50]                  rillet.testing.simulation, on a Python from 3.12 on"
@@ -83,6 +84,12 @@ LONG := clients crash differential frameworks fuzz harness pipeline/test_cluster
 test-quick: $(VENV)/.installed-dev
 	RILLET_NEEDS=none $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not spark and not frameworks and not many_jvms and not heavy and not browser" \
 		$(foreach place,$(LONG),--ignore tests/$(place)) $(ARGS)
+
+# A proxy before other people's clients and libraries, killed again and again, with values of 512 MB (Redis' limit).
+test-proxy: peers
+	RILLET_SEED=$(SEED) RILLET_STORIES=2000 RILLET_PROXY_KILLS=200 RILLET_LARGE_MB=512 $(BIN)/pytest -n 2 \
+		tests/testing/proxying tests/testing/test_proxy.py tests/testing/test_proxy_command.py $(ARGS)
+	$(BIN)/pytest -m "" -k proxy tests/clients/test_node.py tests/frameworks $(ARGS)
 
 # Each in an environment of its own below .venvs/.
 test-pythons:

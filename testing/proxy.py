@@ -182,6 +182,8 @@ class _HasListener(HasSpies, HasFaults):
             return  # its user may not ask
         except ControlError as error:
             raise StartError(str(error)) from error
+        finally:
+            self._drop_control()  # CLIENT LIST has one of the proxy's own only once the test asks for something
         found = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
         refused = _REFUSED.get(str(found.get("redis_mode", found.get("server_mode", ""))))
         if refused is not None:

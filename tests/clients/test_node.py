@@ -11,6 +11,7 @@ import subprocess
 import pytest
 from support.live import LiveServer
 from support.programs.clients import NODE_FOLDER, node_modules
+from support.proxies import proxied
 from support.servers import start_server
 
 END = "all as expected\n"
@@ -37,14 +38,23 @@ def test_a_client_of_node_gets_what_it_expects(script):
         assert run_script(script, server.port) == ""
 
 
+@pytest.mark.parametrize("script", ["node-redis.js", "ioredis.js"])
+def test_a_client_of_node_gets_what_it_expects_through_a_proxy(script):
+    node_modules()
+    with start_server("redis810") as server, proxied(server.port) as port:
+        assert run_script(script, port) == ""
+
+
 def test_every_method_of_node_redis_gives_what_it_gives_on_redis_server():
     node_modules()
     given = {}
     for kind in ("redis7", "rillet-7.0"):
         with start_server(kind) as server:
             given[kind] = run_script("every-call.js", server.port).splitlines()
+    with start_server("redis7") as server, proxied(server.port) as port:
+        given["behind a proxy"] = run_script("every-call.js", port).splitlines()
     assert len(given["redis7"]) > 1000
-    assert given["rillet-7.0"] == given["redis7"]
+    assert given["rillet-7.0"] == given["behind a proxy"] == given["redis7"]
 
 
 def test_the_methods_that_are_newer_than_redis_7_0_give_what_is_documented():

@@ -36,3 +36,11 @@ CASES = [
 @pytest.mark.parametrize(("name", "environment", "kind"), CASES)
 def test_its_driver_gets_to_the_end(name, environment, kind):
     use(name, environment, kind)
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize(
+    ("name", "environment"), [*((name, "light") for name in LIGHT), *((name, name) for name in HEAVY)]
+)
+def test_its_driver_gets_to_the_end_behind_a_proxy(name, environment):
+    use(name, environment, "redis810", behind_proxy=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import subprocess
-import sys
 
 import pytest
 import redis
 from support.ports import free_port
+from support.proxies import port_when_ready, start_proxy
 
 import rillet.testing
 from rillet.testing.proxy_command import words_of
@@ -21,25 +20,13 @@ def real():
         yield server
 
 
-def start(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "rillet", "proxy", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 @contextlib.contextmanager
 def running(*words: str):
     """The program once it is ready, a client through it, and what it has printed at the end."""
-    process = start(*words, "--port", "0")
+    process = start_proxy(*words, "--port", "0")
     ended: list[str] = []
-    assert process.stdout is not None
-    first = process.stdout.readline()
-    assert process.stdout.readline() == "Ready to accept connections\n", process.communicate()
     try:
-        with redis.Redis.from_url(f"redis://:secret@{first.split()[0]}") as client:
+        with redis.Redis.from_url(f"redis://:secret@127.0.0.1:{port_when_ready(process)}") as client:
             yield client, ended
     finally:
         process.send_signal(signal.SIGTERM)
@@ -101,7 +88,7 @@ def test_without_debug_the_server_answers_debug_fault(real):
     ],
 )
 def test_what_it_does_not_understand_is_named(real, words, status, text):
-    process = start(
+    process = start_proxy(
         *(word.format(url=real.url, free=free_port()) for word in words),
         *([] if "--help" in words else ["--port", "0"]),
     )

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from support import needs
+from support.proxies import proxied
 from support.servers import start_server
 
 if TYPE_CHECKING:
@@ -34,22 +35,25 @@ SECONDS_TO_INSTALL = 300
 SECONDS_TO_RUN = 150
 
 
-def use(driver: str, environment: str, kind: str) -> None:
+def use(driver: str, environment: str, kind: str, *, behind_proxy: bool = False) -> None:
     """Run a driver in its environment against a fresh server of a kind; it must get to its end.
 
     Where that server is Rillet, what the framework wrote is there again after a restart from the append-only file.
     """
     ours = kind == "rillet"  # "rillet-7.0" forgets how many entries a group has read, as Redis 7.0 does
-    with start_server(
-        kind, *(("--appendonly", "yes", "--enable-debug-command", "yes") if ours else ())
-    ) as server:
+    with (
+        start_server(
+            kind, *(("--appendonly", "yes", "--enable-debug-command", "yes") if ours else ())
+        ) as server,
+        proxied(server.port) if behind_proxy else contextlib.nullcontext(server.port) as port,
+    ):
         if (FOLDER / "drivers" / f"use_{driver}.js").exists():
             modules = node_environment(environment) / "node_modules"
             command, variables = ["node", f"use_{driver}.js"], {"NODE_PATH": str(modules)}
         else:
             python = python_environment(environment) / "bin" / "python"
             command, variables = [str(python), "run.py", f"use_{driver}"], {"PYTHONPATH": "."}
-        status, out, log = _run(command, variables | {"RILLET_FRAMEWORKS_PORT": str(server.port)})
+        status, out, log = _run(command, variables | {"RILLET_FRAMEWORKS_PORT": str(port)})
         assert (status, out.endswith(END)) == (0, True), (
             f"{driver} on {kind}: exit {status}\n{out[-2000:]}\n{log[-6000:]}\nthe server's log:\n{server.log[-2000:]}"
         )

@@ -262,10 +262,13 @@ def shared():
 # Large values and slow clients
 
 
+LARGE = int(os.environ.get("RILLET_LARGE_MB", "128"))
+
+
 @pytest.mark.parametrize("looks", [False, True])
 def test_large_values_pass_in_pieces(shared, looks):
     proxy, real = shared
-    size = 256 << 20
+    size = LARGE << 20
     program = f"""
 import resource, sys, rillet.testing
 with rillet.testing.Proxy("redis://127.0.0.1:{real.port}") as proxy:
