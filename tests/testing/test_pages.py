@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.servers import start_server
 
 PAGES = Path(__file__).parents[2] / "docs" / "testing"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -36,13 +37,20 @@ def run_block(code: str, folder: Path) -> None:
     named = FOR_PYTEST.match(code)
     path = folder / (named[1] if named else "program.py")
     path.write_text(code, encoding="utf-8")
+    done = run_pytest(folder, path.name) if named else run(folder, path.name)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def run_pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     # Without a rootdir of its own pytest would look for a configuration above the folder; pytest-asyncio warns if its
     # scope is not set.
-    by_pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder)]
-    by_pytest += ["-o", "asyncio_default_fixture_loop_scope=function"]
-    words = [sys.executable, "-W", "error", *(by_pytest if named else []), path.name]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    options = ["-q", "-p", "no:cacheprovider", "--rootdir", str(folder)]
+    return run(folder, "-m", "pytest", *options, "-o", "asyncio_default_fixture_loop_scope=function", *words)
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("code", blocks())
@@ -59,6 +67,18 @@ def test_a_block_that_fails_is_seen(code, tmp_path):
 def test_a_block_for_pytest_has_tests(tmp_path):
     with pytest.raises(AssertionError, match="no tests ran"):
         run_block("# test_it.py\nassert True\n", tmp_path)
+
+
+def test_the_suite_of_the_page_runs_on_a_real_server_too(tmp_path):
+    page = (PAGES / "daily-and-nightly.md").read_text(encoding="utf-8")
+    (tmp_path / "test_billing.py").write_text(BLOCK.search(page)[1], encoding="utf-8")
+    with start_server("redis810") as server:
+        done = run_pytest(
+            tmp_path, "-rs", f"--rillet-url=redis://127.0.0.1:{server.port}/5", "--rillet-flush"
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed, 1 skipped" in done.stdout
+    assert "server.clock needs Rillet" in done.stdout
 
 
 def test_every_page_stands_in_the_index():
