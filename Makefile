@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # A test fails where another program is missing; a plain `pytest` leaves it out and says so (tests/support/needs.py).
 export RILLET_NEEDS ?= all
 
-.PHONY: help install run peers test test-quick test-pythons test-redis-py test-proxy test-simulation test-heavy test-frameworks test-spark coverage crash lint format docs release-check bench bench-inside bench-compare bench-scaling bench-waits bench-loading bench-start bench-pythons bench-spark bench-console fuzz differential clean
+.PHONY: help install run peers test test-quick test-pythons test-redis-py test-proxy test-simulation test-heavy test-frameworks test-spark coverage crash lint format docs release-check bench bench-inside bench-compare bench-scaling bench-waits bench-proxy bench-loading bench-start bench-pythons bench-spark bench-console fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -37,6 +37,7 @@ help:
 	@echo "make bench-compare BASE=commit [ARGS='xclaim']   beside an earlier commit"
 	@echo "make bench-scaling [QUICK=1]                     what grows with the data"
 	@echo "make bench-waits [QUICK=1] [ARGS='greedy']       how long clients wait for what others do"
+	@echo "make bench-proxy                                 what rillet proxy costs in front of Redis 8.10.2"
 	@echo "make bench-loading [QUICK=1]                     how fast files are loaded"
 	@echo "make bench-start [ARGS='--rounds 3']             start to the first PONG and idle, beside fakeredis, too"
 	@echo "make bench-pythons                               the same commands on each Python of make test-pythons"
@@ -192,6 +193,9 @@ bench-scaling: peers
 
 bench-waits: peers
 	$(BIN)/python benchmarks/waits.py $(if $(QUICK),--quick) $(ARGS)
+
+bench-proxy: peers
+	$(BIN)/python benchmarks/proxied.py --markdown docs/testing/proxy.md $(ARGS)
 
 bench-loading: peers
 	$(BIN)/python benchmarks/loading.py $(if $(QUICK),--quick) $(ARGS)
