@@ -62,7 +62,6 @@ BITOP = family.write("BITOP", arity=-4, flags="denyoom",
     summary="Combines strings bit by bit and stores the result.",
     complexity="O(N)",
     arguments=(oneof("operation", token("AND"), token("OR"), token("XOR"), token("NOT"),
-            *(silent(token(word, since="8.2.0")) for word in ("DIFF", "DIFF1", "ANDOR", "ONE"))), key("destkey"), many(key("key", spec=1))),
-    history={"8.2.0": "Added DIFF, DIFF1, ANDOR and ONE."})
+            *(silent(token(word, since="8.2.0")) for word in ("DIFF", "DIFF1", "ANDOR", "ONE"))), key("destkey"), many(key("key", spec=1))))
 
 # fmt: on

@@ -80,7 +80,6 @@ XADD = family.write("XADD", arity=-5, flags="denyoom fast",
         "6.2.0": "Added NOMKSTREAM, trimming by MINID, and LIMIT.",
         "7.0.0": "Added IDs with a given time and a generated sequence: <ms>-*.",
         "8.2.0": "Added KEEPREF, DELREF and ACKED.",
-        "8.6.0": "Added IDMP and IDMPAUTO.",
     })
 
 XAUTOCLAIM = family.write("XAUTOCLAIM", arity=-6, flags="fast", keys=DELETES, tips="nondeterministic_output",

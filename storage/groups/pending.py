@@ -361,7 +361,8 @@ class IdleOrder(_Order["Line"]):
     def add(self, entry: Pending) -> None:
         """An entry has come or changed; those of one turn come in the order of their IDs."""
         line = entry.ms, entry.turn, entry
-        self.claimable = min(self.claimable, line[:2])
+        if self.claimable and line[:2] < self.claimable:
+            self.claimable = line[:2]
         lines = self.items
         # Late are an explicit TIME or IDLE, an XNACK, a clock set back.
         if lines and line[:2] < lines[-1][:2]:

@@ -592,6 +592,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "unknown subcommands",
         "faults and ends have tools of their own here (`DEBUG FAULT`, signals)",
     ),
+    "options-with-nul": Purpose(
+        'an option, a keyword or a setting with a byte NUL (`SET k v "GET\\0x"`, `CLIENT PAUSE 1 "WRITE\\0"`)',
+        "the word ends at that byte",
+        "another word, so an error",
+        "what a client did not write must not run; no client sends such words",
+    ),
     "reload-without-delay": Purpose(
         "`key-load-delay` in DEBUG RELOAD and DEBUG LOADAOF",
         "waits for each key, and other clients are answered `LOADING`",

@@ -141,8 +141,7 @@ def renamed(nodes: tuple[Argument, ...], names: dict[str, str]) -> tuple[Argumen
     )
 
 
-# Newest versions whose options Rillet documents, where Redis' own documents do not. Other way round: it documents twice.
-HISTORY = {"bitop": ["8.2.0"], "xadd": ["6.2.0", "7.0.0", "8.2.0", "8.6.0"], "xinfo|stream": None}
+# Redis has two lines for one version.
 DOCUMENTED_TWICE = {"client|kill": "2.8.12", "restore": "5.0.0", "restore-asking": "5.0.0"}
 # Of the history in 7.0's documents.
 HISTORY_IN_70 = {
