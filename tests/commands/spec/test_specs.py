@@ -364,11 +364,7 @@ def test_command_docs_has_the_facts_of_redis(declared):
     ours, theirs = declared["rillet"][1], declared["redis810"][1]
     for name, twice in declarations.DOCUMENTED_TWICE.items():
         theirs[name]["history"].remove(twice)
-    different = {
-        name: (facts, theirs[name])
-        for name, facts in ours.items()
-        if facts != theirs[name]
-    }
+    different = {name: (facts, theirs[name]) for name, facts in ours.items() if facts != theirs[name]}
     assert different == {}
 
 
