@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import tls
 from support.ports import free_port
-from support.servers import start_server
+from support.servers import require_binary, start_server
 from support.until import until
 from support.wire import ConnectionClosedError, Wire, encode_command
 
@@ -467,7 +467,7 @@ def test_a_url_that_means_nothing_is_refused(url):
         rillet.testing.Proxy(url)
 
 
-def test_a_server_that_is_not_there_a_cluster_and_a_sentinel_are_refused():
+def test_a_server_that_is_not_there_and_a_cluster_are_refused():
     with (
         pytest.raises(rillet.testing.StartError, match="cannot be reached"),
         rillet.testing.Proxy(f"redis://127.0.0.1:{free_port()}"),
@@ -479,6 +479,29 @@ def test_a_server_that_is_not_there_a_cluster_and_a_sentinel_are_refused():
         rillet.testing.Proxy(f"redis://127.0.0.1:{node.port}"),
     ):
         pass
+
+
+def test_a_sentinel_is_refused(tmp_path):
+    port, file = free_port(), tmp_path / "sentinel.conf"
+    file.write_text(f"port {port}\nbind 127.0.0.1\n")
+    words = [str(require_binary("redis810")), str(file), "--sentinel"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
+        try:
+            until(lambda: is_there(port))
+            with (
+                pytest.raises(rillet.testing.StartError, match="not of a sentinel"),
+                rillet.testing.Proxy(f"redis://127.0.0.1:{port}"),
+            ):
+                pass
+        finally:
+            process.kill()
+
+
+def is_there(port):
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), 60).close()
+        return True
+    return False
 
 
 def test_a_port_in_use_is_refused_and_no_thread_is_left(shared):
