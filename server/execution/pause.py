@@ -75,10 +75,13 @@ class Pause:
         """Run the writes that waited, unless there is another holder."""
         if holder in self.holders:
             self.holders.remove(holder)
-            self._resume()
+            if self.until:  # CLIENT PAUSE postpones them still
+                self._server.update_checks()
+            else:
+                self._resume()
 
     def _resume(self) -> None:
-        """Run the postponed commands; the paused ones are postponed again."""
+        """Run the postponed commands; a holder postpones its own again."""
         self._server.update_checks()
         postponed, self.postponed = self.postponed, []
         for client in postponed:
@@ -103,7 +106,7 @@ class Pause:
 
     def concerns(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:
         """Whether the pause postpones this command."""
-        if client.trusted or not self.is_on:
+        if client.trusted or client.is_replica or not self.is_on:
             return False
         if self.until and not self.writes_only:
             return True

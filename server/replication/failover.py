@@ -49,14 +49,19 @@ class Failover:
             timeout: milliseconds after which the failover is aborted; None for no limit.
             forced: go on after the timeout, although the target lacks some of the stream.
         """
-        server, replicas = self._server, self._replication.replicas
+        server = self._server
         self.state, self._target, self._forced = WAITING, target, forced
         server.log.notice(f"FAILOVER requested to {_name(target) if target else 'any replica'}.")
         if timeout is not None:
             self._timer = server.loop.call_later(timeout / 1000, self._time_out)
         server.pause.hold_writes(self)
-        replicas.ask_for_acks()
-        server.loop.call_soon(self.look)
+        server.loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        """Go on at once if a replica is known to have all: asking would add to the stream."""
+        self.look()
+        if self.state == WAITING:
+            self._replication.replicas.ask_for_acks()
 
     def look(self) -> None:
         """Go on if a replica has the whole stream; called when one acknowledges."""
