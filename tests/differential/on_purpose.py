@@ -274,6 +274,36 @@ ON_PURPOSE: dict[str, Purpose] = {
         "says so in its log, keeps its data and tries again",
         "a replica serves what it has",
     ),
+    "own-expiries-of-high-databases": Purpose(
+        "a key of database 64 or above that a client of a writable replica gave a time",
+        "hidden once it is past it, never deleted",
+        "is deleted, as in databases below",
+        "nothing is gained by keeping it",
+    ),
+    "link-killed-in-a-pause": Purpose(
+        "a replica whose link is killed (CLIENT KILL) while CLIENT PAUSE holds what has arrived",
+        "asks for a full synchronization, whose data appears in the pause",
+        "continues by a partial one, and applies the rest behind the pause",
+        "a pause changes no data, and a snapshot costs the master a fork",
+    ),
+    "file-of-a-full-sync": Purpose(
+        "the file of a full synchronization by `repl-diskless-load disabled`",
+        'becomes the dump file of the replica, even with `save ""`: a killed replica starts with it',
+        "is deleted once it is loaded",
+        "a dump file is written where saves are asked for",
+    ),
+    "folder-changed-meanwhile": Purpose(
+        "CONFIG SET dir while an append-only file is loaded, or while BGREWRITEAOF runs",
+        "goes on in the old folder; the rewrite fails",
+        "after the load the file begins in the new folder, with all data; the rewrite ends in the old one",
+        "the next start reads the folder of the configuration",
+    ),
+    "new-id-of-a-replica": Purpose(
+        "DEBUG CHANGE-REPL-ID on a replica",
+        "the next link asks with the master's ID",
+        "with the new one",
+        "it is for tests of a full synchronization",
+    ),
     "commands-of-replicas": Purpose(
         "a connection that has sent SYNC or PSYNC and then sends a command with a reply",
         "is closed",
