@@ -5,7 +5,7 @@ from __future__ import annotations
 import unittest
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .bench import Plan
+from .bench import TIMEOUT, Plan
 from .catalogue import PROMISES
 from .messages import Messages
 from .running import Audit
@@ -27,7 +27,7 @@ def audit(
     only: Iterable[str] = (),
     skip: Iterable[str] = (),
     xfail: Mapping[str, str] | None = None,
-    timeout: float = 10.0,
+    timeout: float = TIMEOUT,
     restart: bool = True,
 ) -> Callable[[str], None]:
     """Return a test for pytest, one for each promise of a stream consumer.
@@ -49,7 +49,7 @@ def audit(
         only: the names of promises; without any, all.
         skip: names of promises that are left out.
         xfail: names of promises that are known to be broken, each with the reason. One that is kept all the same fails.
-        timeout: seconds of real time that anything may take.
+        timeout: seconds after which what has not come never comes: longer than the worker's own timers.
         restart: whether a worker that ends with an error is started again, as a supervisor does.
 
     Raises:
@@ -102,7 +102,7 @@ class AuditMixin(unittest.TestCase):
         names = chosen(given.pop("only", ()), given.pop("skip", ()), known)
         values: dict[str, Any] = {
             "command": (), "target": None, "stream": "", "group": "", "send": (), "done": None, "env": None,
-            "timeout": 10.0, "restart": True,
+            "timeout": TIMEOUT, "restart": True,
         }  # fmt: skip
         if unknown := given.keys() - values.keys():
             raise TypeError(f"audit_options has no {', '.join(sorted(unknown))}")

@@ -13,6 +13,7 @@ import hiredis
 
 from ..streams import order_of, pairs
 from .messages import Message, Messages
+from .patience import FairTime
 from .sight import SCRIPTS, Sight, Work, consumer_of, entries_in, mentions, read_of
 from .verdicts import Cancelled, CannotRunError, NotTried
 from .workers import CoroutineWorker, ProcessWorker, ThreadWorker, Worker
@@ -25,12 +26,17 @@ if TYPE_CHECKING:
     from ..recording import RecordedCommand
     from .stage import Stage
 
+TIMEOUT: Final = 80.0  # seconds; Docket looks for abandoned messages each 75
+_BRIEF_SECONDS: Final = 10.0
 POLL_SECONDS: Final = 0.02
 _HURRY_SECONDS: Final = 0.1
 _TRAFFIC_SECONDS: Final = 0.3
 _SUPERVISOR_SECONDS: Final = 0.5
+_MOST_SUPERVISOR_SECONDS: Final = 3.0
 _READY_SECONDS: Final = 40
 _PATIENT_AFTER: Final = 2.0
+_SELDOM: Final = 50
+_SELDOM_SECONDS: Final = 0.5
 _SHOWN: Final = 14
 _WIDTH: Final = 220
 
@@ -47,7 +53,7 @@ class Plan:
         group: its name.
         messages: what is sent.
         done: the key at which its work is seen; None: look for it.
-        timeout: seconds of real time that anything may take.
+        timeout: seconds of fair time after which something never comes: longer than the timers of the worker.
         restarts: whether a worker that ends with an error is started again.
         makes_group: the worker expects somebody else to create the group.
         makes_stream: the worker expects a stream.
@@ -68,7 +74,7 @@ class Plan:
     group: str = ""
     messages: Messages = field(default_factory=Messages)
     done: str | None = None
-    timeout: float = 10.0
+    timeout: float = TIMEOUT
     restarts: bool = True
     makes_group: bool = False
     makes_stream: bool = False
@@ -81,6 +87,11 @@ class Plan:
     slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(2))
     cancelled: threading.Event = field(default_factory=threading.Event)
     launch: Callable[[Plan, Stage, str], Worker] | None = None
+
+    @property
+    def brief(self) -> float:
+        """Seconds for something that waits for no timer of the worker."""
+        return min(self.timeout, _BRIEF_SECONDS)
 
 
 class Turn:
@@ -136,6 +147,7 @@ class Bench:
         self._writes: set[str] = set()
         self._down = False
         self._time = 0  # of the server, when it was last there
+        self.fair = FairTime(lambda: [each.process for each in self.workers if each.process is not None])
 
     def __enter__(self) -> Self:
         return self
@@ -281,7 +293,9 @@ class Bench:
                 worker.ended = f"{worker.name} ended by itself with status {status} ({line})"
                 self.note(worker.ended)
                 continue
-            if time.monotonic() - worker.last_start < _SUPERVISOR_SECONDS:
+            if time.monotonic() - worker.last_start < min(
+                _SUPERVISOR_SECONDS * 1.2 ** len(self.restarts), _MOST_SUPERVISOR_SECONDS
+            ):
                 continue
             self.note(f"{worker.name} ended with status {status} ({line}) and is started again")
             self.restarts.append(f"status {status}: {line}")
@@ -313,13 +327,15 @@ class Bench:
 
         Args:
             condition: asked again and again.
-            seconds: of real time; None: the timeout of the audit.
+            seconds: of fair time; None: the timeout of the audit.
             hurry: move the clock to whatever somebody waits for, ten times a second.
             traffic: send a message now and then.
             progress: the time begins again when its value changes; five times as much is the end.
         """
         seconds = self.plan.timeout if seconds is None else seconds
-        begin = time.monotonic()
+        fair = self.fair
+        fair.skip()
+        begin = fair.now
         end, last = begin + seconds, begin + 5 * seconds
         skipped = sent = begin
         value = progress() if progress is not None else None
@@ -330,7 +346,8 @@ class Bench:
             asked = time.monotonic()
             if condition():
                 return True
-            now = time.monotonic()
+            spent = time.monotonic() - asked
+            now = fair.now
             if progress is not None and (new := progress()) != value:
                 value, end = new, min(now + seconds, last)
             if now >= end or (not self._someone_works() and now >= begin + _SUPERVISOR_SECONDS):
@@ -340,10 +357,11 @@ class Bench:
             if hurry and now - skipped >= _HURRY_SECONDS:
                 self.stage.skip()
                 skipped = now
-            if traffic and now - sent >= _TRAFFIC_SECONDS:
+            if traffic and now - sent >= max(_TRAFFIC_SECONDS, (now - begin) / 10):
                 self.send()
                 sent = now
-            time.sleep(max(POLL_SECONDS, now - asked))  # a look at much takes no more than half of a core
+            # A look at much takes no more than half of a core, and what has not come for long is looked for more seldom.
+            fair.sleep(max(POLL_SECONDS, spent, min((now - begin) / _SELDOM, _SELDOM_SECONDS)))
 
     def _someone_works(self) -> bool:
         return (

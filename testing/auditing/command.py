@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .bench import Plan
+from .bench import TIMEOUT, Plan
 from .catalogue import PROMISES
 from .messages import Messages, parse
 from .producers import PRODUCER_PROMISES
@@ -114,9 +114,9 @@ def _options(words: Sequence[str]) -> Any:
     add(
         "--timeout",
         type=float,
-        default=10.0,
+        default=TIMEOUT,
         metavar="SECONDS",
-        help="of real time that anything may take (10)",
+        help=f"after which what has not come never comes: longer than the worker's own timers ({TIMEOUT:g})",
     )
     add("--no-restart", action="store_true", help="a worker that ends is not started again")
     add("--json", metavar="FILE", help="write the results; - for standard output")

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from ..history import CLAIMED
 from .sight import mentions, read_of
-from .verdicts import Broken, NotTried
+from .verdicts import KEPT, Broken, NotTried
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
     from .bench import Bench
     from .workers import Worker
 
 _HELD: Final = 3
 _LOOKS: Final = 4  # commands of a worker that looks around: claims and reads
-_HOLD_SECONDS: Final = 4.0  # redis-py gives up after 5
+_SIGNS: Final = 2  # of life: one may come by chance
+_BACKOFF_SECONDS: Final = (
+    12.0  # in which a client has sent again what was not answered; redis-py waits 10 at most
+)
+_NO_SIGNS: Final = {
+    "XREADGROUP",
+    "XAUTOCLAIM",
+    "XPENDING",
+    "XINFO",
+    "CLIENT",
+}  # they ask, and may name their consumer
+_NOT_TAKEN: Final = "a message was not taken from a consumer that was working on it"
+_GRACE_SECONDS: Final = 30.0  # of Kubernetes; Docker gives 10
 _DEAD: Final = 3
 _SENT: Final = 300
 _MORE: Final = 1_000
@@ -37,106 +52,234 @@ def long_job(bench: Bench) -> str:
         raise NotTried("it acknowledges before its work, so nobody could take a long job from it")
     first = bench.begin("w1")
     second = bench.begin("w2", fresh=False)
-    # A reply that does not come makes the work long, and lets the rest of the connection go on; but a transaction, or a script,
-    # would have acknowledged.
-    options = {"delay": 3600} if plan.is_atomic else {"silence": True}
-    key = None if plan.is_atomic else plan.work.key
-    with bench.stage.fault(
-        command=plan.carrier if plan.is_atomic else plan.work.carrier, key=key, **options
-    ) as fault:
-        entry = bench.send()
-        bench.until(lambda: fault.count > 0, seconds=_HOLD_SECONDS)
-        held = bench.pending(entry)
-        if not fault.count or held is None:
+    with _LongJob(bench, first, second) as job:
+        if job.shows_signs():
+            return job.keeps_pace()
+    bench.until(partial(bench.is_done, job.entry), hurry=True, seconds=plan.brief)
+    # A second job: the time in which its client gives up a command that is not answered is known now, and the clock does the rest.
+    with _LongJob(bench, first, second, only_one=True) as job:
+        return job.is_taken()
+
+
+class _LongJob:
+    """A message whose work does not end, and another worker that could take it.
+
+    The clock of the server stands still, and moves by the time that was fair to the worker: on a busy machine no lease runs out
+    because a sign of life had no processor.
+
+    Args:
+        bench: of the experiment.
+        first: a worker; either of the two gets the message.
+        second: the other one.
+        only_one: other messages can be worked, and the client that sends its command again is answered.
+    """
+
+    def __init__(self, bench: Bench, first: Worker, second: Worker, *, only_one: bool = False) -> None:
+        plan = bench.plan
+        assert plan.work is not None
+        # A reply that does not come makes the work long, and lets the rest of the connection go on; but a transaction, or a
+        # script, would have acknowledged.
+        self._fault = bench.stage.fault(
+            command=plan.carrier if plan.is_atomic else plan.work.carrier,
+            key=None if plan.is_atomic else plan.work.key,
+            first=1 if only_one else None,
+            **({"delay": 3600} if plan.is_atomic else {"silence": True}),
+        )
+        self._bench = bench
+        self._workers = first, second
+        self.entry = self._holder = ""
+        self._moved = 0.0  # of the fair time: the clock followed it so far
+        self._begin = 0.0
+        self._started = 0
+        self._quiet_since: float | None = None
+        self._hits = 0
+
+    def __enter__(self) -> Self:
+        self._fault.start()
+        try:
+            self._start()
+        except BaseException:
+            self._fault.stop()
+            raise
+        return self
+
+    def _start(self) -> None:
+        bench = self._bench
+        self.entry = bench.send()
+        bench.until(lambda: self._fault.count > 0, seconds=bench.plan.brief)
+        held = bench.pending(self.entry)
+        if not self._fault.count or held is None:
             raise NotTried("its work could not be made long")
-        holder = held[0]
+        self._holder = held[0]
+        first, second = self._workers
         if not bench.consumers_of(second):
             raise NotTried(
-                f"two workers both call their consumer {holder!r}: {{consumer}} or CONSUMER tells them apart"
+                f"two workers both call their consumer {self._holder!r}: {{consumer}} or CONSUMER tells them apart"
             )
-        bench.note(f"{holder} works {entry} and does not finish")
-        other = second if holder in bench.consumers_of(first) else first
-        _watch_the_job(bench, other, entry, holder)
-    return "a message was not taken from a consumer that was working on it"
+        self._other = second if self._holder in bench.consumers_of(first) else first
+        bench.note(f"{self._holder} works {self.entry} and does not finish")
+        bench.stage.freeze()
+        self._begin = self._moved = bench.fair.now
+        self._started = bench.stage.commands()[-1].number
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bench.stage.resume()
+        self._fault.stop()
 
-def _watch_the_job(bench: Bench, other: Worker, entry: str, holder: str) -> None:
-    """Let time pass as fast as the signs of life of the consumer allow.
+    @property
+    def _seconds(self) -> float:
+        return self._bench.fair.now - self._begin
 
-    Raises:
-        Broken: the message was taken.
-    """
-    begin = time.monotonic()
-    started = bench.stage.commands()[-1].number
+    def _taken(self) -> str:
+        """Say who took the message; "" if nobody did."""
+        pending = self._bench.pending(self.entry)
+        if pending is not None and pending[0] != self._holder:
+            return f"{pending[0]} took {self.entry} from {self._holder}"
+        if pending is not None and pending[1] > 1 and self._claims_itself():
+            return f"{self._holder} claimed {self.entry} from itself"
+        return ""
 
-    def taken() -> str:
-        pending = bench.pending(entry)
-        return "" if pending is None or pending[0] == holder else pending[0]
-
-    def beats() -> list[int]:
-        others = bench.clients_of(other)
-        signs = [*bench.signs(entry), holder]
-        return [
-            each.number
-            for each in bench.stage.commands()
-            if each.number > started
-            and each.client_id not in others
-            and each.fault is None
-            and read_of(each.words) is None
-            and mentions(each.words, signs)
-        ]
-
-    def looks() -> int:
-        clients = bench.clients_of(other)
-        return sum(
-            each.number > started and each.client_id in clients and each.answered is not None
-            for each in bench.stage.commands()
+    def _claims_itself(self) -> bool:
+        """Whether its holder was given the message once more; as a sign of life it claims it by its ID, however idle it is."""
+        sight = self._bench.sight()
+        commands = {each.number: each.words for each in sight.commands}
+        return any(
+            each.number > self._started
+            and "JUSTID" not in each.note
+            and not (commands[each.number][0].upper() == "XCLAIM" and commands[each.number][4] == "0")
+            for each in sight.events(self.entry, CLAIMED)
         )
 
-    def moved(known: int) -> bool:
-        return bool(taken()) or len(beats()) > known
+    def _beats(self) -> int:
+        """Return how many signs of life have come from the holder."""
+        others = self._bench.clients_of(self._other)
+        signs = [*self._bench.signs(self.entry), self._holder]
+        return sum(
+            each.number > self._started
+            and each.client_id not in others
+            and each.fault is None
+            and each.words[0].upper() not in _NO_SIGNS
+            and mentions(each.words, signs)
+            for each in self._bench.stage.commands()
+        )
 
-    def check() -> None:
-        if bench.restarts:
-            raise NotTried(
-                f"it did not hold out while its work took {time.monotonic() - begin:.0f} seconds{bench.again}"
-            )
-        if thief := taken():
-            raise Broken(
-                f"{thief} took {entry} from {holder}, which was alive and working on it"
-                + (
-                    ""
-                    if beats()
-                    else f" (and sent no sign of life in {time.monotonic() - begin:.1f} seconds)"
-                )
-            )
+    def _looks(self) -> int:
+        """Return how many commands of the other worker were answered."""
+        clients = self._bench.clients_of(self._other)
+        return sum(
+            each.number > self._started and each.client_id in clients and each.answered is not None
+            for each in self._bench.stage.commands()
+        )
 
-    # First without a hurry: real time, in which the worker may show that it lives.
-    born = bench.stage.now()
-    patience = min(_HOLD_SECONDS, bench.plan.timeout)
-    bench.until(lambda: taken() or len(beats()) >= 2, seconds=0.6 * patience)
-    bench.until(lambda: taken() or len(beats()) != 1, seconds=0.3 * patience)
-    check()
-    idle = min(bench.sight().min_idles(), default=None)
-    signs = len(beats())
-    if not signs or idle is None:
-        # A worker with a timer of its own may claim from itself before the other one does.
-        for _ in range(1 if idle is None else _ROUNDS):
-            bench.later(milliseconds=(idle or 86_400_000) + 1)
-            bench.until(taken, hurry=True, seconds=bench.plan.timeout / 4)
-            check()
-        return
-    # Then in steps that leave it the time for its next sign of life, until the other one has looked for what is idle.
-    pace = (time.monotonic() - begin) / signs
-    while bench.stage.now() - born < 1.2 * idle or looks() < _LOOKS:
-        step = int(0.8 * idle - 2000 * pace)
-        if step > 0:
-            bench.later(milliseconds=step)
-        bench.wake(other)
-        if not bench.until(partial(moved, len(beats())), seconds=max(3 * pace, idle / 1000)):
-            check()
-            raise NotTried(f"it held out for {time.monotonic() - begin:.1f} seconds only")
-        check()
+    def _gave_up(self) -> bool:
+        """Whether the client of the held command closed its connection, and did not send it again for a while."""
+        bench = self._bench
+        hits = self._fault.hits
+        if bench.restarts or bench.ended():
+            return True
+        if len(hits) != self._hits or bench.stage.has_client(hits[-1].client_id):
+            self._hits, self._quiet_since = len(hits), None
+        elif self._quiet_since is None:
+            self._quiet_since = bench.fair.now
+        return self._quiet_since is not None and bench.fair.now - self._quiet_since > _BACKOFF_SECONDS
+
+    def _follow(self) -> None:
+        """Move the clock by the fair time that has passed."""
+        passed = int(1000 * (self._bench.fair.now - self._moved))
+        if passed > 0:
+            self._bench.stage.later(milliseconds=passed)
+            self._moved += passed / 1000
+
+    def _wait(self, condition: Callable[[], Any], seconds: float) -> bool:
+        def asked() -> bool:
+            self._follow()
+            return bool(self._taken() or condition() or self._gave_up())
+
+        return self._bench.until(asked, seconds=seconds)
+
+    def _check(self) -> None:
+        """Raise Broken if the message was taken."""
+        if taken := self._taken():
+            quiet = "" if self._beats() else f" (no sign of life in {max(self._seconds, 0.1):.1f} seconds)"
+            raise Broken(f"{taken}, which was alive and working on it{quiet}")
+
+    def shows_signs(self) -> bool:
+        """Whether the worker shows that it lives while it works, without a hurry; at the latest when the lease is over.
+
+        Raises:
+            Broken: the message was taken.
+        """
+        bench = self._bench
+        if not bench.sight().min_idles():
+            if bench.verdict_of("crash-elsewhere") != KEPT:
+                return False  # nobody claims
+            self._wait(lambda: self._beats() >= _SIGNS or bench.sight().min_idles(), bench.plan.timeout)
+        self._wait(lambda: self._beats() >= _SIGNS, bench.plan.timeout)
+        self._check()
+        return self._beats() >= _SIGNS and not self._gave_up()
+
+    def keeps_pace(self) -> str:
+        """Move in steps that leave the worker the time for its next sign of life, until the other one has looked for what is idle.
+
+        Raises:
+            Broken: the message was taken.
+            NotTried: the worker did not hold out.
+        """
+        bench = self._bench
+        idle = min(bench.sight().min_idles(), default=86_400_000)
+        pace = self._seconds / self._beats()
+        born = bench.stage.now()
+        while bench.stage.now() - born < 1.2 * idle or self._looks() < _LOOKS:
+            step = int(0.8 * idle - 2000 * pace)
+            if step > 0:
+                bench.later(milliseconds=step)
+            bench.wake(self._other)
+            beats = self._beats()
+            beaten = self._wait(lambda known=beats: self._beats() > known, max(3 * pace, idle / 1000))  # type: ignore[misc]
+            self._check()
+            if not beaten or self._gave_up():
+                raise NotTried(f"it held out for {self._seconds:.1f} seconds only")
+        return _NOT_TAKEN
+
+    def is_taken(self) -> str:
+        """Let the lease end, for a worker that shows no signs of life.
+
+        Raises:
+            Broken: the message was taken.
+        """
+        bench = self._bench
+        idle = min(bench.sight().min_idles(), default=86_400_000)
+        claims = bench.verdict_of("crash-elsewhere") == KEPT
+        for _ in range(_ROUNDS):
+            since = bench.stage.commands()[-1].number
+            bench.later(milliseconds=idle + 1)
+            bench.until(self._taken, hurry=True, traffic=True, seconds=bench.plan.brief / 4)
+            if claims and not self._taken():
+                bench.until(lambda after=since: self._has_looked(after), hurry=True, traffic=True)  # type: ignore[misc]
+            self._check()
+        if claims and not self._has_looked(self._started):
+            raise NotTried(f"{self._other.name} claimed nothing in {self._seconds:.0f} seconds")
+        return _NOT_TAKEN
+
+    def _has_looked(self, after: int) -> bool:
+        """Whether the other worker has looked for what it may claim; or the message was taken."""
+        clients = self._bench.clients_of(self._other)
+        return bool(self._taken()) or any(
+            each.number > after
+            and each.client_id in clients
+            and each.answered is not None
+            and _claims(each.words)
+            for each in self._bench.stage.commands()
+        )
+
+
+def _claims(words: Sequence[str]) -> bool:
+    read = read_of(words)
+    return words[0].upper() in {"XAUTOCLAIM", "XCLAIM", "XPENDING"} or (
+        read is not None and read.claim is not None
+    )
 
 
 def shutdown(bench: Bench) -> str:
@@ -171,8 +314,9 @@ def _ask_to_end(bench: Bench, worker: Worker) -> None:
 
 
 def _await_end(bench: Bench, worker: Worker, when: str) -> None:
-    if not bench.until(lambda: worker.status is not None, hurry=True):
-        raise Broken(f"SIGTERM {when} did not end it in {bench.plan.timeout:g} seconds")
+    seconds = min(bench.plan.timeout, _GRACE_SECONDS)
+    if not bench.until(lambda: worker.status is not None, hurry=True, seconds=seconds):
+        raise Broken(f"SIGTERM {when} did not end it in {seconds:g} seconds")
     bench.kill(worker)
 
 
@@ -214,7 +358,7 @@ def retention(bench: Bench) -> str:
         )  # fmt: skip
         if bench.until(
             partial(_keeps_few, bench),
-            hurry=True, traffic=at is None, seconds=None if at is None else bench.plan.timeout / 10,
+            hurry=True, traffic=at is None, seconds=None if at is None else bench.plan.brief / 10,
         ):  # fmt: skip
             left = bench.stage.run("XLEN", stream)
             return f"acknowledged entries go: of {len(bench.sent)} the stream keeps {left}"
@@ -245,28 +389,39 @@ def fair(bench: Bench) -> str:
     first = bench.begin("w1")
     second = bench.start("w2")
     # One that waits for the other to go is not fair, but it is there.
-    bench.until(lambda: bench.is_ready(second), seconds=2 * bench.plan.timeout)
+    bench.until(lambda: bench.is_ready(second), seconds=2 * bench.plan.brief)
     if not bench.has_come(second):
         raise NotTried(f"w2 sent nothing: {bench.last_words(second)}")
-    shares: dict[str, int] = {}
+    both = {"w1": first, "w2": second}
     count = min(max(60, 5 * (bench.plan.count or 40)), _AT_MOST)
-    carrier = bench.plan.carrier or (bench.plan.work.carrier if bench.plan.work else "XREADGROUP")
-    for _ in range(_ROUNDS):
-        shares = {"w1": 0, "w2": 0}
-        with bench.stage.fault(command=carrier, delay=_SLOW_SECONDS):  # work takes time
-            ids = bench.send_all(count)
-            bench.until(partial(bench.is_delivered, ids[-1]), progress=bench.position)
-        if not bench.is_delivered(ids[-1]):
-            raise Broken(f"two workers together do not get on: {ids[-1]} {bench.fate(ids[-1])}{bench.again}")
-        both = {each: bench.clients_of(worker) for each, worker in (("w1", first), ("w2", second))}
-        sight = bench.sight()
-        numbers = {each.number: each.client_id for each in sight.commands}
-        for entry in ids:
-            events = sight.events(entry)
-            client = numbers.get(events[0].number) if events else None
-            for name, own in both.items():
-                shares[name] += client in own
+    begin, rounds = bench.fair.now, 0
+    while rounds < _ROUNDS:
+        started = bench.stage.commands()[-1].number
+        shares = _shares(bench, both, count)
         if min(shares.values()) >= _SHARE * sum(shares.values()):
             return f"two workers shared {count} messages: {shares['w1']} and {shares['w2']}"
-    lazy = min(shares, key=lambda each: shares[each])
+        lazy = min(shares, key=lambda each: shares[each])
+        # One that slept all the time had no chance, and one that never asks makes none of its own.
+        rounds += _asked(bench, both[lazy], started) or bench.fair.now - begin > bench.plan.timeout
     raise Broken(f"of {count} messages {lazy} got {shares[lazy]}, the other worker the rest")
+
+
+def _shares(bench: Bench, both: Mapping[str, Worker], count: int) -> dict[str, int]:
+    """Send messages whose work takes time, and return how many each worker got."""
+    carrier = bench.plan.carrier or (bench.plan.work.carrier if bench.plan.work else "XREADGROUP")
+    with bench.stage.fault(command=carrier, delay=_SLOW_SECONDS):
+        ids = bench.send_all(count)
+        bench.until(partial(bench.is_delivered, ids[-1]), progress=bench.position)
+    if not bench.is_delivered(ids[-1]):
+        raise Broken(f"two workers together do not get on: {ids[-1]} {bench.fate(ids[-1])}{bench.again}")
+    own = {name: bench.clients_of(worker) for name, worker in both.items()}
+    sight = bench.sight()
+    numbers = {each.number: each.client_id for each in sight.commands}
+    takers = [numbers.get(events[0].number) for events in map(sight.events, ids) if events]
+    return {name: sum(client in clients for client in takers) for name, clients in own.items()}
+
+
+def _asked(bench: Bench, worker: Worker, started: int) -> bool:
+    """Whether a worker waited for messages when they were sent, or has asked for some before all were delivered."""
+    reads = bench.sight().reads(bench.clients_of(worker))
+    return any(each.number > started or each.answered is None for each, _ in reads)

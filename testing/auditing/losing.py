@@ -57,7 +57,8 @@ def delivery_lost(bench: Bench) -> str:
     with bench.stage.fault(command="XREADGROUP", key=bench.plan.stream, close="after"):
         for _ in range(_ATTEMPTS):
             entry = bench.send()
-            bench.until(partial(bench.is_delivered, entry), hurry=True)
+            if not bench.until(partial(bench.is_delivered, entry), hurry=True):
+                break
             # A read that waited since before the fault may have got its reply.
             deliveries = bench.sight().events(entry)
             if deliveries and deliveries[0].lost:
@@ -100,7 +101,7 @@ def blame(bench: Bench, other: str) -> None:
     Raises:
         NotTried: it is so.
     """
-    if bench.verdict_of(other) == BROKEN and not bench.goes_on(seconds=bench.plan.timeout / 5):
+    if bench.verdict_of(other) == BROKEN and not bench.goes_on(seconds=bench.plan.brief / 5):
         raise NotTried(f"it stops before that: see {other}")
 
 
@@ -114,7 +115,10 @@ def idle_claim(bench: Bench) -> str:
     idle = {name for name, entry in stuck.items() if bench.is_done(entry)}
     if len(idle) < len(stuck):
         bench.note("messages are sent again")
-        bench.until(lambda: all(map(bench.is_done, stuck.values())), hurry=True, traffic=True)
+        bench.until(
+            lambda: all(map(bench.is_done, stuck.values())),
+            hurry=True, traffic=True, seconds=bench.plan.brief,
+        )  # fmt: skip
     late = [name for name, entry in stuck.items() if name not in idle and bench.is_done(entry)]
     if late:
         raise Broken(

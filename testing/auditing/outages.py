@@ -24,7 +24,7 @@ def failover(bench: Bench) -> str:
     def refusals() -> int:
         return sum("READONLY" in (each.error or "") for each in bench.sight().errors(before))
 
-    bench.until(lambda: refusals() >= _REFUSALS, hurry=True, seconds=bench.plan.timeout / 3)
+    bench.until(lambda: refusals() >= _REFUSALS, hurry=True, seconds=bench.plan.brief / 3)
     bench.stage.run("REPLICAOF", "NO", "ONE")
     bench.note("it became a master again")
     if not bench.goes_on():

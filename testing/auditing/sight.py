@@ -216,7 +216,9 @@ class Sight:
         for says_which in (True, False):
             common: dict[tuple[str, str], tuple[RecordedCommand, str]] | None = None
             for index, (entry, signs) in enumerate(messages):
-                following = messages[index + 1][0] if index + 1 < len(messages) else None
+                # A worker that reads ahead works a message after the next one was delivered.
+                is_last = says_which or index + 1 == len(messages)
+                following = None if is_last else messages[index + 1][0]
                 writes = self._writes_after(entry, following, signs if says_which else None)
                 if common is None:
                     common = writes

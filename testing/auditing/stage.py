@@ -127,6 +127,14 @@ class Stage:
         """Move the clock to the next time that somebody waits for."""
         self._server.clock.skip()
 
+    def freeze(self) -> None:
+        """Stop the clock; it moves by ``later`` and ``skip``."""
+        self._server.clock.freeze()
+
+    def resume(self) -> None:
+        """Let the clock run again."""
+        self._server.clock.resume()
+
     def now(self) -> int:
         """Return the time in milliseconds."""
         return self._server.clock.now
@@ -141,6 +149,10 @@ class Stage:
             return set()
         lines = self.run("CLIENT", "LIST").decode().splitlines()
         return {self._clients_before + int(line.split()[0].removeprefix("id=")) for line in lines}
+
+    def has_client(self, client: int) -> bool:
+        """Whether a connection, by the ID that the server has given it, is still there."""
+        return bool(self.run("CLIENT", "LIST", "ID", str(client)))
 
     def kill_client(self, client: int) -> None:
         """Cut a connection, if it is still there."""

@@ -14,6 +14,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
+from .reaper import HAS_GROUPS, REAPER
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -32,9 +34,11 @@ class Worker(ABC):
         wanted: whether the audit starts it again when it ends, as a supervisor does.
         ended: why it is not started again; "" otherwise.
         last_start: in seconds of ``time.monotonic``.
+        process: its ID; None of one inside this process.
     """
 
     can_be_killed = True
+    process: int | None = None
     is_inside = False  # this process
 
     def __init__(self, name: str) -> None:
@@ -92,6 +96,9 @@ class ProcessWorker(Worker):
         except BaseException:
             self._log.close()
             raise
+        self.process = self._process.pid
+        if HAS_GROUPS:
+            REAPER.watch(self._process.pid)
         self._tail = ""
 
     @property
@@ -103,6 +110,8 @@ class ProcessWorker(Worker):
         """Kill the whole group of its processes."""
         self._signal("SIGKILL")
         self._process.wait()
+        if HAS_GROUPS:
+            REAPER.forget(self._process.pid)
         self._tail = self.words()
         self._log.close()
 
@@ -119,7 +128,7 @@ class ProcessWorker(Worker):
         return data.decode(errors="backslashreplace").strip()
 
     def _signal(self, name: str) -> None:
-        if hasattr(os, "killpg"):
+        if HAS_GROUPS:
             # Its children may outlive it: the group is there as long as one of them is.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, getattr(signal, name))

@@ -54,7 +54,7 @@ class Forked(Worker):
     def __init__(self, zygote, source, environment, name, log):
         super().__init__(name)
         self._zygote, self._log, self._status = zygote, log, None
-        self._pid = zygote.ask(source=source, environment=environment, log=str(log))
+        self._pid = self.process = zygote.ask(source=source, environment=environment, log=str(log))
 
     @property
     def status(self):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from support.live import eventually
 
 WORKER = Path(__file__).parents[3] / "docs" / "testing" / "workers" / "worker.py"
 NAIVE = """\
@@ -103,3 +105,34 @@ def test_what_cannot_be_run_ends_with_status_2_and_its_reason(words, text):
     assert done.returncode == 2
     assert text in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_no_worker_outlives_its_audit_however_that_ends(tmp_path, number):
+    worker = tmp_path / "worker.py"
+    # Its child has to go, too, and a worker that does not care for signals.
+    worker.write_text(
+        "import os, signal, subprocess, sys, time\n"
+        "for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(each, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(tmp_path / 'pids')!r}, 'a').write(f'{{os.getpid()}} {{child.pid}}\\n')\n"
+        "time.sleep(600)\n"
+    )
+    audited = subprocess.Popen(
+        [sys.executable, "-m", "rillet", "audit", "--only", "works", "--", sys.executable, worker],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with audited:
+        eventually((tmp_path / "pids").exists)
+        pids = eventually(lambda: (tmp_path / "pids").read_text().split())
+        audited.send_signal(number)
+        audited.wait(60)
+    eventually(lambda: not any(map(_runs, pids)))
+
+
+def _runs(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,68 @@
+"""Ends the workers of an audit that was killed: no handler runs then, but a pipe ends."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from typing import Final
+
+_PROGRAM: Final = """\
+import os, signal, sys
+groups = set()
+for line in sys.stdin:
+    (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+for each in groups:
+    try:
+        os.killpg(each, signal.SIGKILL)
+    except OSError:
+        pass
+"""
+_END_SECONDS: Final = 30
+
+
+class Reaper:
+    """A process that reads which process groups there are, and kills them when its input ends.
+
+    It is started with the first group, in a session of its own, so that Ctrl-C does not reach it. A parent-death signal would need
+    code between fork and exec, and hits the first process of a group only.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def watch(self, group: int) -> None:
+        """Kill a process group when this process has ended."""
+        self._say(b"+%d\n" % group)
+
+    def forget(self, group: int) -> None:
+        """Leave a group alone that is gone: its number may be another's."""
+        self._say(b"-%d\n" % group)
+
+    def _say(self, line: bytes) -> None:
+        with self._lock:
+            if self._process is None:
+                self._process = subprocess.Popen(  # noqa: S603 - our own program
+                    [sys.executable, "-I", "-S", "-c", _PROGRAM],
+                    stdin=subprocess.PIPE,
+                    bufsize=0,
+                    start_new_session=True,
+                )
+                atexit.register(self._close)
+            assert self._process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):  # somebody killed it
+                self._process.stdin.write(line)
+
+    def _close(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_SECONDS)
+
+
+REAPER: Final = Reaper()
+HAS_GROUPS: Final = hasattr(os, "killpg")
