@@ -38,6 +38,8 @@ _REFUSED: Final = {
 class _HasListener(HasSpies, HasFaults):
     """What a test does with a proxy, wherever that runs."""
 
+    _keeps_ids = False  # of clients, when the server tells them theirs
+
     def __init__(self, url: str, *, port: int = 0, host: str = "127.0.0.1") -> None:
         super().__init__()
         self._upstream = parse_url(url)
@@ -258,7 +260,7 @@ class Proxy(_HasListener, InWith):
 
         def life() -> None:
             loop = new_event_loop()
-            listener = Listener(self._upstream, answers_debug=self._answers_debug)
+            listener = Listener(self._upstream, answers_debug=self._answers_debug, keeps_ids=self._keeps_ids)
             try:
                 loop.run_until_complete(listener.start(self.host, self.port))
                 self._loop = loop

@@ -63,8 +63,12 @@ class Plan:
         acks_first: whether it acknowledges before its work.
         is_atomic: work and acknowledgement are one transaction or script.
         uses_scripts: it sends EVALSHA.
+        spins: it reads without BLOCK and without a pause, so reads are slowed: else twenty of it at once take all processors.
         slots: how many experiments are busy at a time.
         cancelled: ends all of them.
+        launch: starts a worker in another way.
+        real: the URL of a server that is there, and is used behind a proxy; "" for a Rillet for each experiment.
+        may_flush: all its data may be removed, if the URL names no database.
     """
 
     command: Sequence[str] = ()
@@ -84,9 +88,12 @@ class Plan:
     acks_first: bool = False
     is_atomic: bool = False
     uses_scripts: bool = False
+    spins: bool = False
     slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(2))
     cancelled: threading.Event = field(default_factory=threading.Event)
     launch: Callable[[Plan, Stage, str], Worker] | None = None
+    real: str = ""
+    may_flush: bool = False
 
     @property
     def brief(self) -> float:
@@ -98,6 +105,7 @@ class Turn:
     """An experiment's turn: so many are busy at a time.
 
     Args:
+        spins: it reads without BLOCK and without a pause, so reads are slowed: else twenty of it at once take all processors.
         slots: how many.
     """
 
@@ -144,7 +152,6 @@ class Bench:
         self._printed: dict[str, str] = {}
         self._lives: list[tuple[int, str]] = []  # the last connection before each start
         self._notes: list[tuple[int, str]] = []
-        self._writes: set[str] = set()
         self._down = False
         self._time = 0  # of the server, when it was last there
         self.fair = FairTime(lambda: [each.process for each in self.workers if each.process is not None])
@@ -449,10 +456,7 @@ class Bench:
 
     def sight(self) -> Sight:
         """Return what the recording says now."""
-        if not self._writes:
-            names = self.stage.run("COMMAND", "LIST", "FILTERBY", "ACLCAT", "write")
-            self._writes = {name.decode().upper() for name in names}
-        return Sight(self.stage.commands(), self.plan.stream, self.plan.group, self._writes)
+        return Sight(self.stage.commands(), self.plan.stream, self.plan.group, self.stage.database)
 
     def group(self) -> dict[str, Any] | None:
         """Return the group as XINFO GROUPS has it; None without one."""

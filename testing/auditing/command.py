@@ -51,6 +51,8 @@ def main(words: list[str]) -> int:
             done=options.done,
             timeout=options.timeout,
             restarts=not options.no_restart,
+            real=options.rillet_url or "",
+            may_flush=options.rillet_flush,
         )
         progress = _Progress(len(options.names))
         results = Audit(plan, options.jobs, options.catalogue).run(options.names, progress.tell)
@@ -117,6 +119,16 @@ def _options(words: Sequence[str]) -> Any:
         default=TIMEOUT,
         metavar="SECONDS",
         help=f"after which what has not come never comes: longer than the worker's own timers ({TIMEOUT:g})",
+    )
+    add(
+        "--rillet-url",
+        metavar="URL",
+        help="a real server behind a proxy, instead of a Rillet for each promise: redis://127.0.0.1:6379/5",
+    )
+    add(
+        "--rillet-flush",
+        action="store_true",
+        help="it may hold data, which is removed; a database in the URL is the audit's own",
     )
     add("--no-restart", action="store_true", help="a worker that ends is not started again")
     add("--json", metavar="FILE", help="write the results; - for standard output")

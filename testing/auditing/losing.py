@@ -54,6 +54,7 @@ def delivery_lost(bench: Bench) -> str:
     """Lose the reply of an XREADGROUP that has delivered something."""
     bench.begin()
     lost = ""
+    bench.stage.unpace()
     with bench.stage.fault(command="XREADGROUP", key=bench.plan.stream, close="after"):
         for _ in range(_ATTEMPTS):
             entry = bench.send()
@@ -64,6 +65,7 @@ def delivery_lost(bench: Bench) -> str:
             if deliveries and deliveries[0].lost:
                 lost = entry
                 break
+    bench.stage.pace()
     if not lost:
         raise NotTried("no reply with an entry could be lost: XREADGROUP is not sent as a command of its own")
     bench.note(f"the reply that delivered {lost} was lost")
@@ -139,9 +141,12 @@ def deleted(bench: Bench) -> str:
         bench.kill(worker)
     gone = {name: bench.stick(name) for name in (_GHOST, own)}
     twins = {name: bench.stick(name) for name in (_GHOST, own)}
+    if not bench.stage.has_clock:
+        bench.later(days=1)  # what is deleted gets no older there
     bench.stage.run("XDEL", bench.plan.stream, *gone.values())
     bench.note(f"XDEL {bench.plan.stream} {' '.join(gone.values())}, which are pending")
-    bench.later(days=1)
+    if bench.stage.has_clock:
+        bench.later(days=1)
     if worker.can_be_killed:
         bench.start(again)
     if not bench.goes_on():

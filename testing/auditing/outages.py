@@ -18,14 +18,13 @@ def failover(bench: Bench) -> str:
     """Make its server a replica, which refuses writes, then a master."""
     bench.begin()
     before = bench.stage.commands()[-1].number
-    bench.stage.run("REPLICAOF", "127.0.0.1", "1")
-    bench.note("the server became a replica: READONLY")
 
     def refusals() -> int:
         return sum("READONLY" in (each.error or "") for each in bench.sight().errors(before))
 
-    bench.until(lambda: refusals() >= _REFUSALS, hurry=True, seconds=bench.plan.brief / 3)
-    bench.stage.run("REPLICAOF", "NO", "ONE")
+    with bench.stage.read_only():
+        bench.note("the server became a replica: READONLY")
+        bench.until(lambda: refusals() >= _REFUSALS, hurry=True, seconds=bench.plan.brief / 3)
     bench.note("it became a master again")
     if not bench.goes_on():
         raise Broken(f"{_stopped(bench)} after READONLY, though the server is a master again{bench.again}")
@@ -51,7 +50,7 @@ def cut(bench: Bench) -> str:
     """Reset its connections while it waits, twice."""
     bench.begin()
     for _ in range(2):
-        bench.stage.run("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        bench.stage.cut()
         bench.note("all its connections were reset")
         if not bench.goes_on():
             raise Broken(f"{_stopped(bench)} after its connections were reset{bench.again}")
@@ -63,7 +62,7 @@ def flushed(bench: Bench) -> str:
     bench.begin()
     if not bench.goes_on():
         raise NotTried("it did not get so far")
-    bench.stage.run("FLUSHALL")
+    bench.stage.empty()
     bench.note("FLUSHALL")
     if not bench.goes_on():
         raise Broken(f"{_stopped(bench)} after FLUSHALL: {_state(bench)}{bench.again}")
@@ -83,7 +82,7 @@ def scripts(bench: Bench) -> str:
     bench.begin()
     if not bench.goes_on():
         raise NotTried("it did not get so far")
-    bench.stage.run("SCRIPT", "FLUSH")
+    bench.stage.forget_scripts()
     bench.note("SCRIPT FLUSH")
     if not bench.goes_on():
         raise Broken(f"{_stopped(bench)} after SCRIPT FLUSH{bench.again}")

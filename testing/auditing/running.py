@@ -13,6 +13,7 @@ from ..control import ControlError
 from ..recording import RecordingError
 from .bench import Bench, Turn
 from .catalogue import PROMISES
+from .real import RealStage
 from .stage import Stage
 from .verdicts import BROKEN, KEPT, NOT_TRIED, Broken, Cancelled, NotTried, Result
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from .catalogue import Promise
     from .producers import ProducerPromise
 
+# What others ask for; where there is one server only, all of them come before the others.
+_TELLING: Final = ("cut", "scripts", "crash", "crash-elsewhere")
 # What others are told by first, and what lasts long, so that no core is idle at the end.
 _EARLY: Final = (
     "cut",
@@ -79,6 +82,14 @@ class Audit:
                 (each for each in wanted if each != self._first),
                 key=lambda each: _EARLY.index(each) if each in _EARLY else len(_EARLY),
             )
+            if self.plan.real:  # one server for all
+                order = [*_TELLING, *(each for each in order if each not in _TELLING)]
+                for name in order:
+                    result = self.result(name)
+                    if name in wanted:
+                        results[name] = result
+                        tell(result)
+                return [results[each] for each in wanted]
             with ThreadPoolExecutor(max(1, len(order)), thread_name_prefix="audit") as pool:
                 try:
                     waiting = [pool.submit(self.result, each) for each in order]
@@ -122,7 +133,7 @@ class Audit:
                 return Result(name, NOT_TRIED, f"it does not even work: see {self._first}", (), 0.0)
         with (
             Turn(self.plan.slots) as turn,
-            Stage(durable=promise.durable) as stage,
+            self._stage(promise) as stage,
             Bench(self.plan, stage, turn, self._verdict) as bench,
         ):
             begin = time.monotonic()
@@ -137,5 +148,12 @@ class Audit:
             evidence = bench.evidence(what) if bench.stage.is_up else ()
         return Result(name, result, what, evidence, time.monotonic() - begin)
 
+    def _stage(self, promise: Promise | ProducerPromise) -> Stage:
+        if self.plan.real:
+            return RealStage(self.plan)
+        return Stage(durable=promise.durable, paced=self.plan.spins)
+
     def _verdict(self, name: str) -> str:
+        if self.plan.real and name not in self._results:
+            return NOT_TRIED  # the server is in use
         return self.result(name).result

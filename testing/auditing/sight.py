@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from ...commands.spec.command import REGISTRY
 from ...protocol.globs import matches
+from ...server.families import load_specs
 from ..history import ACKNOWLEDGED, CLAIMED, DELIVERIES, Lives, in_effect
 
 if TYPE_CHECKING:
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
     from ..history import Event
     from ..recording import RecordedCommand
+
+load_specs()
 
 SCRIPTS: Final = {"EVAL", "EVALSHA", "FCALL"}
 # What a consumer does with a stream is not its work.
@@ -96,16 +100,16 @@ class Sight:
 
     Args:
         commands: of a recording.
-        writes: the names of all commands that write.
+        database: its index.
     """
 
     def __init__(
-        self, commands: Iterable[RecordedCommand], stream: str, group: str, writes: set[str]
+        self, commands: Iterable[RecordedCommand], stream: str, group: str, database: int = 0
     ) -> None:
         self.commands = list(commands)
         self.stream = stream
         self.group = group
-        self._writes = writes
+        self._database = database
 
     @cached_property
     def effects(self) -> list[tuple[RecordedCommand, str]]:
@@ -115,7 +119,7 @@ class Sight:
     @cached_property
     def lives(self) -> Lives:
         """What became of each entry."""
-        return Lives(self.commands, self.stream)
+        return Lives(self.commands, self.stream, self._database)
 
     def events(self, entry: str, *what: str) -> list[Event]:
         """Return what happened to an entry in the group."""
@@ -124,11 +128,22 @@ class Sight:
         return [each for each in found if each.group == self.group and (not what or each.what in what)]
 
     def acknowledged(self, entry: str) -> bool:
-        """Whether it was; a read with NOACK is an acknowledgement."""
+        """Whether it was; a read with NOACK is an acknowledgement, and a script about it where nobody sees what it ran."""
         return any(
             each.what == ACKNOWLEDGED or each.note.startswith("NOACK")
             for each in self.events(entry, ACKNOWLEDGED, *DELIVERIES)
-        )
+        ) or bool(self._hidden(entry))
+
+    def _hidden(self, entry: str) -> list[tuple[int, RecordedCommand, str]]:
+        """Return scripts about an entry whose commands were not recorded, as ``works`` does."""
+        return [
+            (place, each, each.words[0].upper())
+            for place, (each, _) in enumerate(self.effects)
+            if each.scripted is None
+            and each.error is None
+            and each.words[0].upper() in SCRIPTS
+            and mentions(each.words[2:], [entry])
+        ]
 
     def delivered_to(self, entry: str) -> list[str]:
         """Return the consumers that it was delivered to, in order."""
@@ -165,7 +180,7 @@ class Sight:
     def written(self, command: RecordedCommand) -> bool:
         """Whether a command in effect may be somebody's work."""
         name = command.words[0].upper()
-        if name not in self._writes or command.error is not None:
+        if command.error is not None or not _writes(name):
             return False
         return not (name in _HOUSEKEEPING and self.stream in command.words[1:3])
 
@@ -197,7 +212,7 @@ class Sight:
             if each.words[0].upper() in {"XACK", "XACKDEL"}
             and each.words[1:3] == (self.stream, self.group)
             and entry in each.words
-        ]
+        ] + self._hidden(entry)
 
     def find_work(self, messages: Sequence[tuple[str, Sequence[str]]], done: str | None) -> Work | None:
         """Find the sign of a worker's work.
@@ -213,43 +228,28 @@ class Sight:
             says = all(any(mentions(each.words, signs) for _, each, _ in found) for _, signs in messages)
             _, first, inside = found[0]
             return Work(first.words[0].upper() if not inside else "", done, _carrier(first, inside), says)
+        begin = self.delivery(messages[0][0])
+        if begin is None:
+            return None
+        before = {kind for each, _ in self.effects[:begin] for kind in self._kinds(each)}
+        # A worker that reads ahead works a message after the next one was delivered: only the number of writes counts.
         for says_which in (True, False):
-            common: dict[tuple[str, str], tuple[RecordedCommand, str]] | None = None
-            for index, (entry, signs) in enumerate(messages):
-                # A worker that reads ahead works a message after the next one was delivered.
-                is_last = says_which or index + 1 == len(messages)
-                following = None if is_last else messages[index + 1][0]
-                writes = self._writes_after(entry, following, signs if says_which else None)
-                if common is None:
-                    common = writes
-                else:
-                    common = {kind: each for kind, each in common.items() if kind in writes}
-            if common:
-                (name, key), (first, inside) = next(iter(common.items()))
-                return Work(name, key, _carrier(first, inside), says_which)
+            kinds: dict[tuple[str, str], list[tuple[RecordedCommand, str]]] = {}
+            for each, inside in self.effects[begin:]:
+                if says_which and not any(mentions(each.words, signs) for _, signs in messages):
+                    continue
+                for kind in self._kinds(each):
+                    if says_which or kind not in before:
+                        kinds.setdefault(kind, []).append((each, inside))
+            for (name, key), writes in kinds.items():
+                each_one = (
+                    all(any(mentions(each.words, signs) for each, _ in writes) for _, signs in messages)
+                    if says_which
+                    else len(writes) >= len(messages)
+                )
+                if each_one:
+                    return Work(name, key, _carrier(*writes[0]), says_which)
         return None
-
-    def _writes_after(
-        self, entry: str, following: str | None, signs: Sequence[str] | None
-    ) -> dict[tuple[str, str], tuple[RecordedCommand, str]]:
-        """Return the kinds of writes between the delivery of an entry and the next one, in order."""
-        first = self.delivery(entry)
-        if first is None:
-            return {}
-        last = None if following is None else self.delivery(following)
-        before = (
-            {kind for each, _ in self.effects[:first] for kind in self._kinds(each)}
-            if signs is None
-            else set()
-        )
-        found: dict[tuple[str, str], tuple[RecordedCommand, str]] = {}
-        for each, inside in self.effects[first:last]:
-            if signs is not None and not mentions(each.words, signs):
-                continue
-            for kind in self._kinds(each):
-                if kind not in before or following is None or signs is not None:
-                    found.setdefault(kind, (each, inside))
-        return found
 
     def _kinds(self, command: RecordedCommand) -> list[tuple[str, str]]:
         if not self.written(command):
@@ -266,6 +266,11 @@ class Sight:
     def errors(self, after: int = 0) -> list[RecordedCommand]:
         """Return commands that were answered with an error."""
         return [each for each in self.commands if each.number > after and each.error is not None]
+
+
+def _writes(name: str) -> bool:
+    found = REGISTRY.get(name.lower())
+    return found is not None and "write" in found.flags
 
 
 def _is_just_id(event: Event) -> bool:

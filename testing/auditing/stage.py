@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import tempfile
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import hiredis
 
@@ -14,12 +14,16 @@ from ..control import Control
 from ..server import Server
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
+    from ..clock import Clock
     from ..faults import Fault
+    from ..proxy import Proxy
     from ..recording import RecordedCommand
 
-_REMEMBERED = 50_000  # commands; a worker that asks without BLOCK sends many
+_PACE_SECONDS: Final = 0.02
+REMEMBERED: Final = 50_000  # commands; a worker that asks without BLOCK sends many
 
 
 class Stage:
@@ -27,15 +31,25 @@ class Stage:
 
     Args:
         durable: keep the data over ``down`` and ``up``.
+        paced: slow reads down.
+
+    Attributes:
+        has_clock: whether its time can be moved; else only pending entries get older.
+        database: in which workers are expected.
+        host: where the worker connects to.
     """
 
-    def __init__(self, *, durable: bool = False) -> None:
+    has_clock = True
+    database = 0
+
+    def __init__(self, *, durable: bool = False, paced: bool = False) -> None:
         self._folder = tempfile.mkdtemp(prefix="rillet-audit-")
-        self._server = Server(dir=self._folder, appendonly=durable)
-        self._recording = self._server.recording(last=_REMEMBERED)
+        self._server: Server | Proxy = Server(dir=self._folder, appendonly=durable)
+        self._recording = self._server.recording(last=REMEMBERED)
         self._before: list[RecordedCommand] = []  # of the server's earlier lives
         self._clients_before = 0
         self._is_down = False
+        self._pace = self._server.fault(command="XREADGROUP", delay=_PACE_SECONDS) if paced else None
         self._control: Control | None = None
         self.host = self._server.host
 
@@ -63,6 +77,7 @@ class Stage:
     @property
     def is_up(self) -> bool:
         """Whether the server runs."""
+        assert isinstance(self._server, Server)
         return self._server.running
 
     @property
@@ -73,7 +88,23 @@ class Stage:
     def _open(self) -> None:
         self._server.start()
         self._recording.start()
+        self.pace()
         self._control = Control(self._server.host, self._server.port, None)
+
+    def pace(self) -> None:
+        """Slow reads down, if they are to be."""
+        if self._pace is not None:
+            self._pace.start()
+
+    def unpace(self) -> None:
+        """Let them be as quick as they are: the first fault that fits a command hits it, and keeps others away."""
+        if self._pace is not None:
+            self._pace.stop()
+
+    @property
+    def _clock(self) -> Clock:
+        assert isinstance(self._server, Server)
+        return self._server.clock
 
     @property
     def _admin(self) -> Control:
@@ -121,23 +152,46 @@ class Stage:
 
     def later(self, **units: float) -> None:
         """Move the clock."""
-        self._server.clock.advance(**units)
+        self._clock.advance(**units)
 
     def skip(self) -> None:
         """Move the clock to the next time that somebody waits for."""
-        self._server.clock.skip()
+        self._clock.skip()
 
     def freeze(self) -> None:
         """Stop the clock; it moves by ``later`` and ``skip``."""
-        self._server.clock.freeze()
+        self._clock.freeze()
 
     def resume(self) -> None:
         """Let the clock run again."""
-        self._server.clock.resume()
+        self._clock.resume()
 
     def now(self) -> int:
         """Return the time in milliseconds."""
-        return self._server.clock.now
+        return self._clock.now
+
+    def passed(self) -> float:
+        """Return milliseconds that grow with the age of pending entries."""
+        return self.now()
+
+    def empty(self) -> None:
+        """Remove everything."""
+        self.run("FLUSHALL")
+
+    def forget_scripts(self) -> None:
+        """Remove all scripts."""
+        self.run("SCRIPT", "FLUSH")
+
+    def cut(self) -> None:
+        """Reset the connections of all workers."""
+        self.run("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+    @contextlib.contextmanager
+    def read_only(self) -> Iterator[None]:
+        """Refuse writes, as a replica; within, the server is one."""
+        self.run("REPLICAOF", "127.0.0.1", "1")
+        yield
+        self.run("REPLICAOF", "NO", "ONE")
 
     def streams(self) -> list[str]:
         """Return the names of all streams."""

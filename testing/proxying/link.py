@@ -97,7 +97,7 @@ class Link(asyncio.Protocol):
     """
 
     def __init__(self, listener: Listener, number: int) -> None:
-        self.session = Session(number)
+        self.session = Session(number, keeps_id=listener.keeps_ids)
         self.is_control = False
         self.transport: asyncio.Transport | None = None
         self._listener = listener

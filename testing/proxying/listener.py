@@ -104,14 +104,16 @@ class Listener:
     Args:
         upstream: the server.
         answers_debug: whether ``DEBUG FAULT``, ``DEBUG RECORD`` and ``DEBUG CONTROL`` are the proxy's own commands.
+        keeps_ids: clients keep the proxy's numbers, which grow, when the server tells them theirs.
 
     Attributes:
         looks: whether commands have to be looked at, because a fault or a recording is on.
         is_parted: whether nothing passes.
+        keeps_ids: as the argument.
         open_sides: of each client its connection and that to the server, until they are closed.
     """
 
-    def __init__(self, upstream: Upstream, *, answers_debug: bool = True) -> None:
+    def __init__(self, upstream: Upstream, *, answers_debug: bool = True, keeps_ids: bool = False) -> None:
         first = first_id(secrets.token_hex(3))
         self.upstream = upstream
         self.answers_debug = answers_debug
@@ -121,6 +123,7 @@ class Listener:
         self.delays = Delays(self)
         self.looks = False
         self.is_parted = False
+        self.keeps_ids: bool = keeps_ids
         self.clock = Clock()
         self.open_sides: set[asyncio.Protocol] = set()
         self._all_closed: asyncio.Event | None = None  # while it stops
@@ -206,6 +209,16 @@ class Listener:
             return recording_words.answer(self.recorder, argv, resp)
         except ReplyError as error:
             return error.encoded
+
+    def clients(self) -> set[int]:
+        """Return the IDs of the clients that are there."""
+        return {link.session.id for link in self._links}
+
+    def close_clients(self, ids: set[int]) -> None:
+        """Close the connections of some clients."""
+        for link in list(self._links):
+            if link.session.id in ids:
+                link.close(at_once=True)
 
     def push(self, words: Iterable[bytes], client: bytes | None) -> int:
         """Send a push to all clients that speak RESP3, or to those that a glob means; returns to how many."""

@@ -33,8 +33,9 @@ class Session:
         monitors: whether it is a monitor.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *, keeps_id: bool = False) -> None:
         self.id = number
+        self._keeps_id = keeps_id
         self.library = b""
         self._reset()
 
@@ -103,9 +104,9 @@ class Session:
         if name == "hello" and value[:1] in b"*%":
             self._greet(argv)
             self.resp = 3 if value[:1] == b"%" else 2
-            if (found := _ID(value)) is not None:
+            if (found := _ID(value)) is not None and not self._keeps_id:
                 self.id = int(found[1])
-        elif name == "client|id" and value[:1] == b":":
+        elif name == "client|id" and value[:1] == b":" and not self._keeps_id:
             self.id = int(value[1:-2])
         elif value in {b"+OK\r\n", b"+RESET\r\n"}:
             self._take(name, argv)

@@ -1,0 +1,201 @@
+"""A stage on a server that is there, behind a proxy: it has no clock, and its data may be somebody's."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import hiredis
+
+from ..process import StartError
+from ..proxy import Proxy
+from .sight import SCRIPTS
+from .stage import REMEMBERED, Stage
+from .verdicts import CannotRunError, NotTried
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from ..control import Control
+    from ..recording import RecordedCommand
+    from .bench import Plan
+
+_WRITES: Final = ("XREADGROUP", "XACK", "XACKDEL", "XCLAIM", "XAUTOCLAIM", "XADD", "EVAL", "EVALSHA")
+
+
+class _AuditProxy(Proxy):
+    """A proxy whose clients have one number each."""
+
+    _keeps_ids = True
+
+    @property
+    def database(self) -> int:
+        """That the URL names; 0 without one."""
+        return self._upstream.database
+
+    def control(self) -> Control:
+        """Return a connection to the server, past the proxy."""
+        return self._connect()
+
+    def clients(self) -> set[int]:
+        """Return the numbers of the clients that are there."""
+        return self._run(lambda listener: listener.clients())
+
+    def close_clients(self, ids: set[int]) -> None:
+        """Close the connections of some clients."""
+        self._run(lambda listener: listener.close_clients(ids))
+
+
+class RealStage(Stage):
+    """Stands in front of a server for one experiment, and removes what that left.
+
+    Time passes for pending entries only, as ``Proxy.age`` lets it pass, and a script's commands are not recorded.
+
+    Args:
+        plan: with the URL. All data of the server is removed if the plan allows it or there is none; a database that the URL
+            names is the audit's own.
+
+    Raises:
+        CannotRunError: the server holds data, or cannot be reached.
+    """
+
+    has_clock = False
+
+    def __init__(self, plan: Plan) -> None:
+        try:
+            self._server = self._proxy = _AuditProxy(plan.real)
+        except ValueError as error:
+            raise CannotRunError(f"--rillet-url {plan.real}: {error}") from None
+        self._recording = self._proxy.recording(last=REMEMBERED)
+        self._before = []
+        self._clients_before = 0
+        self._is_down = False
+        self._pace = None
+        self._control = None
+        self._plan = plan
+        self._aged = 0.0
+        self._is_ours = False
+        self.database = self._proxy.database
+        self.host = self._proxy.host
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+            self._take()
+        except StartError as error:
+            raise CannotRunError(str(error)) from None
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._control is not None:
+            if self._is_ours:
+                with contextlib.suppress(RuntimeError):  # the server has gone
+                    self.empty()
+            self._control.close()
+        self._proxy.stop()
+
+    def _take(self) -> None:
+        if not (self.database or self._plan.may_flush or b"keys=" not in self.run("INFO", "keyspace")):
+            raise CannotRunError(
+                f"{self._proxy.server_name} holds data, and an audit removes it: say --rillet-flush if it may, or name a "
+                "database of its own: /5 behind the port"
+            )
+        self._is_ours = True
+        self.empty()
+
+    def _open(self) -> None:
+        self._proxy.start()
+        self._recording.start()
+        self._control = self._proxy.control()
+
+    def commands(self) -> list[RecordedCommand]:
+        """Return what workers have sent; nobody knows what their scripts ran."""
+        return [
+            replace(each, scripted=None) if each.words[0].upper() in SCRIPTS else each
+            for each in super().commands()
+        ]
+
+    def fault(self, **options: Any) -> Any:
+        """Return a fault, for ``with``; as ``rillet.testing.Proxy.fault``."""
+        return self._proxy.fault(**options)
+
+    def later(self, **units: float) -> None:
+        """Make pending entries older."""
+        [(unit, value)] = units.items()
+        seconds = value * {"days": 86_400, "hours": 3_600, "seconds": 1, "milliseconds": 0.001}[unit]
+        self._aged += 1000 * seconds
+        with contextlib.suppress(hiredis.ReplyError):  # there is no group, and nothing that could get older
+            self._proxy.age(self._plan.stream, self._plan.group, seconds=seconds)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether workers can connect."""
+        return not self._is_down
+
+    def skip(self) -> None:
+        """Do nothing: who waits waits in real time."""
+
+    def freeze(self) -> None:
+        """Do nothing."""
+
+    def resume(self) -> None:
+        """Do nothing."""
+
+    def now(self) -> int:
+        """Return the server's time in milliseconds."""
+        seconds, microseconds = map(int, self.run("TIME"))
+        return 1000 * seconds + microseconds // 1000
+
+    def passed(self) -> float:
+        """Return milliseconds that grow with the age of pending entries."""
+        return self.now() + self._aged
+
+    def empty(self) -> None:
+        """Remove everything, or everything in the audit's own database."""
+        self.run("FLUSHDB" if self.database else "FLUSHALL")
+
+    def forget_scripts(self) -> None:
+        """Remove all scripts.
+
+        Raises:
+            NotTried: they may be somebody else's.
+        """
+        if not self._plan.may_flush:
+            raise NotTried(
+                "SCRIPT FLUSH would remove the scripts of all who use the server: --rillet-flush allows it"
+            )
+        self.run("SCRIPT", "FLUSH")
+
+    def cut(self) -> None:
+        """Reset the connections of all workers."""
+        self._proxy.close_clients(self._proxy.clients())
+
+    @contextlib.contextmanager
+    def read_only(self) -> Iterator[None]:
+        """Refuse what a replica refuses."""
+        with contextlib.ExitStack() as stack:
+            for each in _WRITES:
+                stack.enter_context(self.fault(command=each, error="READONLY"))
+            yield
+
+    def clients(self) -> set[int]:
+        """Return the numbers of the connections that there are."""
+        return set() if self._is_down else {self._clients_before + each for each in self._proxy.clients()}
+
+    def has_client(self, client: int) -> bool:
+        """Whether a connection is still there."""
+        return client in self._proxy.clients()
+
+    def kill_client(self, client: int) -> None:
+        """Cut a connection, if it is still there."""
+        self._proxy.close_clients({client - self._clients_before})
+
+    def wake_client(self, client: int) -> None:
+        """Do nothing: its timeout ends its wait."""
