@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -96,7 +97,9 @@ class _LongJob:
         self._moved = 0.0  # of the fair time: the clock followed it so far
         self._begin = 0.0
         self._started = 0
+        self._restarts = len(bench.restarts)
         self._quiet_since: float | None = None
+        self._blocked: dict[int, float] = {}  # since when
         self._hits = 0
 
     def __enter__(self) -> Self:
@@ -138,7 +141,9 @@ class _LongJob:
         return self._bench.fair.now - self._begin
 
     def _taken(self) -> str:
-        """Say who took the message, even if it is done by now; "" if nobody did."""
+        """Say who took the message, even if it is done by now; "" if nobody did, or if a worker has ended since."""
+        if self._has_ended():
+            return ""
         sight = self._bench.sight()
         commands = {each.number: each.words for each in sight.commands}
         for each in sight.events(self.entry, CLAIMED):
@@ -180,7 +185,7 @@ class _LongJob:
         """Whether the client of the held command closed its connection, and did not send it again for a while."""
         bench = self._bench
         hits = self._fault.hits
-        if bench.restarts or bench.ended():
+        if self._has_ended():
             return True
         if len(hits) != self._hits or bench.stage.has_client(hits[-1].client_id):
             self._hits, self._quiet_since = len(hits), None
@@ -188,12 +193,24 @@ class _LongJob:
             self._quiet_since = bench.fair.now
         return self._quiet_since is not None and bench.fair.now - self._quiet_since > _BACKOFF_SECONDS
 
+    def _has_ended(self) -> bool:
+        return len(self._bench.restarts) > self._restarts or bool(self._bench.ended())
+
     def _follow(self) -> None:
         """Move the clock by the fair time that has passed."""
+        stage = self._bench.stage
         passed = int(1000 * (self._bench.fair.now - self._moved))
-        if passed > 0 and self._bench.stage.has_clock:
-            self._bench.stage.later(milliseconds=passed)
+        if passed > 0 and stage.has_clock:
+            stage.later(milliseconds=passed)
             self._moved += passed / 1000
+        # A client waits for the end of BLOCK in real time, and takes a server that is late for dead.
+        now = time.monotonic()
+        for each in stage.commands():
+            read = read_of(each.words) if each.answered is None else None
+            if read is not None and read.block:
+                since = self._blocked.setdefault(each.number, now)
+                if now - since >= read.block / 1000:
+                    stage.wake_client(each.client_id)
 
     def _wait(self, condition: Callable[[], Any], seconds: float) -> bool:
         def asked() -> bool:
@@ -259,12 +276,15 @@ class _LongJob:
             since = bench.stage.commands()[-1].number
             bench.later(milliseconds=idle + 1)
             bench.until(self._taken, hurry=True, traffic=True, seconds=bench.plan.brief / 4)
-            if claims and not bench.until(partial(self._has_looked, since), hurry=True, traffic=True):
+            if claims and not self._has_looked(since):
                 other = bench.current(self._other)  # perhaps it only claims when it starts
-                bench.kill(other)
-                bench.begin(other.name, fresh=False)
-                bench.until(self._taken, hurry=True, seconds=bench.plan.brief / 4)
+                if other.can_be_killed:
+                    bench.kill(other)
+                    bench.begin(other.name, fresh=False)
+                bench.until(partial(self._has_looked, since), hurry=True, traffic=True)
             self._check()
+            if self._has_ended():
+                raise NotTried(f"it held out for {self._seconds:.1f} seconds only{bench.again}")
         if claims and not self._has_looked(self._started):
             raise NotTried(f"{self._other.name} claimed nothing in {self._seconds:.0f} seconds")
         return _NOT_TAKEN
@@ -272,7 +292,7 @@ class _LongJob:
     def _has_looked(self, after: int) -> bool:
         """Whether the other worker has looked for what it may claim; or the message was taken."""
         clients = self._bench.clients_of(self._other)
-        return bool(self._taken()) or any(
+        return bool(self._taken() or self._has_ended()) or any(
             each.number > after
             and each.client_id in clients
             and each.answered is not None

@@ -19,7 +19,7 @@ _LATE_SECONDS: Final = 1.5
 _LEARNED: Final = 3
 _SPINNING: Final = 100  # reads a second
 _MOST_IN_BACKLOG: Final = 1_000
-_GRACE_SECONDS: Final = 0.4
+_GRACE_SECONDS: Final = 1.0
 _DELIVERIES: Final = 25
 _CAP_SECONDS: Final = 100  # in which these deliveries have to come, or two timeouts
 _FATAL: Final = 2**62  # the delivery count after XNACK FATAL
@@ -131,7 +131,7 @@ def works(bench: Bench) -> str:
 def _spins(sight: Sight) -> bool:
     """Whether it asks again and again, without BLOCK and without a pause."""
     times = [each.time for each, read in sight.reads() if read.block is None]
-    return len(times) > _SPINNING * max(1.0, (times[-1] - times[0]) / 1000)
+    return bool(times) and len(times) > _SPINNING * max(1.0, (times[-1] - times[0]) / 1000)
 
 
 def _order(bench: Bench, sight: Sight, ids: list[str]) -> tuple[bool, bool]:

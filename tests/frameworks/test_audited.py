@@ -20,7 +20,7 @@ from rillet.testing.auditing.verdicts import BROKEN, KEPT, NOT_TRIED
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing" / "frameworks-under-audit.md"
 PROGRAMS = PAGE.parent / "audited"
-_SECONDS = 20
+_SECONDS = 20  # longer than the timers of each
 
 
 def _python(environment, name):
@@ -54,6 +54,13 @@ LIBRARIES = {
             "kwargs": b"\x80\x05}.".decode(errors="surrogateescape"),  # {}
             "attempt": "1",
             "generation": "0",
+        },
+        "done",
+    ),
+    "taskiq-redis": (
+        _python("light", "taskiq_worker.py"),
+        {
+            "data": '{"task_id":"t{n}","task_name":"work","labels":{},"labels_types":{},"args":[{n}],"kwargs":{}}'
         },
         "done",
     ),

@@ -1,0 +1,71 @@
+"""`rillet audit --rillet-url`: the promises on a server that is there."""
+
+from __future__ import annotations
+
+import pytest
+from support.auditing.mutations import SOURCE
+from support.servers import start_server
+
+from rillet.testing.auditing.bench import Plan
+from rillet.testing.auditing.running import Audit
+from rillet.testing.auditing.verdicts import CannotRunError
+
+TUTORIAL = """\
+import os, redis
+r = redis.Redis.from_url(os.environ["REDIS_URL"], decode_responses=True)
+try:
+    r.xgroup_create("jobs", "workers", "0", mkstream=True)
+except redis.ResponseError:
+    pass
+while True:
+    for _, entries in r.xreadgroup("workers", os.environ["CONSUMER"], {"jobs": ">"}, count=10, block=500) or []:
+        for entry, fields in entries:
+            r.sadd("done", int(fields["n"]))
+            r.xack("jobs", "workers", entry)
+"""
+
+
+@pytest.fixture(scope="module", params=["redis810", "redis7"])
+def real(request):
+    with start_server(request.param) as server:
+        yield server
+
+
+def audit(zygote, real, source, names, *, timeout, database="/5", may_flush=False):
+    url = f"redis://127.0.0.1:{real.port}{database}"
+    plan = Plan(launch=zygote.launcher(source), timeout=timeout, real=url, may_flush=may_flush)
+    return {each.name: each for each in Audit(plan).run(names)}
+
+
+def test_a_correct_worker_keeps_what_can_be_tried_and_other_databases_stay(zygote, real):
+    with real.wire() as wire:
+        wire.call("SET", "mine", "1")
+        names = (
+            "works crash long-job idle-claim deleted failover restart cut flushed consumers scripts".split()
+        )
+        found = audit(zygote, real, SOURCE, names, timeout=30)
+        assert {name: each.what for name, each in found.items() if each.result != "kept"} == {
+            "consumers": "a consumer gets no older on this server, which has no clock to move",
+            "scripts": "SCRIPT FLUSH would remove the scripts of all who use the server: --rillet-flush allows it",
+        }
+        assert wire.call("GET", "mine").plain() == b"1"
+        assert wire.call("INFO", "keyspace").plain().count(b"keys=") == 1  # and of the audit nothing is left
+        wire.call("FLUSHALL")
+
+
+def test_what_a_worker_breaks_is_named(zygote, real):
+    found = audit(zygote, real, TUTORIAL, ["works", "crash", "idle-claim", "cut"], timeout=1, database="")
+    assert {name: each.result for name, each in found.items()} == {
+        "works": "kept", "crash": "broken", "idle-claim": "broken", "cut": "kept",
+    }  # fmt: skip
+    assert found["crash"].evidence
+
+
+def test_a_server_that_holds_data_is_left_alone(zygote, real):
+    with real.wire() as wire:
+        wire.call("SET", "mine", "1")
+        with pytest.raises(CannotRunError, match="holds data"):
+            audit(zygote, real, TUTORIAL, ["works"], timeout=1, database="")
+        assert wire.call("GET", "mine").plain() == b"1"
+        audit(zygote, real, TUTORIAL, ["works"], timeout=1, database="", may_flush=True)
+        assert wire.call("DBSIZE").plain() == 0
