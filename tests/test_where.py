@@ -54,7 +54,7 @@ HOLDS = {
         "storage/groups/pending.py: Pending, Pel",
     ],
     "what 7.0 did": [
-        "commands/streams/v7_0.py: XREADGROUP 7.0, XCLAIM 7.0",
+        "commands/streams/v7_0.py: XREADGROUP 7.0",
         "commands/lists/v7_0.py: of_one_key",
         "commands/spec/versions.py: Compat",
     ],
