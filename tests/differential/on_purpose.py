@@ -298,6 +298,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "after the load the file begins in the new folder, with all data; the rewrite ends in the old one",
         "the next start reads the folder of the configuration",
     ),
+    "full-sync-is-no-save": Purpose(
+        "BGSAVE, SAVE and INFO during a full synchronization",
+        "it is a background save: `rdb_bgsave_in_progress` is 1, BGSAVE and SAVE are refused",
+        "it is none: `rdb_bgsave_in_progress` is 0, BGSAVE saves, and a replica's state is `send_bulk` from the start",
+        "neither has to wait for the other",
+    ),
     "new-id-of-a-replica": Purpose(
         "DEBUG CHANGE-REPL-ID on a replica",
         "the next link asks with the master's ID",
