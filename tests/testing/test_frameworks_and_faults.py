@@ -53,7 +53,11 @@ def meet(worker, send, command, close, *, number=0, seconds=60, again=False):
 
     async def test(sim):
         nonlocal nth
-        fault = sim.server.fault(client="!driver", command=command, nth=nth, close=close) if nth else None
+        fault = (
+            sim.server.fault(client="!driver", command=command, nth=nth, close=close, empty=True)
+            if nth
+            else None
+        )
         with sim.server.recording() as seen, fault or contextlib.nullcontext():
             sim.start("a", worker, sim.url, "a", done)
             sim.start("b", worker, sim.url, "b", done)
