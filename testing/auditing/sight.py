@@ -252,7 +252,7 @@ class Sight:
         return None
 
     def _kinds(self, command: RecordedCommand) -> list[tuple[str, str]]:
-        if not self.written(command):
+        if command.is_a("XREADGROUP") or not self.written(command):  # a delivery is no work
             return []
         return [(command.words[0].upper(), _NUMBER.sub("*", key)) for key in command.keys[:1]]
 
