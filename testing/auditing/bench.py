@@ -105,7 +105,6 @@ class Turn:
     """An experiment's turn: so many are busy at a time.
 
     Args:
-        spins: it reads without BLOCK and without a pause, so reads are slowed: else twenty of it at once take all processors.
         slots: how many.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import hiredis
 
@@ -80,17 +80,6 @@ class RealStage(Stage):
         self.database = self._proxy.database
         self.host = self._proxy.host
 
-    def __enter__(self) -> Self:
-        try:
-            self._open()
-            self._take()
-        except StartError as error:
-            raise CannotRunError(str(error)) from None
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -111,9 +100,13 @@ class RealStage(Stage):
         self.empty()
 
     def _open(self) -> None:
-        self._proxy.start()
-        self._recording.start()
-        self._control = self._proxy.control()
+        try:
+            self._proxy.start()
+            self._recording.start()
+            self._control = self._proxy.control()
+        except StartError as error:
+            raise CannotRunError(str(error)) from None
+        self._take()
 
     def commands(self) -> list[RecordedCommand]:
         """Return what workers have sent; nobody knows what their scripts ran."""
