@@ -33,7 +33,7 @@ def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consu
 
 
 def _join(client: Client, key: bytes, group: Group, consumer: Consumer) -> Consumer:
-    group.consumers[consumer.name] = consumer
+    group.add_consumer(consumer)
     client.db.changed(key)
     client.server.keyspace.notify(events.STREAM, b"xgroup-createconsumer", key, client.db)
     return consumer

@@ -116,7 +116,11 @@ class Group(Freeable):
 
     def create_consumer(self, name: bytes, seen_ms: int, active_ms: int = NEVER) -> Consumer:
         """Add a consumer that does not exist yet."""
-        consumer = self.consumers[name] = Consumer(name, seen_ms, active_ms)
+        return self.add_consumer(Consumer(name, seen_ms, active_ms))
+
+    def add_consumer(self, consumer: Consumer) -> Consumer:
+        """Likewise; it may own entries already."""
+        self.consumers[consumer.name] = consumer
         return consumer
 
     def delete_consumer(self, consumer: Consumer) -> int:
