@@ -91,7 +91,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
             self.is_lent = False
 
     def close(self) -> None:
-        """Implement ``BaseEventLoop.close``; whoever waits for the turn finds it closed."""
+        """Implement ``BaseEventLoop.close``; a thread that waits for the turn finds it closed."""
         super().close()
         with contextlib.suppress(RuntimeError):  # a second call
             self.turn.release()

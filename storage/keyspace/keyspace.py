@@ -43,7 +43,7 @@ class Keyspace:
         hides_expired: True for a replica, and in a pause: keys past their time are not seen, and stay until the master
             says DEL, or the pause is over.
         own_expiries: keys that clients of a replica gave a time, each with the indexes of its databases: these it deletes
-            itself, whoever gave them their present time. It may hold outdated items; None on a master.
+            itself, even if the present time came from the master. It may hold outdated items; None on a master.
         touching: False while a client under CLIENT NO-TOUCH runs a command: lookups leave ``accessed`` alone.
         by_modification: the policy is LRM: ``accessed`` has the last modification, and ``touching`` is always False.
         keeps_idle: the policy is LRU: files have the idle time of each key.

@@ -426,7 +426,7 @@ def test_a_writable_replica_minds_the_keys_that_a_command_gave_a_time_not_those_
         until(lambda: minded(0))
         assert wire.call("PTTL", "k").plain() > 0 < wire.call("PTTL", "b").plain()
         wire.call("FLUSHALL")
-        # It is minded by its name and its database: whoever gives it a time later.
+        # It is minded by its name and its database: even if the master gives it a time later.
         wire.call("SET", "k", "v", "EX", "1000")
         wire.call("SELECT", 1)
         wire.call("SET", "k", "v", "EX", "1000")
