@@ -193,7 +193,7 @@ class _Order(Freeable, Generic[Item]):
         return self._merged(timely, low) if self.late else timely
 
     def pieces(self, low: Any, step: int) -> Iterator[list[Item]]:
-        """The items that came in order, so many at first, then twice as many, and so on.
+        """The items that came in order, so many at first, then twice as many, and so on up to a limit.
 
         Long runs of outdated ones are passed over once: what queues leave at the beginning, and any other.
         """
@@ -210,7 +210,7 @@ class _Order(Freeable, Generic[Item]):
                 self._first = min(at, len(items))
             else:
                 del items[at : at + step]
-            step *= 2
+            step = min(2 * step, _MANY)  # 131,072 at once took 9 ms
 
     def _merged(self, timely: Iterable[Item], low: Any) -> Iterator[Item]:
         before = None
@@ -398,10 +398,17 @@ class IdleOrder(_Order["Line"]):
                     else:
                         self.add_late(line)
             yield
+        if len(runs) == 1:
+            (self.items,) = runs
+            return
         lines = merge(*runs, key=_ms_and_turn)
         while ordered := list(islice(lines, _PIECE)):
             self.items += ordered
             yield
+        for run in runs:
+            while run:  # 300,000 at once took 2.4 ms
+                del run[-_MANY:]
+                yield
 
     def oldest(self, latest: int, low: tuple[int, ...] = _BEGIN) -> Iterator[Pending]:
         """The entries delivered at ``latest`` (milliseconds) or before, the longest idle first, from a place on.

@@ -9,7 +9,7 @@ import pytest
 from support.streams.pending import acknowledge, deliver, idle_ids, move, pending_ids
 
 from rillet.storage.groups.group import Group
-from rillet.storage.groups.pending import NEVER
+from rillet.storage.groups.pending import NEVER, Order
 from rillet.storage.streams.chunk import length_of, texts_in
 from rillet.storage.streams.ids import MAX_ID
 from rillet.storage.streams.stream import Stream
@@ -237,6 +237,26 @@ def test_what_was_acknowledged_is_swept_in_small_steps():
     for column in zip(*sizes, strict=True):
         assert max(before - after for before, after in pairwise(column)) <= 4096
         assert column[-1] < 300
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_listing_many_by_time_looks_at_a_bounded_number_at_once(runs, monkeypatch):
+    group = Group()
+    for first in range(1, 90_001, 30_000):
+        delivered(group, b"a", first, first + 29_999, now=100 + (first if runs == 1 else -first))
+    looked: list[int] = []
+    living = Order.living
+    monkeypatch.setattr(
+        Order, "living", lambda order, items: looked.append(len(items)) or living(order, items)
+    )
+    work = group.pel.long_work(None, by_time=True)
+    assert work is not None
+    steps = []
+    for _ in work:
+        steps.append(sum(looked))
+        looked.clear()
+    assert 0 < max(steps) <= 16_384
+    group.check_invariants()
 
 
 def test_a_copy_shares_nothing():
