@@ -67,11 +67,8 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         if budget is not None and budget.is_spent():
             break
         key = args[at]
-        if db.meter is None:
-            keyspace.hits += 1  # as below
-        else:
-            db.read_again(key, stream)
-            db.changed(key, 0)
+        db.read_again(key, stream)
+        db.changed(key, 0)
         consumer = group.consumers.get(options.consumer)
         is_new = consumer is None
         if consumer is None:
@@ -174,12 +171,12 @@ def _still_empty(client: Client, names: list[bytes], plan: _Plan, options: ReadO
                 not group.has_nothing_for(consumer_name, stream)
                 or db.entries.get(key) is not stream
                 or stream.groups.get(group_name) is not group
-                or db.is_due(key)
+                or (db.expires and db.is_due(key))
             ):
                 return False
-        for _, _, group in waits:
+        for key, _, group in waits:
             group.consumers[consumer_name].seen_ms = keyspace.now
-        keyspace.hits += 2 * len(waits)  # a read looks each key up twice
+            db.look(key, times=2)  # as the read would
         return True
 
     return look

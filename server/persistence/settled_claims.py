@@ -91,8 +91,8 @@ class SettledClaims:
             self._replay(adds)
         for group in groups:
             if group.claims:
-                db.read(group.key)  # an access
-                db.keyspace.hits += group.claims + group.acks - 1
+                db.read(group.key)  # an access; the other records look it up, too
+                db.look(group.key, times=group.claims + group.acks - 1)
                 group.apply(db.keyspace.now)
         self._replay([argv for group in groups for argv in group.rest()])  # which has nothing to settle
         return run.number

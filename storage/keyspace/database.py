@@ -115,16 +115,21 @@ class Database:
             self.meter.note_read(self, key, value)
         return value
 
-    def look(self, key: bytes, *, notify: bool = True) -> Value | None:
-        """The value for a command that only looks at the key (TYPE, TTL, EXISTS …): as ``read``, but no access."""
+    def look(self, key: bytes, *, notify: bool = True, times: int = 1) -> Value | None:
+        """Return the value for a command that only looks at the key (TYPE, TTL, EXISTS …): as ``read``, but no access.
+
+        Args:
+            notify: send the event of a miss.
+            times: how many lookups count: a shortcut stands for several.
+        """
         keyspace = self.keyspace
         value = self.peek(key)
         if value is None:
-            keyspace.misses += 1
+            keyspace.misses += times
             if notify:
                 keyspace.notify(events.MISS, b"keymiss", key, self)
             return None
-        keyspace.hits += 1
+        keyspace.hits += times
         return value
 
     def write(self, key: bytes) -> Value | None:
