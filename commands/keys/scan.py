@@ -88,7 +88,7 @@ def scan(client: Client, args: list[bytes]) -> bytes:
 def _expire_one_by_one(client: Client) -> None:
     """Propagate the expired keys that a command found by itself: each as its own unit, but not within another one."""
     if not client.in_exec:
-        client.server.propagation.split()
+        client.server.propagation.flush_each(keep=1)
 
 
 @handles(specs.KEYS)

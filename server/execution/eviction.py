@@ -191,19 +191,17 @@ class Eviction:
         )
 
     def _evict(self, limit: int) -> bool:
-        server = self.server
         started = perf_counter()
-        until = started + _patience(server.config.maxmemory_eviction_tenacity)
+        until = started + _patience(self.server.config.maxmemory_eviction_tenacity)
         count = 0
         found = True
-        while self._used() > limit:
-            victim = self._victim()
-            if victim is None:
+        while (excess := self._used() - limit) > 0:
+            evicted = self._evict_some(excess, until)
+            if not evicted:
                 found = False
                 break
-            self._drop(*victim, until)
-            count += 1
-            if not count % _AT_ONCE and perf_counter() > until:
+            count += evicted
+            if count >= _AT_ONCE and perf_counter() > until:
                 self._start(self._go_on)
                 break
         else:
@@ -214,43 +212,63 @@ class Eviction:
     def _go_on(self) -> bool:
         """Evict a few keys between requests; return False when there is nothing to evict."""
         limit = self.server.config.maxmemory
-        if not limit or not self._is_safe():
+        if not limit or not self._is_safe() or self.server.config.maxmemory_policy == "noeviction":
             return False
-        for _ in range(_AT_ONCE):
-            if self._used() <= limit:
+        count = 0
+        while count < _AT_ONCE:
+            excess = self._used() - limit
+            if excess <= 0:
                 self._within_limit()
                 break
-            victim = None if self.server.config.maxmemory_policy == "noeviction" else self._victim()
-            if victim is None:
+            evicted = self._evict_some(excess, 0.0)
+            if not evicted:
                 break
-            self._drop(*victim, 0.0)
-        else:
-            self.server.finish_unit()
-            return True
+            count += evicted
         self.server.finish_unit()
-        return False
+        return count >= _AT_ONCE
 
-    def _drop(self, db: Database, key: bytes, until: float) -> None:
-        """Evict a key and propagate that; free it now, while there is time, unless lazy."""
+    def _evict_some(self, excess: int, until: float) -> int:
+        """Evict up to ``_AT_ONCE`` keys, until their measured bytes are the excess; propagate each as its own unit.
+
+        Args:
+            excess: bytes above the limit.
+            until: by ``perf_counter``; values are freed immediately until then, unless lazy.
+
+        Returns:
+            How many keys were evicted; 0 if none may be.
+        """
         server = self.server
+        keyspace, propagation = server.keyspace, server.propagation
         lazy = server.config.lazyfree_lazy_eviction
-        started = perf_counter()
+        word = b"UNLINK" if lazy else b"DEL"
+        count = 0
         client, server.current_client = server.current_client, None  # its NOLOOP must not hide this
         try:
-            db.remove(key)
-            # Even if a listener fails, the record follows the removal.
-            server.propagation.add(db.index, [b"UNLINK" if lazy else b"DEL", key])
-            db.modified(key)
-            server.keyspace.notify(events.EVICTED, b"evicted", key, db)
+            for db, key in self._victims(excess):
+                started = perf_counter()
+                assert db.meter is not None
+                size = db.meter.sizes.get(
+                    key, excess
+                )  # the caller measures the rest again if it is not known
+                db.remove(key)
+                # Even if a listener fails, the record follows the removal.
+                propagation.add(db.index, [word, key])
+                db.modified(key)
+                if keyspace.notify_mask & events.EVICTED:
+                    keyspace.notify(events.EVICTED, b"evicted", key, db)
+                while not lazy and keyspace.lazyfree.pending and perf_counter() < until:
+                    keyspace.lazyfree.step()
+                count += 1
+                server.stats.evicted_keys += 1
+                if server.config.latency_monitor_threshold:
+                    self._note_latency("eviction-del", started)
+                excess -= size
+                if excess <= 0:
+                    break
         finally:
             server.current_client = client
-        lazyfree = server.keyspace.lazyfree
-        while not lazy and lazyfree.pending and perf_counter() < until and lazyfree.step():
-            pass
-        server.stats.evicted_keys += 1
-        if server.propagation.effects:
-            server.propagation.flush()
-        self._note_latency("eviction-del", started)
+        propagation.flush_each()
+        return count
 
     def _note_latency(self, event: str, started: float) -> None:
         threshold = self.server.config.latency_monitor_threshold
@@ -260,44 +278,49 @@ class Eviction:
 
     # Choice of the victim
 
-    def _victim(self) -> tuple[Database, bytes] | None:
-        """The next key to evict, None if no key may be evicted."""
+    def _victims(self, excess: int) -> list[tuple[Database, bytes]]:
+        """Return the next keys to evict, at most as many as have the bytes of the excess by the mean; none if none may be."""
         policy = self.server.config.maxmemory_policy
         if policy == "volatile-ttl":
             return self._first_to_expire()
         if policy.endswith("random"):
             return self._by_chance(volatile=policy.startswith("volatile"))
-        return self._best_candidate(volatile=policy.startswith("volatile"))
+        meters = [db.meter for db in self.server.keyspace.databases if db.meter is not None]
+        mean = sum([meter.total for meter in meters]) // max(sum([len(meter.sizes) for meter in meters]), 1)
+        number = min(max(excess // max(mean, 1), 1), _AT_ONCE)
+        return self._best_candidates(number, volatile=policy.startswith("volatile"))
 
-    def _first_to_expire(self) -> tuple[Database, bytes] | None:
+    def _first_to_expire(self) -> list[tuple[Database, bytes]]:
         found = [(*first, db.index) for db in self.server.keyspace.databases if (first := next_to_expire(db))]
         if not found:
-            return None
+            return []
         _, key, index = min(found)
-        return self.server.keyspace.databases[index], key
+        return [(self.server.keyspace.databases[index], key)]
 
-    def _by_chance(self, *, volatile: bool) -> tuple[Database, bytes] | None:
+    def _by_chance(self, *, volatile: bool) -> list[tuple[Database, bytes]]:
         databases = self.server.keyspace.databases
         for _ in databases:
             self._turn = (self._turn + 1) % len(databases)
             db = databases[self._turn]
             for key in sample(db, 1, volatile=volatile):
-                return db, key
-        return None
+                return [(db, key)]
+        return []
 
-    def _best_candidate(self, *, volatile: bool) -> tuple[Database, bytes] | None:
+    def _best_candidates(self, number: int, *, volatile: bool) -> list[tuple[Database, bytes]]:
+        """Return up to so many keys, the best of the pool and of ``maxmemory-samples`` draws for each."""
         databases = self.server.keyspace.databases
-        while self._fill_pool(volatile=volatile):
-            while self._pool:
+        found: list[tuple[Database, bytes]] = []
+        while not found and self._fill_pool(number, volatile=volatile):
+            while self._pool and len(found) < number:
                 rank, index, key = self._pool.pop()
                 db = databases[index]
                 if key in (db.expires if volatile else db.entries) and self._rank(db, key) >= rank:
-                    return db, key
-        return None
+                    found.append((db, key))
+        return found
 
-    def _fill_pool(self, *, volatile: bool) -> bool:
-        """Sample keys of each database; return False if there is no key to sample."""
-        pool, samples = self._pool, self.server.config.maxmemory_samples
+    def _fill_pool(self, number: int, *, volatile: bool) -> bool:
+        """Sample keys of each database for so many victims; return False if there is no key to sample."""
+        pool, samples = self._pool, self.server.config.maxmemory_samples * number
         found = False
         for db in self.server.keyspace.databases:
             if not db.entries:

@@ -257,12 +257,12 @@ class Propagation:
         )
         self.commands += len(records)
 
-    def split(self) -> None:
-        """End the unit before its last effect, and make each effect before that a unit of its own.
+    def flush_each(self, *, keep: int = 0) -> None:
+        """Pass on each effect as a unit of its own; the last ``keep`` effects stay in the unit.
 
         As ``flush``, it raises only before any sink has taken them: then the unit stays as it is.
         """
-        last = len(self.effects) - 1
+        last = len(self.effects) - keep
         if last < 1:
             return
         units = [

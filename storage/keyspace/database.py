@@ -422,7 +422,7 @@ class Database:
 
     def modified(self, key: bytes, *, by_time: bool = False) -> None:
         """The key changed in the sense of WATCH and client tracking; ``by_time``: it expired, no client changed it."""
-        if self.meter is not None:
+        if self.meter is not None and key in self.entries:
             self.meter.note_modified(self, key)
         if self.watched and key in self.watched:
             self._touch_watched(key)
@@ -432,7 +432,7 @@ class Database:
     def changed(self, key: bytes, number: int = 1) -> None:
         """Count changes that WATCH and tracking do not see: of a consumer group, not of the entries of its stream."""
         self.keyspace.dirty += number
-        if self.meter is not None:
+        if self.meter is not None and key in self.entries:
             self.meter.note_modified(self, key)
 
     def _touch_watched(self, key: bytes, changes: int = 1) -> None:

@@ -153,10 +153,9 @@ class Meter:
 
     def note_modified(self, db: Database, key: bytes) -> None:
         """A value changed; under LRM this, and no access, is what a key is kept for."""
-        if key in db.entries:
-            self._touch(db, key)
-            if db.keyspace.by_modification:
-                db.accessed[key] = db.keyspace.now
+        self._touch(db, key)
+        if db.keyspace.by_modification:
+            db.accessed[key] = db.keyspace.now
 
     def note_gone(self, db: Database, key: bytes, value: Value) -> None:
         """A key was removed, and its value waits to be freed."""

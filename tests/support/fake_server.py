@@ -80,8 +80,9 @@ class FakePropagation:
     def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
         """What the data does not show is not kept."""
 
-    def split(self) -> None:
+    def flush_each(self, *, keep: int) -> None:
         """All units are one list here."""
+        assert keep == 1
 
     def needs_downgrade(self, since: tuple[int, int]) -> bool:
         """There are no replicas."""

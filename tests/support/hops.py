@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from support.wire import Wire, encode_command
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
     from support.live import LiveServer
@@ -63,13 +64,20 @@ class Journey:
         return f"{len(self.modules)} modules, {self.hops} hops\n" + "\n".join(lines)
 
 
-def travel(server: LiveServer, wire: Wire, *words: bytes | str | int) -> Journey:
-    """Run one command of a client, which has nothing else under way, and take its journey; the reply is read."""
+def travel(
+    server: LiveServer, wire: Wire, *words: bytes | str | int, first: Callable[[], object] = bool
+) -> Journey:
+    """Run one command of a client, which has nothing else under way, and return its journey.
+
+    Args:
+        first: is called just before, in the same turn of the server's loop.
+    """
     number = wire.call("CLIENT", "ID").value
     connection: Any = server.inside.clients[int(number)]
     journey = Journey()
 
     def run() -> None:
+        first()
         sys.setprofile(journey.note)
         try:
             connection.data_received(encode_command(*words))

@@ -88,3 +88,21 @@ def test_a_memory_limit_measures_300_keys_in_a_straight_line(server, wire):
     journey = travel(server, wire, "CONFIG", "SET", "maxmemory", 1 << 40)
     assert wire.read().plain() == b"OK"
     assert journey.hops <= 250, journey
+
+
+def test_a_set_that_evicts_32_keys_samples_weighs_and_evicts_in_one_loop(server, wire):
+    """It took 225 hops on 2026-11-29, and 1,103 when each victim was sampled, weighed and propagated on its own."""
+    for number in range(400):
+        wire.call("SET", f"key{number:03d}", "value" * 20)
+    wire.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory-eviction-tenacity", 100)
+    wire.call("CONFIG", "SET", "maxmemory", 1 << 40)
+    inside = server.inside
+
+    def exceed() -> None:
+        db = inside.keyspace.databases[0]
+        inside.config.maxmemory = inside.eviction._used() - db.meter.bytes_of(db) * 31 // len(db)
+
+    journey = travel(server, wire, "SET", "new", "value", first=exceed)
+    assert wire.read().plain() == b"OK"
+    assert 30 <= inside.stats.evicted_keys <= 34
+    assert journey.hops <= 250, journey

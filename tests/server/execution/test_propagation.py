@@ -104,7 +104,7 @@ def test_a_unit_that_is_split_is_the_same_as_one_flushed_before_each_of_its_effe
                 propagation.flush()
             record_all(propagation, [record], number)
         if is_split:
-            propagation.split()
+            propagation.flush_each(keep=1)
         record_all(propagation, more, len(records))  # the unit goes on
         propagation.flush()
         took.append((b"".join(file), b"".join(replicas)))
@@ -160,7 +160,7 @@ def test_a_unit_that_no_sink_takes_is_not_split(propagation, sink):
     propagation.disconnect(sink.append)
     record_all(propagation, [(0, "plain"), (0, "older"), (0, "plain")])
     with pytest.raises(OSError):
-        propagation.split()
+        propagation.flush_each(keep=1)
     propagation.disconnect(fail)
     propagation.connect(sink.append)
     propagation.flush()
