@@ -33,6 +33,7 @@ Usage: rillet [/path/to/redis.conf] [options] [-]
        rillet dev                 (a server in memory and its console)
        rillet console redis://…   (streams and groups in the browser)
        rillet top redis://…       (the same in the terminal)
+       rillet redrive redis://… STREAM   (dead letters back to the stream they came from)
 
 Options are directives of redis.conf:
        rillet --port 7000 --appendonly yes --dir /var/lib/rillet
@@ -72,6 +73,8 @@ def _tool(name: str) -> Callable[[list[str]], int] | None:
         return dev
     if name == "top":
         return _top
+    if name == "redrive":
+        return _redrive
     if name == "audit":
         from .testing.auditing.command import main as audit
 
@@ -95,6 +98,16 @@ def _top(words: list[str]) -> int:
 
         return missing("rillet top", error)
     return top(words)
+
+
+def _redrive(words: list[str]) -> int:
+    try:
+        from .console.redrive_command import main as redrive
+    except ImportError as error:
+        from .console.command import missing
+
+        return missing("rillet redrive", error)
+    return redrive(words)
 
 
 def _use(tool: Callable[[list[str]], int], early: Sequence[int]) -> int:

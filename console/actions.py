@@ -15,7 +15,7 @@ from .selection import selection
 from .values import MissingError, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 SLICE: Final = 100  # entries of one command of an action on many
 # Hands over what a consumer has, and nothing of others, in one step; deleted entries leave the PEL, as
@@ -31,8 +31,9 @@ HAND_OVER: Final = (
     b"return {#held - (#drop - 3), #drop - 3}"
 )
 # Adds each pending message to another stream and acknowledges it, in one step: it is in one place, whatever happens.
+# XACK of nothing comes first: a user who may not acknowledge must not add.
 MOVE: Final = (
-    b"local moved = 0 for at = 3, #ARGV do local id = ARGV[at] local found = redis.call('XRANGE', KEYS[1], id, id) "
+    b"redis.call('XACK', KEYS[1], ARGV[1], '0-0') local moved = 0 for at = 3, #ARGV do local id = ARGV[at] local found = redis.call('XRANGE', KEYS[1], id, id) "
     b"if found[1] and #redis.call('XPENDING', KEYS[1], ARGV[1], id, id, 1) > 0 then "
     b"local add = {'XADD', KEYS[2], '*'} for _, word in ipairs(found[1][2]) do add[#add + 1] = word end "
     b"if ARGV[2] == 'dead' then for _, word in ipairs({'origin-stream', KEYS[1], 'origin-group', ARGV[1], 'origin-id', id}) "
@@ -105,6 +106,7 @@ class Action:
         many: whether it may be meant for all entries that fit a filter.
         needs: a command that the server must know.
         back: the page that shows the outcome, where that is all there is to see.
+        begin: reads what the form begins with, where nothing was typed yet.
         danger: what cannot be undone, in a sentence.
     """
 
@@ -119,6 +121,7 @@ class Action:
     needs: str = ""
     danger: str = ""
     back: str = ""
+    begin: Callable[[Link, Values], Awaitable[dict[str, str]]] | None = None
 
 
 ACTIONS: Final[dict[str, Action]] = {}

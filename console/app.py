@@ -34,6 +34,7 @@ from .prompt import Prompt
 from .render import HERE, environment
 from .security import COOKIE, OPEN_PLACES, Guard, TooManyError, address_of, too_many
 from .style import STATIC
+from .values import Values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
-    from .actions import Outcome, Plan
+    from .actions import Action, Outcome, Plan
     from .poller import Poller
 
 FORM_BYTES: Final = 1 << 20
@@ -238,7 +239,7 @@ class Console:
         if action is None:
             raise NotFoundError("There is no such action.")
         await self.poller.freshen()
-        made = plan(action, typed(request))
+        made = plan(action, await self._begun(action, typed(request)))
         part = "parts/plan.html" if request.headers.get("hx-request") else "action.html"
         return self._render(
             part,
@@ -247,6 +248,15 @@ class Console:
             consumers=await self._consumers(made),
             facts=self.poller.overview.facts,
         )
+
+    async def _begun(self, action: Action, words: dict[str, str]) -> dict[str, str]:
+        """Return what was typed; where that is nothing yet, with what the form begins with."""
+        if action.begin is None or any(one.name in words for one in action.fields):
+            return words
+        try:
+            return {**await action.begin(self.link, Values(words)), **words}
+        except ValueError:  # the plan says what is missing in the address
+            return words
 
     async def _consumers(self, made: Plan) -> list[bytes]:
         """Return names to suggest: of the streams' groups, the consumers of the one that is meant."""

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from . import clients, debugging, keys, timeline
+from . import clients, debugging, keys, redrive, timeline
 from .details import CELLS, GroupSubject, MessageSubject, StreamSubject, page_of
 from .garbage import garbage
 from .history import rate
@@ -19,11 +19,11 @@ from .style import POISON_DELIVERIES
 from .values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .history import Sample
     from .link import Subject
-    from .model import GroupDetail, PendingEntry, Stream
+    from .model import Entry, GroupDetail, PendingEntry, Stream
     from .poller import Poller
 
 ROWS: Final = 200  # streams on the overview
@@ -110,6 +110,10 @@ class OverviewPage(Page):
         }
 
 
+def _has_letters(entries: Iterable[Entry]) -> bool:
+    return any(name == redrive.ORIGIN[0] for entry in entries for name, _ in entry.fields)
+
+
 def _sort_key(stream: Stream, sort: str) -> Any:
     return {
         "length": stream.length,
@@ -163,13 +167,16 @@ class StreamPage(Page):
             "stream": stream,
             "detail": detail,
             "garbage": garbage(stream),
+            "has_letters": _has_letters(detail.newest),
             "now": detail.now,
             "chart": chart(samples, {"length": (1, False), "added/s": (2, True), "delivered/s": (3, True)}),
         }
 
     async def whole_context(self, poller: Poller) -> dict[str, Any]:
         """Add the page of older entries that was asked for."""
-        return {**await self.context(poller), **await self._older(poller)}
+        older = await self._older(poller)
+        letters = {"has_letters": _has_letters(older["page"].entries)} if older["page"] else {}
+        return {**await self.context(poller), **older, **letters}
 
     async def _older(self, poller: Poller) -> dict[str, Any]:
         start, field, contains = (self.values.text(name) for name in ("from", "field", "contains"))
@@ -349,6 +356,7 @@ class MessagePage(Page):
             "key": self.key,
             "id": self.id,
             "detail": detail,
+            "is_letter": detail.entry is not None and _has_letters([detail.entry]),
             "now": detail.now,
             "poison": POISON_DELIVERIES,
             "knows_nack": facts is not None and "XNACK" in facts.commands,

@@ -76,7 +76,7 @@ if (elsewhere) {
 // What was typed before the scripts came, or what the browser has kept of an earlier visit, counts as typed.
 addEventListener("load", () => {
   document.querySelectorAll("form.fill").forEach((form) => {
-    if ([...form.querySelectorAll("input")].some((input) => input.value !== input.defaultValue)) htmx.trigger(form, "change");
+    if ([...form.querySelectorAll("input, textarea")].some((input) => input.value !== input.defaultValue)) htmx.trigger(form, "change");
   });
 });
 

@@ -256,7 +256,7 @@ async def test_a_read_only_link_sends_no_command_that_changes_something(client, 
     scene(client)
     link.read_only = True
     for name in ACTIONS:
-        chosen = made(name, id="1-0", to="Alice", consumer="Bob", value="x", fault="1")
+        chosen = made(name, id="1-0", to="Alice", consumer="Bob", value="x", fault="1", fields="n 1")
         assert chosen.steps
         with pytest.raises(ReadOnlyError):
             await run(link, chosen)

@@ -42,6 +42,7 @@ POSTED = {
     "line": "SET orders x",
     "session": "x",
     "do": "start",
+    "fields": "n 1",
 }
 
 

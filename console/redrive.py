@@ -1,0 +1,298 @@
+"""Dead letters go back to the stream that they came from, each in one step."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from redis.exceptions import ClusterCrossSlotError, RedisError
+
+from . import replies
+from .actions import Field, Outcome, Progress, Step, action
+from .backlog import after
+from .details import entries_of
+from .link import Command, Link, ReadOnlyError, command
+from .names import command_line, quote, split_line, unquote
+from .selection import pair
+from .values import MissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .model import Entry
+    from .values import Values
+
+SLICE: Final = 100  # entries of one script
+ORIGIN: Final = (b"origin-stream", b"origin-group", b"origin-id")  # what *Dead-letter* adds to a message
+EDITED: Final = 100_000  # characters of a message that a form edits
+# Adds each entry to its stream, without some of its fields, and deletes it here, in one step: it is in one place, whatever
+# happens, and the same IDs once more do nothing. XDEL of nothing comes first: a user who may not delete must not add. A stream
+# that does not exist is not made: nobody would read it.
+_BEGIN: Final = (
+    b"redis.call('XDEL', KEYS[1], '0-0') if redis.call('EXISTS', KEYS[2]) == 0 then return -1 end "
+)
+SEND_BACK: Final = (
+    _BEGIN
+    + b"local sent, leave = 0, {} for at = 2, ARGV[1] + 1 do leave[ARGV[at]] = true end "
+    + b"for at = ARGV[1] + 2, #ARGV do local found = redis.call('XRANGE', KEYS[1], ARGV[at], ARGV[at]) if found[1] then "
+    + b"local add, words = {'XADD', KEYS[2], '*'}, found[1][2] for place = 1, #words, 2 do if not leave[words[place]] then "
+    + b"add[#add + 1] = words[place] add[#add + 1] = words[place + 1] end end "
+    + b"if #add > 3 then redis.call(unpack(add)) redis.call('XDEL', KEYS[1], ARGV[at]) sent = sent + 1 end end end return sent"
+)
+RESEND: Final = (
+    _BEGIN
+    + b"if not redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1] then return 0 end "
+    + b"local add = {'XADD', KEYS[2], '*'} for at = 2, #ARGV do add[#add + 1] = ARGV[at] end "
+    + b"redis.call(unpack(add)) return redis.call('XDEL', KEYS[1], ARGV[1])"
+)
+NO_ORIGIN: Final = "they do not name the stream that they came from in the field {}"
+NO_STREAM: Final = "there is no stream {}"
+OTHER_SLOT: Final = "{} is in another slot of the cluster, where no script can do both: two keys with the same {{tag}} are in one slot"
+NOTHING_LEFT: Final = "they are gone from here (sent already, or deleted), or have no other fields"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which dead letters go back, and where.
+
+    Attributes:
+        key: the dead-letter stream.
+        ids: the chosen ones; empty: all that fit.
+        filters: fields with a part of their value; all must fit. An empty name stands for any field.
+        to: the stream to send to; empty: the one that the field ``origin`` of each names.
+        leave: fields that are not sent.
+    """
+
+    key: bytes
+    ids: tuple[str, ...] = ()
+    filters: tuple[tuple[bytes, bytes], ...] = ()
+    to: bytes = b""
+    origin: bytes = ORIGIN[0]
+    leave: tuple[bytes, ...] = ORIGIN
+
+    def fits(self, entry: Entry) -> bool:
+        """Whether an entry is meant."""
+        return all(
+            any(name in {b"", own} and part in value for own, value in entry.fields)
+            for name, part in self.filters
+        )
+
+    def target(self, entry: Entry) -> bytes:
+        """Return the stream to which an entry goes; empty: it does not say."""
+        return self.to or next((value for name, value in entry.fields if name == self.origin), b"")
+
+    def words(self, target: bytes, ids: list[str]) -> Command:
+        """Return the command that sends some back."""
+        leave = dict.fromkeys(self.leave if self.to else (*self.leave, self.origin))
+        return command("EVAL", SEND_BACK, 2, self.key, target, len(leave), *leave, *ids)
+
+
+@dataclass(slots=True)
+class Sent:
+    """How many went back to which stream, and how many stay, by the reason in words."""
+
+    to: dict[bytes, int] = field(default_factory=dict)
+    stay: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """All that went back."""
+        return sum(self.to.values())
+
+    def keep(self, reason: str, number: int) -> None:
+        """Count some that stay."""
+        if number:
+            self.stay[reason] = self.stay.get(reason, 0) + number
+
+    @property
+    def reasons(self) -> list[str]:
+        """A sentence for each reason to stay."""
+        return [f"{number:,} not sent now: {reason}" for reason, number in self.stay.items()]
+
+
+async def send_back(
+    link: Link,
+    wanted: Wanted,
+    progress: Progress,
+    sent: Sent,
+    *,
+    dry_run: bool = False,
+    rate: int = 0,
+    tell: Callable[[], None] = lambda: None,
+) -> None:
+    """Send dead letters back, those that were there at the beginning, in the order of their IDs.
+
+    Args:
+        link: the server.
+        wanted: which ones.
+        progress: is kept; ``stopped`` ends it behind its slice.
+        sent: is counted up, so that it is true also where an error ends this.
+        dry_run: only count.
+        rate: entries a second; 0: as fast as it goes.
+        tell: called after each slice.
+
+    Raises:
+        GoneError: the server went away; what was sent is not sent again by another run.
+        RedisError: what it replied instead.
+    """
+    length = await link.call("XLEN", wanted.key)
+    newest = replies.entries(await link.call("XREVRANGE", wanted.key, "+", "-", "COUNT", 1))
+    progress.total = len(wanted.ids) if wanted.ids else 0 if wanted.filters else length
+    ids = sorted(set(wanted.ids), key=pair)
+    start, began = "-", asyncio.get_running_loop().time()
+    while newest and not progress.stopped:
+        size = await entries_of(link, wanted.key, min(SLICE, rate or SLICE))
+        if wanted.ids:
+            chosen, ids = ids[:size], ids[size:]
+            got = await link.send([command("XRANGE", wanted.key, one, one) for one in chosen])
+            page = [entry for reply in got for entry in replies.entries(_good(reply))]
+            sent.keep(NOTHING_LEFT, len(chosen) - len(page))
+            ended = not ids
+        else:
+            page = list(
+                replies.entries(await link.call("XRANGE", wanted.key, start, newest[0].id, "COUNT", size))
+            )
+            ended = len(page) < size
+            start = after(page[-1].id) if page else start
+        targets: dict[bytes, list[str]] = {}
+        for entry in page:
+            if wanted.fits(entry):
+                targets.setdefault(wanted.target(entry), []).append(entry.id)
+        sent.keep(NO_ORIGIN.format(quote(wanted.origin)), len(targets.pop(b"", [])))
+        for target, letters in targets.items():
+            if dry_run:
+                sent.to[target] = sent.to.get(target, 0) + len(letters)
+                continue
+            reply = (await link.send([wanted.words(target, letters)]))[0]
+            if isinstance(reply, ClusterCrossSlotError):
+                sent.keep(OTHER_SLOT.format(quote(target)), len(letters))
+            elif _good(reply) < 0:
+                sent.keep(NO_STREAM.format(quote(target)), len(letters))
+            else:
+                sent.to[target] = sent.to.get(target, 0) + reply
+                sent.keep(NOTHING_LEFT, len(letters) - reply)
+            progress.done = sent.total
+        tell()
+        if ended:
+            break
+        if rate:
+            await asyncio.sleep(max(0.0, began + sent.total / rate - asyncio.get_running_loop().time()))
+
+
+def _good(reply: Any) -> Any:
+    if isinstance(reply, RedisError):
+        raise reply
+    return reply
+
+
+def _wanted(typed: Values) -> Wanted:
+    ids = () if typed.text("all") else tuple(one.decode() for one in typed.ids())
+    name, part = typed.text("field"), typed.text("contains")
+    filters = ((unquote(name), unquote(part)),) if typed.text("all") and (name or part) else ()
+    return Wanted(
+        typed.word("key"),
+        ids,
+        filters,
+        typed.word("to") if typed.text("to") else b"",
+        typed.word("origin"),
+        tuple(split_line(typed.text("leave"))),
+    )
+
+
+async def _run(link: Link, typed: Values, progress: Progress) -> Outcome:
+    if link.read_only:
+        raise ReadOnlyError("EVAL is not sent: the console is read-only")
+    sent = Sent()
+    shown = "\n".join(step.line for step in _steps(typed))
+    try:
+        await send_back(link, _wanted(typed), progress, sent)
+    except RedisError as error:
+        return Outcome(((shown, f"{error}; {sent.total:,} were sent back before"),), good=False)
+    said = [f"{count:,} sent back to {quote(target)}" for target, count in sent.to.items()]
+    said += sent.reasons or ([] if said else ["no message fits"])
+    if progress.stopped:
+        said.insert(0, "stopped")
+    return Outcome(((shown, "\n".join(said)),), good=not progress.stopped and not sent.stay)
+
+
+@action(
+    "redrive",
+    "Send back",
+    "Each message is added to the stream that it came from, without the fields that say so, and deleted here, in one step: "
+    "it is sent once, also where this is stopped, or dies, and begins again.",
+    ("key",),
+    (
+        Field(
+            "all", "Which", options=(("", "those with the IDs below"), ("1", "all that fit the filter below"))
+        ),
+        Field("id", "IDs", hint="separated by spaces"),
+        Field("field", "Filter: with the field", hint="empty: any"),
+        Field("contains", "Filter: that has in its value", hint="empty: anything"),
+        Field("to", "To the stream", hint="empty: the one that the message names"),
+        Field("origin", "which it names in the field", "origin-stream"),
+        Field("leave", "Fields that are not sent", "origin-stream origin-group origin-id"),
+    ),
+    run=_run,
+    danger="All groups of that stream get the messages, also those that had processed them.",
+)
+def _steps(typed: Values) -> list[Step]:
+    wanted = _wanted(typed)
+    note = "of all messages that fit, page by page; " if not wanted.ids else ""
+    words = wanted.words(wanted.to or b"<stream>", list(wanted.ids) or ["<IDs>"])
+    return [Step(words, f"{note}{SLICE} at a time, for each stream that they go to")]
+
+
+async def _message(link: Link, typed: Values) -> dict[str, str]:
+    """Return what the form of *Edit and resend* begins with: a line for each field, and the stream it came from."""
+    first = typed.ids()[0]
+    found = next(iter(replies.entries(await link.call("XRANGE", typed.word("key"), first, first))), None)
+    if found is None:
+        return {}
+    lines = "\n".join(command_line(one) for one in found.fields if one[0] not in ORIGIN)
+    target = Wanted(b"").target(found) or typed.word("key")
+    return {"to": quote(target), "fields": lines} if len(lines) <= EDITED else {"to": quote(target)}
+
+
+async def _run_resend(link: Link, typed: Values, _: Progress) -> Outcome:
+    (step,) = _resend(typed)
+    to = quote(typed.word("to"))
+    reply = (await link.send([step.words]))[0]
+    if isinstance(reply, RedisError):
+        crossed = isinstance(reply, ClusterCrossSlotError)
+        said = OTHER_SLOT.format(to) if crossed else str(reply)
+    else:
+        said = {-1: NO_STREAM.format(to), 0: "not sent: the message is gone from here"}.get(
+            reply, f"sent to {to}"
+        )
+    return Outcome(((step.line, said),), good=reply == 1)
+
+
+@action(
+    "resend",
+    "Edit and resend",
+    "The message goes to a stream with the fields below, and is deleted here, in one step.",
+    ("key", "id"),
+    (
+        Field("to", "To the stream"),
+        Field(
+            "fields", "Fields", hint='a line for each, as redis-cli takes it: note "two cups"', kind="lines"
+        ),
+    ),
+    run=_run_resend,
+    begin=_message,
+    danger="All groups of that stream get the message.",
+)
+def _resend(typed: Values) -> list[Step]:
+    first, *others = typed.ids()
+    if others:
+        raise ValueError("one ID is enough")
+    if not typed.text("fields"):
+        raise MissingError("fields")
+    words: list[bytes] = []
+    for number, line in enumerate(typed.text("fields").replace("\r", "").split("\n"), 1):
+        both = split_line(line)
+        if both and len(both) != 2:
+            raise ValueError(f"line {number} is no name and value: a value with blanks needs quotes")
+        words += both
+    return [Step(command("EVAL", RESEND, 2, typed.word("key"), typed.word("to"), first, *words))]
