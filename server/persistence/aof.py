@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ReplyError
@@ -30,7 +31,6 @@ from .threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from ...storage.aof.manifest import FileInfo
     from ...storage.rdb import ByteSource
@@ -64,6 +64,7 @@ class Persistence:
         self.base = RdbInfo()
         self._syncing: asyncio.Future[None] | None = None
         server.config.on_change("aof-timestamp-enabled", self._update_timestamps)
+        server.config.on_change("dir", self._follow_dir)
         for name in ("aof-history-retention", "aof-disable-auto-gc"):
             server.config.on_change(name, self.rewrite.remove_old_history)
 
@@ -128,6 +129,44 @@ class Persistence:
             self.switch_off()
             return False
         return True
+
+    def _follow_dir(self) -> None:
+        """CONFIG SET dir: a file that lacks its first base begins again in the new folder.
+
+        A complete one stays where it is until the next rewrite (``begin_incr``), as in Redis.
+        """
+        if self.begins and self._is_elsewhere():
+            self.switch_off()
+        # Otherwise CONFIG SET is being undone, because the new folder has refused the file.
+        if self.aof is None and self.server.config.appendonly and not self.loading:
+            self.server.folder.take()
+            if not self.switch_on():
+                raise ValueError("Unable to turn on AOF. Check server logs.")
+
+    def _is_elsewhere(self) -> bool:
+        """Whether the open file is not in the folder of the configuration."""
+        root, name, _ = self._place()
+        return self.aof is not None and self.aof.directory != Path(root) / name
+
+    def begin_incr(self) -> AppendOnlyFile:
+        """Begin a file for the records behind a snapshot that is about to be taken; return it.
+
+        If CONFIG SET dir has chosen another folder, the file begins there, and lacks its base until that is installed.
+
+        Raises:
+            OSError, AofError: the file before it stays in use.
+        """
+        aof = self.aof
+        assert aof is not None
+        if self._is_elsewhere():
+            new = AppendOnlyFile.open_detached(*self._place(), **self._options())
+            self._finish(aof)
+            self.server.folder.take()
+            self._feed(new)
+            return new
+        aof.start_new_incr()
+        self.select_again()
+        return aof
 
     def _place(self) -> tuple[str, str, str]:
         config = self.server.config
@@ -393,13 +432,10 @@ class Persistence:
         Raises:
             OSError, AofError: the file is unchanged.
         """
-        aof = self.aof
-        assert aof is not None
         self.rewrite.cancel()
         writer = ForegroundWriter(self.rewrite.new_path(), self.files, incremental_sync=False)
         writer.write(pieces)
-        aof.start_new_incr()
-        self.select_again()
+        aof = self.begin_incr()
         aof.install_base(writer.path, rdb=True)
         aof.remove_history()
 

@@ -130,8 +130,7 @@ class AofRewrite:
             self.server.folder.take()
             path = self.new_path()
             if self._aof is not None:
-                self._aof.start_new_incr()
-                self.persistence.select_again()
+                self._aof = self.persistence.begin_incr()
             writer = self._new_writer(path)
             pieces = partial(self._pieces, unsaid=writer.unsaid)
             writer.start(self.server.loop, self.server.keyspace, pieces, self._written)

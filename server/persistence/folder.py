@@ -38,16 +38,14 @@ class Folder:
     def take(self) -> None:
         """Take the lock on ``dir``, unless this server holds it; release locks on other folders.
 
-        An open AOF stays where it is until it is switched off, and so does the lock on its folder.
+        An open AOF stays where it is until a rewrite or its end, and so does the lock on its folder.
 
         Raises:
             FolderInUseError: another server holds it; the present locks stay.
         """
         folder = self._server.config.dir
-        if folder in self._locks:
-            return
         try:
-            lock = FolderLock(folder)
+            lock = self._locks.pop(folder, None) or FolderLock(folder)
         except FileNotFoundError:
             return  # there is no folder to write to; every write reports that
         except OSError as error:

@@ -217,7 +217,7 @@ def end_with(kind: str, way: str, end: str, policy: str) -> Ending:
             on = info(wire, "aof_enabled") == "1"
             reply, status, said = _end(server, wire, other, end)
         if status is None:
-            _settle(wire)
+            settle(wire)
             server._process.send_signal(signal.SIGTERM)  # type: ignore[union-attr]
             server._process.wait(30)  # type: ignore[union-attr]
         server.flags = (*flags, "--appendonly", "yes" if on else "no")
@@ -226,7 +226,7 @@ def end_with(kind: str, way: str, end: str, policy: str) -> Ending:
             return Ending(reply, status, said, int(str(after.call("DBSIZE").plain())))
 
 
-def _settle(wire: Wire) -> None:
+def settle(wire: Wire) -> None:
     """Wait until nothing is written any more, and nothing is scheduled: one reply says so, as one begins where another ends."""
     busy = re.compile(
         r"^(aof_rewrite_in_progress|aof_rewrite_scheduled|rdb_bgsave_in_progress):1\r$", re.MULTILINE
