@@ -284,6 +284,29 @@ def test_a_paused_replica_reads_on_and_applies_afterwards(started, kind, mode):
     assert info(replica, "blocked_clients") == "0"
 
 
+@pytest.mark.parametrize("side", ["master", "replica"])
+def test_a_link_that_is_killed_in_a_pause_continues_partially_and_applies_the_rest_behind_it(started, side):
+    master = started("rillet", *QUIET)
+    replica = started("rillet", *QUIET)
+    follow(replica, master.port)
+    call(master, "SET", "x", "0")
+    in_step(master, replica)
+    full = info(master, "sync_full")
+    with replica.wire() as wire:
+        wire.call("CLIENT", "PAUSE", "600000", "WRITE")
+        call(master, "INCR", "x")
+        until(lambda: info(replica, "slave_read_repl_offset") == info(master, "master_repl_offset"))
+        killed = (master, "replica") if side == "master" else (replica, "master")
+        assert call(killed[0], "CLIENT", "KILL", "TYPE", killed[1]) == 1
+        call(master, "INCR", "x")
+        until_up(replica)
+        assert wire.call("GET", "x").value == b"0"
+        wire.call("CLIENT", "UNPAUSE")
+    in_step(master, replica)
+    assert call(replica, "GET", "x") == b"2"
+    assert info(master, "sync_full") == full
+
+
 def test_a_delay_of_each_key_holds_up_a_full_synchronization(started):
     master = started("rillet", *QUIET)
     for number in range(3):
