@@ -34,6 +34,7 @@ _TRAFFIC_SECONDS: Final = 0.3
 _SUPERVISOR_SECONDS: Final = 0.5
 _MOST_SUPERVISOR_SECONDS: Final = 3.0
 _READY_SECONDS: Final = 40
+_GONE_SECONDS: Final = 2.0
 _PATIENT_AFTER: Final = 2.0
 _SELDOM: Final = 50
 _SELDOM_SECONDS: Final = 0.5
@@ -51,6 +52,7 @@ class Plan:
         environment: added to that of the process.
         stream: the key.
         group: its name.
+        database: where they are; a worker that takes only host and port uses 0.
         messages: what is sent.
         done: the key at which its work is seen; None: look for it.
         timeout: seconds of fair time after which something never comes: longer than the timers of the worker.
@@ -76,6 +78,7 @@ class Plan:
     environment: Mapping[str, str] = field(default_factory=dict)
     stream: str = ""
     group: str = ""
+    database: int = 0
     messages: Messages = field(default_factory=Messages)
     done: str | None = None
     timeout: float = TIMEOUT
@@ -275,7 +278,8 @@ class Bench:
         if worker.is_inside:
             for each in own:
                 self.stage.kill_client(each)
-        self.until(lambda: not own & self.stage.clients())
+        # A connection of another worker, which names no consumer, may be taken for its own: that one stays.
+        self.until(lambda: not own & self.stage.clients(), seconds=_GONE_SECONDS)
 
     def last_words(self, worker: Worker) -> str:
         """Return how a worker ended, or the last line that it printed."""
@@ -564,10 +568,17 @@ class Bench:
             point = "work" if at_work else "ack"
         if point == "work" and plan.work is not None:
             key = None if plan.work.carrier in SCRIPTS else plan.work.key
-            return self.stage.fault(command=plan.work.carrier, key=key, delay=3600)
+            return self.fault(plan.work.carrier, key=key, delay=3600)
         if not plan.carrier:
             raise NotTried("it acknowledges nothing (NOACK), and its work is not seen on this server")
-        return self.stage.fault(command=plan.carrier, delay=3600)
+        return self.fault(plan.carrier, delay=3600)
+
+    def fault(self, carrier: str, **options: Any) -> Fault:
+        """Return a fault that hits a worker's command, for ``with``; the worker reads already."""
+        if carrier == "EVALSHA":
+            # A client sends EVAL once, as long as it does not know that the server has the script.
+            self.goes_on(seconds=self.plan.brief)
+        return self.stage.fault(command=carrier, **options)
 
     def die_in_the_middle(self, worker: Worker) -> str:
         """Send a message, kill the worker while it has it, and return its ID.

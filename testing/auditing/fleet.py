@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _HELD: Final = 3
 _LOOKS: Final = 4  # commands of a worker that looks around: claims and reads
 _SIGNS: Final = 2  # of life: one may come by chance
+_MUFFLED_SECONDS: Final = 5.0  # in which a sign of life that waits for no reply has come again
 _BACKOFF_SECONDS: Final = (
     12.0  # in which a client has sent again what was not answered; redis-py waits 10 at most
 )
@@ -85,8 +86,8 @@ class _LongJob:
         assert plan.work is not None
         # A reply that does not come makes the work long, and lets the rest of the connection go on; but a transaction, or a
         # script, would have acknowledged.
-        self._fault = bench.stage.fault(
-            command=plan.carrier if plan.is_atomic else plan.work.carrier,
+        self._fault = bench.fault(
+            plan.carrier if plan.is_atomic else plan.work.carrier,
             key=None if plan.is_atomic else plan.work.key,
             first=1 if only_one else None,
             **({"delay": 3600} if plan.is_atomic else {"silence": True}),
@@ -101,6 +102,7 @@ class _LongJob:
         self._quiet_since: float | None = None
         self._blocked: dict[int, float] = {}  # since when
         self._hits = 0
+        self._beat_at = 0.0, 0  # when how many signs of life had come
 
     def __enter__(self) -> Self:
         self._fault.start()
@@ -173,6 +175,29 @@ class _LongJob:
             for each in self._bench.stage.commands()
         )
 
+    def _hearts(self) -> list[int]:
+        """Return the connections of the claims by which the holder has said that it still works on the message."""
+        clients = {each.number: each.client_id for each in self._bench.sight().commands}
+        return [
+            clients[each.number]
+            for each in self._bench.sight().events(self.entry, CLAIMED)
+            if each.number > self._started and each.consumer == self._holder and "JUSTID" in each.note
+        ]
+
+    def _is_muffled(self) -> bool:
+        """Whether its claims wait behind the work, on a connection that gets no replies, and so come no more."""
+        hearts = self._hearts()
+        if len(hearts) != self._beat_at[1]:
+            self._beat_at = self._seconds, len(hearts)
+        at, _ = self._beat_at
+        held = {each.client_id for each in self._fault.hits}
+        return bool(hearts) and hearts[-1] in held and self._seconds - at > max(_MUFFLED_SECONDS, at)
+
+    def _is_dropped(self) -> bool:
+        """Whether the client of the held command has closed its connection, and not sent it again so far."""
+        hits = self._fault.hits
+        return not self._bench.stage.has_client(hits[-1].client_id)
+
     def _looks(self) -> int:
         """Return how many commands of the other worker were answered."""
         clients = self._bench.clients_of(self._other)
@@ -199,6 +224,10 @@ class _LongJob:
     def _follow(self) -> None:
         """Move the clock by the fair time that has passed."""
         stage = self._bench.stage
+        if self._is_dropped():
+            self._moved = (
+                self._bench.fair.now
+            )  # the worker has no work for the moment, and gives no sign of life
         passed = int(1000 * (self._bench.fair.now - self._moved))
         if passed > 0 and stage.has_clock:
             stage.later(milliseconds=passed)
@@ -236,7 +265,14 @@ class _LongJob:
             if bench.verdict_of("crash-elsewhere") != KEPT:
                 return False  # nobody claims
             self._wait(lambda: self._beats() >= _SIGNS or bench.sight().min_idles(), bench.plan.timeout)
-        self._wait(lambda: self._beats() >= _SIGNS, bench.plan.timeout)
+        self._wait(lambda: self._beats() >= _SIGNS or self._is_muffled(), bench.plan.timeout)
+        if self._hearts() and (self._beats() < _SIGNS or self._gave_up()):
+            if self._is_muffled():
+                raise NotTried("its signs of life wait behind its work: they use the same connection")
+            if self._is_dropped():
+                raise NotTried(
+                    f"it held out for {self._seconds:.1f} seconds only, though it gave a sign of life"
+                )
         self._check()
         return self._beats() >= _SIGNS and not self._gave_up()
 
@@ -258,6 +294,8 @@ class _LongJob:
             bench.wake(self._other)
             beats = self._beats()
             beaten = self._wait(lambda known=beats: self._beats() > known, max(3 * pace, idle / 1000))  # type: ignore[misc]
+            if self._is_dropped() and (self._taken() or self._gave_up()):
+                raise NotTried(f"it held out for {self._seconds:.1f} seconds only")
             self._check()
             if not beaten or self._gave_up():
                 raise NotTried(f"it held out for {self._seconds:.1f} seconds only")

@@ -80,7 +80,7 @@ def ack_lost(bench: Bench) -> str:
     if not bench.plan.carrier:
         raise NotTried("it acknowledges nothing (NOACK)")
     bench.begin()
-    with bench.stage.fault(command=bench.plan.carrier, close="before", first=1) as fault:
+    with bench.fault(bench.plan.carrier, close="before", first=1) as fault:
         entry = bench.send()
         bench.until(lambda: fault.count > 0, hurry=True)
         if not fault.count:
@@ -88,7 +88,7 @@ def ack_lost(bench: Bench) -> str:
     if not _comes_to_an_end(bench, entry):
         blame(bench, "cut")
         raise Broken(f"{entry}, whose acknowledgement was lost, {bench.fate(entry)}{bench.again}")
-    with bench.stage.fault(command=bench.plan.carrier, close="after", first=1) as fault:
+    with bench.fault(bench.plan.carrier, close="after", first=1) as fault:
         bench.send()
         bench.until(lambda: fault.count > 0, hurry=True)
     if not bench.goes_on():

@@ -108,6 +108,18 @@ class RealStage(Stage):
             raise CannotRunError(str(error)) from None
         self._take()
 
+    def use(self, database: int) -> None:
+        """Refuse another database than that of the URL.
+
+        Raises:
+            CannotRunError: the worker uses another one.
+        """
+        if database != self.database:
+            raise CannotRunError(
+                f"it reads in database {database} and not in {self.database}, and may have written there: it has to take the "
+                "database from REDIS_URL or {url}; or name none in --rillet-url"
+            )
+
     def commands(self) -> list[RecordedCommand]:
         """Return what workers have sent; nobody knows what their scripts ran."""
         return [

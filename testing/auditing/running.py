@@ -151,7 +151,7 @@ class Audit:
     def _stage(self, promise: Promise | ProducerPromise) -> Stage:
         if self.plan.real:
             return RealStage(self.plan)
-        return Stage(durable=promise.durable, paced=self.plan.spins)
+        return Stage(durable=promise.durable, paced=self.plan.spins, database=self.plan.database)
 
     def _verdict(self, name: str) -> str:
         if self.plan.real and name not in self._results:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...commands.spec.command import REGISTRY
 from ...protocol.globs import matches
 from ...server.families import load_specs
-from ..history import ACKNOWLEDGED, CLAIMED, DELIVERIES, Lives, in_effect
+from ..history import ACKNOWLEDGED, CLAIMED, DELETED, DELIVERIES, Lives, in_effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -128,11 +128,23 @@ class Sight:
         return [each for each in found if each.group == self.group and (not what or each.what in what)]
 
     def acknowledged(self, entry: str) -> bool:
-        """Whether it was; a read with NOACK is an acknowledgement, and a script about it where nobody sees what it ran."""
-        return any(
-            each.what == ACKNOWLEDGED or each.note.startswith("NOACK")
-            for each in self.events(entry, ACKNOWLEDGED, *DELIVERIES)
-        ) or bool(self._hidden(entry))
+        """Whether it was; a read with NOACK is an acknowledgement, and a script about it where nobody sees what it ran.
+
+        One whose acknowledgement was sent, even if it never ran, and that the worker has deleted comes to nobody any more.
+        """
+        return (
+            any(
+                each.what == ACKNOWLEDGED or each.note.startswith("NOACK")
+                for each in self.events(entry, ACKNOWLEDGED, *DELIVERIES)
+            )
+            or (self._deleted(entry) and bool(self.acks(entry)))
+            or bool(self._hidden(entry))
+        )
+
+    def _deleted(self, entry: str) -> bool:
+        """Whether a command of a worker has deleted it by its ID; those of the audit are not recorded."""
+        life = self.lives.by_id.get(entry)
+        return life is not None and any(each.what == DELETED for each in life.events)
 
     def _hidden(self, entry: str) -> list[tuple[int, RecordedCommand, str]]:
         """Return scripts about an entry whose commands were not recorded, as ``works`` does."""
@@ -209,9 +221,7 @@ class Sight:
         return [
             (place, each, inside)
             for place, (each, inside) in enumerate(self.effects)
-            if each.words[0].upper() in {"XACK", "XACKDEL"}
-            and each.words[1:3] == (self.stream, self.group)
-            and entry in each.words
+            if _acknowledges(each.words, self.stream, self.group) and entry in each.words
         ] + self._hidden(entry)
 
     def find_work(self, messages: Sequence[tuple[str, Sequence[str]]], done: str | None) -> Work | None:
@@ -266,6 +276,13 @@ class Sight:
     def errors(self, after: int = 0) -> list[RecordedCommand]:
         """Return commands that were answered with an error."""
         return [each for each in self.commands if each.number > after and each.error is not None]
+
+
+def _acknowledges(words: Sequence[str], stream: str, group: str) -> bool:
+    name = words[0].upper()
+    if name == "XDELEX":  # in every group
+        return words[1] == stream and words[2].upper() == "DELREF"
+    return name in {"XACK", "XACKDEL"} and tuple(words[1:3]) == (stream, group)
 
 
 def _writes(name: str) -> bool:

@@ -32,17 +32,18 @@ class Stage:
     Args:
         durable: keep the data over ``down`` and ``up``.
         paced: slow reads down.
+        database: where the worker reads.
 
     Attributes:
         has_clock: whether its time can be moved; else only pending entries get older.
-        database: in which workers are expected.
+        database: in which the audit's own commands run.
         host: where the worker connects to.
     """
 
     has_clock = True
-    database = 0
 
-    def __init__(self, *, durable: bool = False, paced: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, paced: bool = False, database: int = 0) -> None:
+        self.database = database
         self._folder = tempfile.mkdtemp(prefix="rillet-audit-")
         self._server: Server | Proxy = Server(dir=self._folder, appendonly=durable)
         self._recording = self._server.recording(last=REMEMBERED)
@@ -90,6 +91,12 @@ class Stage:
         self._recording.start()
         self.pace()
         self._control = Control(self._server.host, self._server.port, None)
+        self.use(self.database)
+
+    def use(self, database: int) -> None:
+        """Follow a worker into its database."""
+        self.database = database
+        self.run("SELECT", str(database))
 
     def pace(self) -> None:
         """Slow reads down, if they are to be."""

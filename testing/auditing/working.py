@@ -71,24 +71,32 @@ def _finds(bench: Bench) -> bool:
     plan = bench.plan
     for each in bench.stage.commands():
         read = read_of(each.words)
-        if read is not None and each.error is None and read.streams:
+        misses = _is_without_group(each.error)
+        if read is not None and (each.error is None or misses) and read.streams:
             names, group = read.streams, read.group
+        elif misses and each.words[0].upper() in {"XAUTOCLAIM", "XPENDING"} and len(each.words) > 2:
+            names, group = (each.words[1],), each.words[2]
         elif each.is_a("XGROUP CREATE") and len(each.words) > 4:
             names, group = (each.words[2],), each.words[3]
         else:
             continue
         if plan.stream not in {"", *names} or plan.group not in {"", group}:
             continue
-        plan.stream, plan.group = plan.stream or names[0], plan.group or group
+        plan.stream, plan.group, plan.database = plan.stream or names[0], plan.group or group, each.database
+        bench.stage.use(plan.database)
         return True
     return bool(plan.stream and plan.group and _misses_group(bench))
 
 
 def _misses_group(bench: Bench) -> bool:
     return any(
-        each.error is not None and ("NOGROUP" in each.error or "requires the key to exist" in each.error)
+        _is_without_group(each.error) or "requires the key to exist" in (each.error or "")
         for each in bench.stage.commands()
     )
+
+
+def _is_without_group(error: str | None) -> bool:
+    return "NOGROUP" in (error or "")
 
 
 def works(bench: Bench) -> str:

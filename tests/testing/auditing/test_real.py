@@ -61,6 +61,14 @@ def test_what_a_worker_breaks_is_named(zygote, real):
     assert found["crash"].evidence
 
 
+def test_a_worker_in_another_database_than_that_of_the_audit_is_not_audited(zygote, real):
+    elsewhere = TUTORIAL.replace('os.environ["REDIS_URL"]', 'os.environ["REDIS_URL"].replace("/5", "/0")')
+    with pytest.raises(CannotRunError, match="it reads in database 0 and not in 5"):
+        audit(zygote, real, elsewhere, ["works"], timeout=1)
+    with real.wire() as wire:
+        wire.call("FLUSHALL")
+
+
 def test_a_server_that_holds_data_is_left_alone(zygote, real):
     with real.wire() as wire:
         wire.call("SET", "mine", "1")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from support.auditing.forked import audit
 
+from rillet.testing.auditing import fleet
+
 BEGIN = """\
 import asyncio, os, redis, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -90,6 +92,114 @@ for entry, fields in r.xreadgroup("workers", ME, {"jobs": "0"}, count=10)[0][1]:
 while True:
     handle([each for each in read(block=500) if each[1].get("n", "").isdigit()])
 """
+DELETES_BEFORE_IT_ACKNOWLEDGES = """\
+while True:
+    try:
+        for entry, fields in claim() + read(block=500):
+            if not fields:
+                continue
+            r.sadd("done", fields["n"])
+            r.xdel("jobs", entry)
+            r.xack("jobs", "workers", entry)
+    except redis.ConnectionError:
+        pass
+"""
+DELETES_THE_REFERENCES = """\
+while True:
+    for entry, fields in claim() + read(block=500):
+        r.sadd("done", fields["n"])
+        r.execute_command("XDELEX", "jobs", "DELREF", "IDS", 1, entry)
+"""
+SENDS_EVAL_ONCE = """\
+FINISH = "return redis.call('XACK', KEYS[1], 'workers', ARGV[1])"
+finish = lambda entry: r.eval(FINISH, 1, "jobs", entry)
+while True:
+    try:
+        for entry, fields in claim() + read(block=500):
+            r.sadd("done", fields["n"])
+            finish(entry)
+            finish = lambda entry, sha=r.script_load(FINISH): r.evalsha(sha, 1, "jobs", entry)
+    except redis.ConnectionError:
+        pass
+"""
+CLAIMS_BY_ITS_READ = """\
+while True:
+    words = ["GROUP", "workers", ME, "COUNT", 10, "BLOCK", 500, "CLAIM", 30_000, "STREAMS", "jobs", ">"]
+    for _, entries in r.execute_command("XREADGROUP", *words) or []:
+        handle([each[:2] for each in entries])
+"""
+GIVES_UP = """\
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+impatient = redis.Redis.from_url(URL, socket_timeout=2, retry=Retry(NoBackoff(), 0))
+inside = []
+
+def beat():
+    while True:
+        time.sleep({})
+        if inside:
+            r.xclaim("jobs", "workers", ME, 0, inside, justid=True)
+
+threading.Thread(target=beat, daemon=True).start()
+while True:
+    for entry, fields in claim() + read(block=500):
+        inside.append(entry)
+        try:
+            impatient.sadd("done", fields["n"])
+            r.xack("jobs", "workers", entry)
+        except redis.RedisError:
+            pass  # it stays pending
+        inside.clear()
+"""
+# As clients of Node: all commands on one connection, and a heartbeat that waits for each reply.
+ON_ONE_CONNECTION = """\
+import hiredis
+
+server = r.connection_pool.connection_kwargs
+
+class Connection:
+    async def open(self):
+        reader, self.writer = await asyncio.open_connection(server["host"], server["port"])
+        self.waiting = []
+        asyncio.ensure_future(self.receive(reader))
+
+    async def receive(self, reader):
+        parser = hiredis.Reader(encoding="utf-8", notEnoughData=...)
+        while data := await reader.read(65536):
+            parser.feed(data)
+            while (reply := parser.gets()) is not ...:
+                self.waiting.pop(0).set_result(reply)
+
+    async def send(self, *words):
+        reply = asyncio.get_running_loop().create_future()
+        self.waiting.append(reply)
+        self.writer.write(hiredis.pack_command(tuple(map(str, words))))
+        return await reply
+
+async def main():
+    reads, rest = Connection(), Connection()
+    await reads.open()
+    await rest.open()
+    inside = []
+
+    async def beat():
+        while True:
+            await asyncio.sleep(0.2)
+            if inside:
+                await rest.send("XCLAIM", "jobs", "workers", ME, 0, *inside, "JUSTID")
+
+    beating = asyncio.ensure_future(beat())
+    while True:
+        _, entries, _ = await rest.send("XAUTOCLAIM", "jobs", "workers", ME, 30_000, "0-0")
+        found = await reads.send("XREADGROUP", "GROUP", "workers", ME, "BLOCK", 500, "STREAMS", "jobs", ">")
+        for entry, (_, number) in entries + (found[0][1] if found else []):
+            inside.append(entry)
+            await rest.send("SADD", "done", number)
+            inside.clear()
+            await rest.send("XACK", "jobs", "workers", entry)
+
+asyncio.run(main())
+"""
 
 
 @pytest.mark.parametrize(
@@ -104,11 +214,40 @@ while True:
         (CLAIMS_BY_A_TIMER, "idle-claim", "kept"),
         (CLAIMS_BY_A_TIMER, "crash-elsewhere", "kept"),
         (GIVES_UP_AT_ITS_THIRD_START, "poison-capped", "kept"),
+        (DELETES_BEFORE_IT_ACKNOWLEDGES, "ack-lost", "kept"),
+        (DELETES_THE_REFERENCES, "works-before-ack", "kept"),
+        (SENDS_EVAL_ONCE, "ack-lost", "kept"),
+        (CLAIMS_BY_ITS_READ, "deleted", "broken"),
+        (GIVES_UP.format(0.7), "long-job", "not tried"),
+        (GIVES_UP.format(1.5), "long-job", "not tried"),
+        (ON_ONE_CONNECTION, "long-job", "not tried"),
     ],
-    ids=str.split("pool ahead counts behind-a-read start itself timer timer-elsewhere third-start"),
+    ids=str.split(
+        "pool ahead counts behind-a-read start itself timer timer-elsewhere third-start deletes-first deletes-references "
+        "eval-once claims-by-read gives-up gives-up-early one-connection"
+    ),
 )
-def test_a_worker_of_another_build_is_judged_rightly(zygote, source, promise, result):
+def test_a_worker_of_another_build_is_judged_rightly(zygote, monkeypatch, source, promise, result):
+    # No worker here sends a command again, so it is known at once that it gave one up.
+    monkeypatch.setattr(fleet, "_BACKOFF_SECONDS", 1.0)
+    monkeypatch.setattr(fleet, "_MUFFLED_SECONDS", 1.0)
     waits = 20 if source == CLAIMS_BY_A_TIMER else 4
     found = audit(zygote, BEGIN + source, ["works", promise], timeout=waits)
     assert found["works"].result == "kept", found["works"]
     assert found[promise].result == result, found[promise]
+
+
+def test_a_worker_in_another_database_is_followed_there(zygote):
+    source = BEGIN.replace("URL, decode", "URL, db=3, decode") + CLAIMS_BY_A_TIMER
+    found = audit(zygote, source, ["works", "backlog", "retention"], timeout=1)
+    assert {name: each.result for name, each in found.items()} == {
+        "works": "kept", "backlog": "kept", "retention": "broken",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("first", ["", "handle(claim())"], ids=["reads", "claims"])
+def test_a_worker_that_finds_no_group_is_given_one(zygote, first):
+    begin = BEGIN.replace('r.xgroup_create("jobs", "workers", "0", mkstream=True)', "pass")
+    source = begin + f"while True:\n    {first}\n    handle(read(block=500))\n"
+    found = audit(zygote, source, ["works", "backlog"], timeout=5)
+    assert {each.result for each in found.values()} == {"kept"}
