@@ -22,7 +22,7 @@ from starlette.responses import (
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from . import timeline
+from . import api, timeline
 from .actions import ACTIONS, plan
 from .advice import next_step
 from .clients import Watch
@@ -104,6 +104,7 @@ class Console:
                 *paths,
                 Route("/live", self._live),
                 Route("/now", self._now),
+                Route("/api/{path:path}", self._api),
                 Route("/watch", self._watch, methods=["POST"]),
                 Route("/prompt", self._ask, methods=["POST"]),
                 Route("/prompt/help", self._help, methods=["POST"]),
@@ -205,6 +206,21 @@ class Console:
         page = _made(query.get("page", ""), query)
         await self.poller.freshen()
         return JSONResponse(await self._parts(page))
+
+    async def _api(self, request: Request) -> Response:
+        """Answer a script in JSON, errors too."""
+        await self.poller.freshen()
+        try:
+            return JSONResponse(await api.answer(self.poller, request.path_params["path"], typed(request)))
+        except GoneError as error:
+            step = next_step(str(error), self.link.shown)
+            return JSONResponse({"error": str(error), "next_step": step}, 503)
+        except api.AbsentError as error:
+            return JSONResponse({"error": str(error)}, 404)
+        except ValueError as error:
+            return JSONResponse({"error": str(error)}, 400)
+        except RedisError as error:
+            return JSONResponse({"error": str(error)}, 502)
 
     async def _events(self, page: Page) -> AsyncIterator[str]:
         """Send the parts of a page that changed, at each tick; a browser that is slow misses ticks."""

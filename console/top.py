@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from . import names
 from .advice import cannot_read, next_step
+from .api import streams
 from .command import with_password
 from .garbage import garbage
 from .link import GoneError, Link
@@ -72,14 +74,15 @@ def main(words: list[str]) -> int:
         "--once", action="store_true", help="print one table and end; so it is where it is piped"
     )
     made.add_argument("--plain", action="store_true", help="all lines once, separated by tabs, for scripts")
+    made.add_argument("--json", action="store_true", help="once, as /api/streams of rillet console")
     options = made.parse_args(words)
     try:
         link = Link(with_password(options.url))
     except ValueError as error:
         made.error(str(error))
-    once = options.once or options.plain or not sys.stdout.isatty()
+    once = options.once or options.plain or options.json or not sys.stdout.isatty()
     try:
-        return asyncio.run(_once(link, plain=options.plain) if once else _live(link))
+        return asyncio.run(_once(link, plain=options.plain, as_json=options.json) if once else _live(link))
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:  # `rillet top … | head`
@@ -87,7 +90,7 @@ def main(words: list[str]) -> int:
         return 0
 
 
-async def _once(link: Link, *, plain: bool) -> int:
+async def _once(link: Link, *, plain: bool, as_json: bool) -> int:
     async with link:
         poller = Poller(link)
         try:
@@ -98,7 +101,9 @@ async def _once(link: Link, *, plain: bool) -> int:
             print(cannot_read(link.shown, error), file=sys.stderr)  # noqa: T201 - a command-line tool
             return 1
         overview = poller.overview
-        if plain:
+        if as_json:
+            print(json.dumps(streams(overview)))  # noqa: T201 - a command-line tool
+        elif plain:
             print("\t".join(("stream", "group", *COLUMNS[1:])))  # noqa: T201 - a command-line tool
             for cells in plain_rows(overview):
                 print("\t".join(cells))  # noqa: T201 - as above
