@@ -38,7 +38,7 @@ from .execution.active_expiry import ActiveExpiry
 from .execution.background_jobs import BackgroundJobs
 from .execution.blocking import Blocking
 from .execution.call import Calls
-from .execution.checks import all_are_needed
+from .execution.checks import may_refuse
 from .execution.client_eviction import ClientEviction
 from .execution.dispatcher import Dispatcher
 from .execution.eviction import Eviction
@@ -82,7 +82,8 @@ class Server:
 
     Attributes:
         compat: behaviour of the Redis version that the server emulates.
-        needs_all_checks: some state of the server requires the full order of checks for every command.
+        may_refuse: some check may refuse a command of a plain client.
+        needs_all_checks: so every command takes the full order of checks; or the interceptor has to see it.
         interceptor: what runs the commands of clients while DEBUG records them or lets some fail.
         clients: the connections that commands show and count.
         has_observers: some client uses MONITOR or tracking.
@@ -125,7 +126,7 @@ class Server:
         self.started = self.clock.now
         self.last_save = self.clock.now // 1000
         self.loading = False
-        self.needs_all_checks = self.limits_output = False
+        self.may_refuse = self.needs_all_checks = self.limits_output = False
         self.parsed_bytes = PARSED
         self.interceptor: Debugging | None = None
         self.has_observers = False
@@ -443,4 +444,5 @@ class Server:
         normal = self.config.client_output_buffer_limit.normal
         self.limits_output = bool(normal.hard or normal.soft)
         self.parsed_bytes = PARSED_UNDER_LIMIT if self.limits_output else PARSED
-        self.needs_all_checks = all_are_needed(self)
+        self.may_refuse = may_refuse(self)
+        self.needs_all_checks = self.may_refuse or self.interceptor is not None

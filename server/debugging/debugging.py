@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...commands.runtime.state import POSTPONED
+from ...commands.runtime.state import PLAIN, POSTPONED
 from ..net.connection import Connection
 from .faults import Faults
 from .recorder import Recorder
@@ -46,10 +46,24 @@ class Debugging:
             fault, reply = self.faults.process(client, argv, out)
             arrival.fault = 0 if fault is None else fault.id
         else:
-            reply = self._server.dispatcher.process(client, argv)
+            reply = self._run(client, argv)
         if client.state is not POSTPONED:
             self.recorder.add(client, arrival, reply)
         return reply
+
+    def _run(self, client: Client, argv: list[bytes]) -> bytes | None:
+        """Run a command; one that the fast path would run needs no checks, which cost as much as the recording."""
+        server = self._server
+        entry = server.dispatcher.table.get(argv[0])
+        if (
+            entry is None
+            or server.may_refuse
+            or client.state is not PLAIN
+            or not entry.minimum <= len(argv) <= entry.maximum
+        ):
+            return server.dispatcher.process(client, argv)
+        client.last_command = entry.name
+        return server.calls.call(client, entry, argv)
 
     def scripted(
         self, caller: Client, script: list[bytes], client: Client, argv: list[bytes], reply: bytes

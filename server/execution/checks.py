@@ -106,14 +106,10 @@ def refusal_of_write(server: Server) -> bytes | None:
     return refusal
 
 
-def all_are_needed(server: Server) -> bool:
-    """Whether some check may refuse a command of a plain client in the present state of the server.
-
-    Also while an interceptor has to see every command.
-    """
+def may_refuse(server: Server) -> bool:
+    """Whether some check may refuse a command of a plain client in the present state of the server."""
     return (
         server.loading
-        or server.interceptor is not None
         or server.disk_error is not None
         or server.snapshot_error is not None
         or server.busy_error is not None

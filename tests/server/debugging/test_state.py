@@ -55,7 +55,7 @@ Scripts: _by_body _by_sha _from_eval evicted
 Clients: congested dormant monitors over_soft_limit
 Cron: paused
 Server: busy_error disk_error has_observers interceptor loading
-Server: needs_all_checks role slow_nanoseconds snapshot_error
+Server: may_refuse needs_all_checks role slow_nanoseconds snapshot_error
 Slowlog: _next_id count entries longest of_each total
 Snapshots: _installing _last_try _writer _written_to consecutive_failures fork_microseconds forks last_ok last_seconds
 Snapshots: saves scheduled
