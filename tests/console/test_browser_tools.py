@@ -74,6 +74,30 @@ def test_a_dangerous_command_is_asked_back(console, opened):
     assert console.client.get("a") is None
 
 
+def test_a_read_only_console_shows_commands_and_nothing_that_looks_like_a_button(consoles, browser):
+    server, live = consoles("rillet")
+    with redis.Redis(port=server.port) as client:
+        client.flushall()
+        scene(client)
+    with ConsoleProcess(f"redis://127.0.0.1:{server.port}", "--read-only") as console:
+        for one, read_only in ((console, True), (live, False)):
+            watched = Watched(browser, one)
+            page = watched.page
+            page.goto("/group?key=orders&group=billing")
+            for name in ("Destroy", "Set the ID", "Retire", "Claim …", "Acknowledge …"):
+                button = page.locator("main :is(a.button, button)", has_text=name).first
+                expect(button).to_be_visible()
+                assert (
+                    "command" in button.evaluate("it => getComputedStyle(it, '::after').content")
+                ) == read_only
+                colour = button.evaluate("it => getComputedStyle(it).backgroundColor")
+                assert (colour == "rgba(0, 0, 0, 0)") == read_only, name
+            if read_only:
+                assert violations(page) == []
+            watched.check()
+            watched.close()
+
+
 def test_a_read_only_prompt_reads_and_refuses_to_write(consoles, browser):
     server, _ = consoles("rillet")
     with ConsoleProcess(f"redis://127.0.0.1:{server.port}", "--read-only") as console:
