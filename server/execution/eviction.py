@@ -314,7 +314,9 @@ class Eviction:
             while self._pool and len(found) < number:
                 rank, index, key = self._pool.pop()
                 db = databases[index]
-                if key in (db.expires if volatile else db.entries) and self._rank(db, key) >= rank:
+                keys = db.expires if volatile else db.entries
+                # A key whose frequency fell between two samples is in the pool twice.
+                if key in keys and self._rank(db, key) >= rank and (db, key) not in found:
                     found.append((db, key))
         return found
 

@@ -129,7 +129,12 @@ def ten_keys(wire):
 
 def room_for(wire, count, policy, **others):
     """Let a limit hold for which so many of the ten keys must go."""
-    limit(wire, policy, counted(wire) + 10 * 150 - (10 - count) * len(SMALL), maxmemory_samples=64, **others)
+    limit(
+        wire,
+        policy,
+        counted(wire) + 10 * 150 - (10 - count) * len(SMALL),
+        **{"maxmemory_samples": 64, **others},
+    )
     eventually(lambda: wire.call("DBSIZE").plain() <= count)
     return keys(wire)
 
@@ -185,6 +190,17 @@ def test_the_keys_used_most_stay_under_lfu(server, wire):
     assert wire.call("OBJECT", "FREQ", "k2").plain() == 20
     wire.call("CONFIG", "SET", "lfu-decay-time", 0)
     assert wire.call("OBJECT", "FREQ", "k2").plain() == 25
+
+
+def test_a_key_whose_frequency_fell_between_two_samples_goes_once(server, wire):
+    ten_keys(wire)
+    limit(wire, "allkeys-lfu", counted(wire) + 2 * len(SMALL), maxmemory_samples=1)
+    pool = server.inside.eviction._pool
+    twice = [(2 * number + more, 0, b"k%d" % number) for number in range(8) for more in (0, 1)]
+    server.run_inside(lambda: pool.extend(twice))
+    wire.call("SET", "large", 6 * SMALL)
+    eventually(lambda: counted(wire) <= int(info(wire)["maxmemory"]))
+    assert 0 < int(info(wire)["evicted_keys"]) == 11 - wire.call("DBSIZE").plain()
 
 
 def test_the_keys_that_live_longest_stay_under_ttl(wire):
