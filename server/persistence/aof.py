@@ -219,7 +219,7 @@ class Persistence:
         Raises:
             AofError: the file cannot be loaded; the text says why and where.
         """
-        loader = self._loader()
+        loader = self._loader(self.server.config.dir)
         client = LoaderClient(self.server)
         loop = self.server.loop
         self.begin_loading(loader.total_bytes)
@@ -257,7 +257,8 @@ class Persistence:
             self.aof.write()
         self.rewrite.settle_files()
         try:
-            self._replay_all(self._loader())
+            # Where CONFIG SET dir has chosen another folder, the open file is in the old one until a rewrite.
+            self._replay_all(self._loader(self.aof.directory.parent if self.aof else self.server.config.dir))
         except AofError as error:
             self.server.log.warning(str(error))
             raise ReplyError(b"ERR Error trying to load the AOF files, check server logs.") from error
@@ -275,10 +276,10 @@ class Persistence:
             self.end_loading()
             propagation.active = bool(propagation.sinks)
 
-    def _loader(self) -> AofLoader:
+    def _loader(self, root: str | Path) -> AofLoader:
         config = self.server.config
         return AofLoader(
-            config.dir,
+            root,
             config.appenddirname,
             config.appendfilename,
             truncate=config.aof_load_truncated,

@@ -182,3 +182,14 @@ def test_a_folder_that_refuses_a_rewrite_leaves_the_file_in_the_old_one(tmp_path
         assert client.info("persistence")["aof_enabled"] == 1
     with rillet.testing.Server(dir=tmp_path, appendonly=True, save="") as again:
         assert again.client().get("k") == b"v"
+
+
+def test_a_reload_before_the_rewrite_reads_the_old_folder(tmp_path):
+    (tmp_path / "b").mkdir()
+    allowed = {"enable_protected_configs": "yes", "enable_debug_command": "yes"}
+    with rillet.testing.Server(dir=tmp_path, appendonly=True, save="", **allowed) as one:
+        client = one.client()
+        client.set("k", "v")
+        client.config_set("dir", str(tmp_path / "b"))
+        client.execute_command("DEBUG LOADAOF")
+        assert client.get("k") == b"v"
