@@ -126,10 +126,14 @@ def _use(tool: Callable[[list[str]], int], early: Sequence[int]) -> int:
 
 def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
     """Interrupt a moment later, where Ctrl-C fell into a callback of Python's (of an import's lock) that cannot raise."""
+    main = _thread.get_ident()  # no other thread gets a KeyboardInterrupt
 
     def interrupt() -> None:
         time.sleep(0.01)
-        _thread.interrupt_main()
+        if sys.platform == "win32":
+            _thread.interrupt_main()
+        else:
+            signal.pthread_kill(main, signal.SIGINT)  # ends a wait for the system, too
 
     if lost.exc_type is KeyboardInterrupt:
         _thread.start_new_thread(interrupt, ())

@@ -212,10 +212,12 @@ def tool(words):
     lock = type("Lock", (), {})()
     end = weakref.ref(lock, lambda _: os.kill(os.getpid(), signal.SIGINT))
     del lock
-    time.sleep(60)
+    time.sleep(3600)
 sys.exit(_use(tool, []))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (130, "")
 
 
