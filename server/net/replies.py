@@ -37,6 +37,7 @@ class Replies:
         held: the replies with their connections, in the order in which they were made.
         at_once: how many may be sent without waiting; nothing is held then. Once they are used up the next turn is looked
             at. Always 0 with an append-only file.
+        aside: replies that wait for a running fsync.
         since: the millisecond of the server's clock in which the first was held; -1 while no flush is scheduled.
     """
 
@@ -45,7 +46,7 @@ class Replies:
         self.held: list[tuple[Connection, bytes]] = []
         self.at_once = _FEW
         self.since = UNSCHEDULED
-        self._aside: deque[tuple[Connection, bytes]] = deque()  # replies that wait for a running fsync
+        self.aside: deque[tuple[Connection, bytes]] = deque()
         self._closing: set[Connection] = set()
         self._sizes: dict[Connection, int] = {}  # bytes, of what ``hold`` keeps
         self._is_plain = True  # all held replies came by ``hold_last``, of open connections
@@ -82,7 +83,7 @@ class Replies:
 
     def is_held(self, connection: Connection) -> bool:
         """Whether replies of this connection wait."""
-        return any(each is connection for each, _ in chain(self.held, self._aside))
+        return any(each is connection for each, _ in chain(self.held, self.aside))
 
     def unsent_bytes(self, connection: Connection) -> int:
         """Return the size of pushes and long replies that wait for this connection."""
@@ -90,7 +91,7 @@ class Replies:
 
     def held_bytes(self, connection: Connection) -> int:
         """Return the size of all that waits for this connection, which takes long where much does."""
-        return sum(len(data) for each, data in chain(self._aside, self.held) if each is connection)
+        return sum(len(data) for each, data in chain(self.aside, self.held) if each is connection)
 
     def close_when_sent(self, connection: Connection) -> None:
         """Close a connection once its held replies are sent."""
@@ -178,14 +179,9 @@ class Replies:
 
     # An fsync
 
-    @property
-    def wait_for_fsync(self) -> bool:
-        """Whether replies wait for an fsync that is under way."""
-        return bool(self._aside)
-
     def set_aside(self) -> None:
         """Let the held replies wait for an fsync; later replies belong to effects that this fsync does not cover."""
-        self._aside = deque(self.held if self._is_plain else _joined(self.held))
+        self.aside = deque(self.held if self._is_plain else _joined(self.held))
         self.held = []
         self._sizes.clear()
         self._is_plain = True
@@ -193,8 +189,8 @@ class Replies:
     def release_aside(self) -> None:
         """Send what waited for an fsync."""
         try:
-            while self._aside:
-                connection, data = self._aside.popleft()
+            while self.aside:
+                connection, data = self.aside.popleft()
                 if connection.transport is not None and not connection.transport.is_closing():
                     connection.transport.write(data)
         except BaseException:
@@ -207,7 +203,7 @@ class Replies:
     def drop(self) -> None:
         """Discard everything: the effects could not be written."""
         self.held.clear()
-        self._aside.clear()
+        self.aside.clear()
 
 
 def _joined(held: list[tuple[Connection, bytes]]) -> list[tuple[Connection, bytes]]:

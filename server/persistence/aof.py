@@ -330,7 +330,7 @@ class Persistence:
         assert aof is not None
         replies = self.server.replies
         always = self.server.config.appendfsync == "always"
-        if replies.wait_for_fsync or (always and self._syncing is not None):
+        if replies.aside or (always and self._syncing is not None):
             return False  # the fsync under way ends in another flush
         self._write(aof)
         if self.aof is None:
