@@ -54,6 +54,8 @@ def main(words: list[str]) -> int:
             real=options.rillet_url or "",
             may_flush=options.rillet_flush,
         )
+        for path in filter(None, (options.json, options.junit)):
+            _can_be_written(path)
         progress = _Progress(len(options.names))
         results = Audit(plan, options.jobs, options.catalogue).run(options.names, progress.tell)
     except CannotRunError as error:
@@ -226,6 +228,15 @@ def _produced(options: Any) -> list[dict[str, str]]:
         raise CannotRunError(
             f"--producer {options.producer} added nothing:\n{done.stdout}{done.stderr}".rstrip()
         )
+
+
+def _can_be_written(path: str) -> None:
+    """Raise CannotRunError now if the results could not be written later."""
+    if path != "-":
+        try:
+            Path(path).touch()
+        except OSError as error:
+            raise CannotRunError(f"{path}: {error.strerror}") from None
 
 
 def _twos(words: list[bytes]) -> list[tuple[bytes, bytes]]:

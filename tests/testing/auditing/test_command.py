@@ -87,6 +87,10 @@ def test_a_broken_promise_ends_with_status_1_and_is_said_in_every_form(tmp_path)
         (("--send", '{"a": 1', "--", "true"), "--send"),
         (("--jobs", "0", "--", "true"), "are positive"),
         (("--env", "A", "--", "true"), "'A' is not NAME=VALUE"),
+        (
+            ("--junit", "/no-such-folder/a.xml", "--", "true"),
+            "/no-such-folder/a.xml: No such file or directory",
+        ),
         (("--", "no-such-command-at-all"), "no-such-command-at-all: No such file or directory"),
         (("--", sys.executable, "-c", "print('it has no idea'); exit(3)"), "it has no idea"),
         (
