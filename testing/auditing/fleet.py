@@ -177,10 +177,11 @@ class _LongJob:
 
     def _hearts(self) -> list[int]:
         """Return the connections of the claims by which the holder has said that it still works on the message."""
-        clients = {each.number: each.client_id for each in self._bench.sight().commands}
+        sight = self._bench.sight()
+        clients = {each.number: each.client_id for each in sight.commands}
         return [
             clients[each.number]
-            for each in self._bench.sight().events(self.entry, CLAIMED)
+            for each in sight.events(self.entry, CLAIMED)
             if each.number > self._started and each.consumer == self._holder and "JUSTID" in each.note
         ]
 
