@@ -6,9 +6,18 @@ import pytest
 from support.auditing.forked import audit
 from support.auditing.mutations import CASES, MUTATIONS, SOURCE, mutated
 
+from rillet.testing.auditing import bench, fleet
 from rillet.testing.auditing.catalogue import PROMISES
 
 _SECONDS = 3  # an experiment that waits for what never comes ends so soon
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """A quick supervisor, and no more messages than one read takes: a third of the time of the slowest cases."""
+    monkeypatch.setattr(bench, "_SUPERVISOR_SECONDS", 0.1)
+    monkeypatch.setattr(bench, "_MOST_SUPERVISOR_SECONDS", 0.3)
+    monkeypatch.setattr(fleet, "_AT_MOST", 300)
 
 
 def test_each_promise_is_broken_in_two_ways():
