@@ -312,21 +312,21 @@ def poison_capped(bench: Bench) -> str:
                 found.append(GIVEN_UP if bench.is_delivered(each) else None)
         return found
 
-    def is_over() -> bool:
-        return all(each == GIVEN_UP for each in state())
+    def is_over(found: list[object]) -> bool:
+        return all(each == GIVEN_UP for each in found)
 
     def changed(before: list[object]) -> bool:
         return state() != before
 
-    bench.until(is_over, seconds=bench.plan.brief / 10)
+    bench.until(lambda: is_over(state()), seconds=bench.plan.brief / 10)
     begin = bench.fair.now
     is_slow = False  # it does while it lives, by a timer of its own
     # None: it delivers again while it lives; else the names under which a start does.
     lives: list[str] | None = None
-    while not is_over():
+    # One look: what is given up between two would be waited for until the timeout.
+    while not is_over(before := state()):
         if most >= _DELIVERIES:
             raise Broken(f"{most} deliveries of one bad message, and it is not given up{bench.again}")
-        before = state()
         bench.later(days=1)
         asked = bench.fair.now
         changes = bench.until(
