@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,7 +22,6 @@ _SPECIAL: Final = re.compile(r"[\s\"'\\]")
 
 VALUE_CHARACTERS: Final = 2_000
 NAME_CHARACTERS: Final = 200
-JSON_BYTES: Final = 65_536
 
 
 def quote(word: bytes) -> str:
@@ -120,14 +118,12 @@ class Value:
         size: of the whole value, in bytes.
         cut: whether ``text`` leaves out its end.
         binary: whether the value is no UTF-8, so that ``text`` is made of escapes.
-        tree: the parsed JSON of an object or array, or None.
     """
 
     text: str
     size: int
     cut: bool
     binary: bool
-    tree: Any = None
 
 
 def value(raw: bytes, limit: int = VALUE_CHARACTERS) -> Value:
@@ -135,7 +131,7 @@ def value(raw: bytes, limit: int = VALUE_CHARACTERS) -> Value:
     head = raw[: limit * 4]
     text, binary = _text(head, whole=len(head) == len(raw))
     cut = len(head) < len(raw) or len(text) > limit
-    return Value(text[:limit], len(raw), cut, binary, None if cut or binary else _tree(raw))
+    return Value(text[:limit], len(raw), cut, binary)
 
 
 def _text(head: bytes, *, whole: bool) -> tuple[str, bool]:
@@ -151,15 +147,6 @@ def _text(head: bytes, *, whole: bool) -> tuple[str, bool]:
 
 def _escape_character(character: str) -> str:
     return "".join(_escape(byte) for byte in character.encode())
-
-
-def _tree(raw: bytes) -> Any:
-    if not raw[:1].strip() or raw[:1] not in b"{[" or len(raw) > JSON_BYTES:
-        return None
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
 
 
 def name(raw: bytes) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from . import names
+from . import decoding, names
 from .history import rates
 from .style import TEMPLATES
 
@@ -39,9 +39,9 @@ def environment() -> Environment:
     )
     made.filters.update(
         name=name, quote=names.quote, duration=duration, size=size, count=count, rate=rate, time=exact, clock=clock, value=names.value,
-        id_time=id_time, heat=heat, clip=clip,
+        id_time=id_time, heat=heat, clip=clip, decoded=decoding.decoded, framework=decoding.framework,
     )  # fmt: skip
-    made.globals.update(url=url, ago=ago, linked=linked)
+    made.globals.update(url=url, ago=ago, linked=linked, decoded_fields=decoding.FIELDS)
     return made
 
 

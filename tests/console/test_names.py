@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,13 +103,6 @@ def test_a_cut_between_the_bytes_of_a_character_makes_no_binary_of_a_text():
     raw = b"a" + "€".encode() * 10_000
     assert not value(raw).binary
     assert value(b"\xff" + raw).binary
-
-
-def test_json_is_parsed_for_a_tree_and_only_objects_and_arrays_are():
-    assert value(json.dumps({"a": [1, None]}).encode()).tree == {"a": [1, None]}
-    assert value(b"12").tree is None
-    assert value(b"{not json}").tree is None
-    assert value(b"[" * 5_000).tree is None
 
 
 def test_a_long_name_is_cut_and_its_size_is_said():
