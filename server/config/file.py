@@ -272,14 +272,23 @@ def _hint(line: bytes, *, is_flag: bool) -> str:
     )
 
 
+_VERBS: Final = "audit check-aof check-rdb cluster console dev pipeline proxy redrive top".split()
+
+
 def _hint_for_file(words: list[bytes]) -> str:
     """Return a line for a first word that is no file but was probably meant as a flag, or nothing."""
     if words[0].startswith(b"-"):
         return "\n" + _hint(b" ".join(words[:2]), is_flag=True).rstrip()
     if words[0].isdigit():
         return f"\nDid you mean '--port {words[0].decode()}'?"
-    is_path = b"/" in words[0] or b"." in words[0]
-    return "" if is_path else "\nrillet --help lists what the first word may be"
+    if b"/" in words[0] or b"." in words[0]:
+        return ""
+    import difflib
+
+    hint = "\nrillet --help lists what the first word may be"
+    for meant in difflib.get_close_matches(words[0].decode("latin-1"), (*_VERBS, "help", "version"), n=1):
+        hint = f"\nDid you mean 'rillet {'' if meant in _VERBS else '--'}{meant}'?{hint}"
+    return hint
 
 
 def _closest(name: bytes) -> str | None:

@@ -1,5 +1,6 @@
 import io
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 from support.thorough import examples
 
 from rillet import __version__
+from rillet.__main__ import _USAGE
 from rillet.protocol.errors import ReplyError
 from rillet.server.config.config import DIRECTIVES, Config
 from rillet.server.config.file import (
+    _VERBS,
     ConfigFileError,
     asks_for,
     parse_arguments,
@@ -244,6 +247,9 @@ def test_a_bad_flag_is_reported_as_a_line(words, line, shown, why):
     assert error_of(parse_arguments, words) == fatal(line, shown, why)
 
 
+HOW_VERBS_ARE_LISTED = "rillet --help lists what the first word may be"
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
@@ -252,14 +258,21 @@ def test_a_bad_flag_is_reported_as_a_line(words, line, shown, why):
         (["-port=7000"], "Did you mean '--port 7000'?"),
         (["-xyz"], HOW_FLAGS_ARE_WRITTEN),
         (["7000"], "Did you mean '--port 7000'?"),
-        (["chek-aof", "x.aof"], "rillet --help lists what the first word may be"),
-        (["start"], "rillet --help lists what the first word may be"),
+        (["chek-aof", "x.aof"], f"Did you mean 'rillet check-aof'?\n{HOW_VERBS_ARE_LISTED}"),
+        (["tpo"], f"Did you mean 'rillet top'?\n{HOW_VERBS_ARE_LISTED}"),
+        (["help"], f"Did you mean 'rillet --help'?\n{HOW_VERBS_ARE_LISTED}"),
+        (["xyzzy"], HOW_VERBS_ARE_LISTED),
     ],
 )
 def test_a_first_word_that_is_no_file_is_taken_for_a_flag(words, hint):
     assert error_of(parse_arguments, words) == (
         f"Fatal error, can't open config file '{Path.cwd()}/{words[0]}': No such file or directory\n{hint}"
     )
+
+
+def test_each_verb_of_the_help_is_one_that_may_have_been_meant():
+    listed = {line.split()[1] for line in _USAGE.splitlines() if re.match(r" +rillet [a-z]", line)}
+    assert listed == set(_VERBS)
 
 
 def test_a_misspelt_line_of_a_file_gets_the_line_that_was_meant(tmp_path):
