@@ -122,6 +122,11 @@ while True:
     except redis.ConnectionError:
         pass
 """
+DIES_AND_STARTS_SLOWLY = """\
+time.sleep(1)
+while True:
+    handle([(entry, {"n": int(fields["n"])}) for entry, fields in read(block=500)])
+"""
 CLAIMS_BY_ITS_READ = """\
 while True:
     words = ["GROUP", "workers", ME, "COUNT", 10, "BLOCK", 500, "CLAIM", 30_000, "STREAMS", "jobs", ">"]
@@ -218,13 +223,14 @@ asyncio.run(main())
         (DELETES_THE_REFERENCES, "works-before-ack", "kept"),
         (SENDS_EVAL_ONCE, "ack-lost", "kept"),
         (CLAIMS_BY_ITS_READ, "deleted", "broken"),
+        (DIES_AND_STARTS_SLOWLY, "poison", "kept"),
         (GIVES_UP.format(0.7), "long-job", "not tried"),
         (GIVES_UP.format(1.5), "long-job", "not tried"),
         (ON_ONE_CONNECTION, "long-job", "not tried"),
     ],
     ids=str.split(
         "pool ahead counts behind-a-read start itself timer timer-elsewhere third-start deletes-first deletes-references "
-        "eval-once claims-by-read gives-up gives-up-early one-connection"
+        "eval-once claims-by-read dies gives-up gives-up-early one-connection"
     ),
 )
 def test_a_worker_of_another_build_is_judged_rightly(zygote, monkeypatch, source, promise, result):
