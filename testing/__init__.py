@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .loop_server import LoopServer
     from .proxy import AsyncProxy, Proxy
     from .sentinel import Sentinel
-    from .simulated import simulation
+    from .simulated import Simulation, simulation
 
 __all__ = [
     "AsyncProxy",
@@ -53,6 +53,7 @@ __all__ = [
     "RecordingError",
     "Sentinel",
     "Server",
+    "Simulation",
     "Snapshot",
     "SnapshotError",
     "StartError",
@@ -70,6 +71,7 @@ _LATER = {
     "LoopServer": ".loop_server",
     "Proxy": ".proxy",
     "Sentinel": ".sentinel",
+    "Simulation": ".simulated",
     "audit": ".auditing.as_tests",
     "every_fault": ".fault_in_turn",
     "simulation": ".simulated",

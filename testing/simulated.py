@@ -18,7 +18,7 @@ import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from unittest import mock
 
 from ..server.clock import EPOCH
@@ -56,6 +56,9 @@ _VOLATILE: Final = {
 }  # what they reply depends on the process and its speed
 
 
+Kept = TypeVar("Kept", bound="Test")  # a type checker sees the test as it was written
+
+
 @dataclass
 class _Session:
     """What pytest says of the test that runs."""
@@ -70,6 +73,22 @@ _SESSION: Final = _Session()
 def begin_test(test: str, seed: int | None) -> None:
     """Note which test pytest is about to run, and the seed of ``--rillet-seed``."""
     _SESSION.test, _SESSION.seed = test, seed
+
+
+@overload
+def simulation(test: Kept, /) -> Kept: ...
+
+
+@overload
+def simulation(
+    test: None = None,
+    /,
+    *,
+    seeds: int | Iterable[int] = 100,
+    chaos: float = 0.2,
+    jobs: int = 1,
+    **directives: object,
+) -> Callable[[Kept], Kept]: ...
 
 
 def simulation(
