@@ -35,6 +35,7 @@ class Bomb:
         (base64.b64encode(JSON), ("base64", "JSON")),
         (base64.b64encode(gzip.compress(JSON)), ("base64", "gzip", "JSON")),
     ],
+    ids=["json", "gzip", "zlib", "base64", "gzip in base64"],  # a gzip has the time of its making
 )
 def test_wrapping_is_named_from_the_outside_in(raw, how):
     found = decoded(raw)
