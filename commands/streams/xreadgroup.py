@@ -68,7 +68,8 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
             break
         key = args[at]
         db.read_again(key, stream)
-        db.changed(key, 0)
+        if db.meter is not None:
+            db.changed(key, 0)
         consumer = group.consumers.get(options.consumer)
         is_new = consumer is None
         if consumer is None:
