@@ -151,6 +151,17 @@ async def test_in_the_loop_of_the_test(real):
         proxy.heal()
 
 
+async def test_expected_hits_that_do_not_come_fail_the_block_in_the_loop_too(real):
+    async with rillet.testing.AsyncProxy(f"redis://127.0.0.1:{real.port}") as proxy:
+        client = proxy.client(retry=None)
+        with (
+            pytest.raises(AssertionError, match="the fault hit nothing: COMMAND SET ERROR OOM"),
+            proxy.fault(command="SET", error="OOM", expect_hits=True),
+        ):
+            await client.ping()
+        await client.aclose()
+
+
 async def test_a_server_that_is_not_there_is_an_error_in_the_loop_too():
     with pytest.raises(rillet.testing.StartError, match="cannot be reached"):
         async with rillet.testing.AsyncProxy("redis://127.0.0.1:1"):
