@@ -20,7 +20,8 @@ from rillet.testing.control import encode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WAYS = [{}, {"protocol": 2}, {"db": 3, "client_name": "me", "protocol": 3, "decode_responses": True}]
+RESP3 = {"protocol": 3} if int(redis.__version__.partition(".")[0]) >= 5 else {}
+WAYS = [{}, RESP3 and {"protocol": 2}, {"db": 3, "client_name": "me", "decode_responses": True} | RESP3]
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
@@ -150,7 +151,7 @@ ACTS: dict[str, Callable[[redis.Redis], Any]] = {
     "data": lambda c: c.set("k", "v"),
     "select": lambda c: c.execute_command("SELECT", 5),
     "name": lambda c: c.client_setname("other"),
-    "information": lambda c: c.client_setinfo("LIB-NAME", "other"),
+    "information": lambda c: c.execute_command("CLIENT", "SETINFO", "LIB-NAME", "other"),
     "resp2": lambda c: c.execute_command("HELLO", 2),
     "resp3": lambda c: c.execute_command("HELLO", 3),
     "multi": lambda c: c.execute_command("MULTI"),
@@ -225,10 +226,10 @@ def test_a_server_that_refuses_connections_refuses_this_one(server):
 
 
 def test_a_greeting_that_fails_fails_as_at_any_connection(server):
-    with server.client_of_test(protocol=3) as client:
+    with server.client_of_test(**RESP3) as client:
         client.ping()
     server.reset()
-    with server.client_of_test(protocol=3) as client:
+    with server.client_of_test(**RESP3) as client:
         server.client().config_set("requirepass", "secret")
         with pytest.raises(redis.AuthenticationError):
             client.ping()
@@ -306,17 +307,19 @@ def idle(client: redis.Redis) -> Any:
 
 @pytest.mark.parametrize("name", sorted(CHANGES))
 def test_a_client_that_the_test_has_changed_is_replaced(server, name):
-    with server.client_of_test(protocol=3) as first:
+    with server.client_of_test(**RESP3) as first:
         first.ping()
     server.reset()
-    with server.client_of_test(protocol=3) as second:
+    with server.client_of_test(**RESP3) as second:
         assert second is first
         left = CHANGES[name](second)
         if name == "a retry" and second.get_retry() is None:
             return
+        if name == "closed" and place(second) is not None:  # before redis-py 5 it closes no pool
+            return
     server.reset()
     del left
-    with server.client_of_test(protocol=3) as third:
+    with server.client_of_test(**RESP3) as third:
         assert third is not first
         assert third.ping()
 

@@ -21,6 +21,8 @@ import rillet.testing
 from rillet.testing.channel import ChannelSocket, _hold_signals, _release_signals
 
 HISTORIES = int(os.environ.get("RILLET_HISTORIES", "60"))
+RESP3 = {"protocol": 3} if int(redis.__version__.partition(".")[0]) >= 5 else {}
+RESP2 = RESP3 and {"protocol": 2}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def server(running):
 
 @pytest.fixture
 def client(server):
-    with server.client(protocol=3) as client:
+    with server.client(**RESP3) as client:
         yield client
 
 
@@ -131,7 +133,7 @@ def replies(server: rillet.testing.Server, pieces: list[bytes]) -> bytes:
     """Return all that the server sends; it is in memory or not, as its clients are."""
     server.reset()
     server.clock.freeze(at=1_000_000)
-    with server.client(protocol=2) as client:
+    with server.client(**RESP2) as client:
         connection = client.connection_pool.make_connection()
         connection.connect()
         sock = connection._sock
@@ -278,7 +280,9 @@ INTERRUPTED = """
 import signal
 import rillet.testing, redis, redis.connection
 
-redis.connection.HIREDIS_AVAILABLE = False  # hiredis.pack_command, 3.5, crashes where a handler raises within it
+# hiredis.pack_command, 3.5, crashes where a handler raises within it; redis-py 4.5 has a name of its own for it
+by = "HIREDIS_PACK_AVAILABLE" if hasattr(redis.connection, "HIREDIS_PACK_AVAILABLE") else "HIREDIS_AVAILABLE"
+setattr(redis.connection, by, False)
 armed = False
 UNIT = (
     b"*1\\r\\n$5\\r\\nMULTI\\r\\n*2\\r\\n$4\\r\\nINCR\\r\\n$1\\r\\nn\\r\\n"
