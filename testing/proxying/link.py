@@ -35,7 +35,7 @@ _NOTHING: Final = frozenset({b"*-1\r\n", b"$-1\r\n", b"_\r\n"})
 # Commands that change how replies are counted, or who the client is; and those that may wait.
 _SPECIAL: Final = BLOCKING | frozenset(
     b"SUBSCRIBE UNSUBSCRIBE PSUBSCRIBE PUNSUBSCRIBE SSUBSCRIBE SUNSUBSCRIBE MONITOR HELLO RESET CLIENT AUTH MULTI "
-    b"SELECT EXEC DISCARD PSYNC SYNC SCRIPT DEBUG".split()
+    b"SELECT EXEC DISCARD PSYNC SYNC SCRIPT DEBUG REPLCONF".split()
 )
 _NO_REPLIES: Final = {
     "psync": (),
@@ -44,7 +44,7 @@ _NO_REPLIES: Final = {
 }  # follow these, with these words
 # Whether they are answered depends on the replies before: subscribers of RESP2 may not send CLIENT REPLY, MULTI may have been
 # refused, and a monitor's second MONITOR has no reply.
-_WAITS_FOR_OTHERS: Final = frozenset(("client|reply", "monitor"))
+_WAITS_FOR_OTHERS: Final = frozenset(("client|reply", "monitor", "replconf"))
 _UNSEEN: Final = frozenset(("psync", "sync", "replconf"))
 _DEBUG: Final = frozenset((b"FAULT", b"RECORD", b"CONTROL"))
 _EMPTY: Final = re.compile(rb"\s*\n|\*(0|-\d+)\r\n").fullmatch  # a request
@@ -446,7 +446,8 @@ class Link(asyncio.Protocol):
         elif name in {"exec", "discard", "reset", "quit"}:
             self._transaction, self._later, self._is_refused = None, [], False
         elif is_queued and self._transaction is not None:
-            if name in LEARNED or name in SUBSCRIPTIONS or name == "client|reply":
+            is_silent = _is_silent(name, pending.argv)
+            if name in LEARNED or name in SUBSCRIPTIONS or name == "client|reply" or is_silent:
                 self._later.append((len(self._transaction), name, pending.argv))
             sent.forget_words()
             self._transaction.append(sent)
@@ -479,7 +480,7 @@ class Link(asyncio.Protocol):
             if choice == b"SKIP":
                 self._mode = "off" if mode == "off" else "skip"
                 return False
-        return mode == "on"
+        return mode == "on" and not _is_silent(name, pending.argv)
 
     def _is_subscriber(self) -> bool:
         """Whether the server refuses most commands, if it confirms what is pending."""
@@ -831,7 +832,16 @@ class _ServerSide(asyncio.Protocol):
 def _ends_matching(name: str, argv: list[bytes]) -> bool:
     """Whether what follows a command is no replies."""
     words = _NO_REPLIES.get(name)
-    return words is not None and (not words or argv[-1].upper() in words)
+    return (words is not None and (not words or argv[-1].upper() in words)) or _is_silent(name, argv)
+
+
+def _is_silent(name: str, argv: list[bytes]) -> bool:
+    """Whether a command has no reply unless it is refused, which depends on users and their rights."""
+    return (
+        name == "replconf"
+        and len(argv) % 2 == 1
+        and any(word.upper() in {b"ACK", b"GETACK"} for word in argv[1::2])
+    )
 
 
 def _changes_replies(later: tuple[int, str, list[bytes]]) -> bool:

@@ -362,6 +362,20 @@ def test_random_stories_end_as_without_a_proxy(proxy, real, looks):
 
 
 @pytest.mark.parametrize(
+    "line", ["REPLCONF ACK 1", "REPLCONF capa eof getack *", "MULTI | REPLCONF ACK 1 | EXEC"]
+)
+def test_a_client_that_speaks_as_a_replica_is_not_followed_any_more(proxy, real, line):
+    told = Told(real, proxy.port)
+    try:
+        with proxy.fault(command="GET", close="after"):
+            commands = [*_lines(line), ("GET", "n"), ("PING",)]
+            told.send(b"".join(map(told.bytes_of, commands)))
+            until(lambda: (told.read(), told.got.endswith(b"$-1\r\n+PONG\r\n"))[1])
+    finally:
+        told.close()
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "AUTH bob wrong",
