@@ -45,6 +45,10 @@ def aof_files(folder: Path) -> list[Path]:
     return files
 
 
+class CutShortError(AssertionError):
+    """The last command has no end."""
+
+
 def read_commands(data: bytes) -> list[Words]:
     """All commands of a piece of AOF; annotations (`#TS:...`) are left out."""
     commands = []
@@ -54,7 +58,8 @@ def read_commands(data: bytes) -> list[Words]:
             at = data.index(b"\n", at) + 1
             continue
         found = parse(data, at)
-        assert found is not None, f"a command cut short: {data[at:]!r}"
+        if found is None:
+            raise CutShortError(f"a command cut short: {data[at:]!r}")
         node, at = found
         commands.append([word.value for word in node.children or ()])
     return commands
@@ -82,11 +87,22 @@ class AofTail:
         return self._last
 
     def take(self) -> list[Words]:
-        with self._file().open("rb") as file:
-            file.seek(self.offset)
-            data = file.read()
-        self.offset += len(data)
-        return read_commands(data)
+        """Everything since the last time, to the end of a command: a read may see the first page of a write alone."""
+        taken: list[Words] = []
+
+        def is_whole() -> bool:
+            with self._file().open("rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+            try:
+                taken[:] = read_commands(data)
+            except CutShortError:
+                return False
+            self.offset += len(data)
+            return True
+
+        until(is_whole)
+        return taken
 
     def of_each(self, run: Sequence[Sequence[str]]) -> list[list[Words]]:
         """Run commands on an emptied server; what each of them appended, without SELECT."""
