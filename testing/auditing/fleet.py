@@ -163,13 +163,14 @@ class _LongJob:
         return ""
 
     def _beats(self) -> int:
-        """Return how many signs of life have come from the holder."""
+        """Return how many signs of life of the holder were answered: before that a real server may not have run them."""
         others = self._bench.clients_of(self._other)
         signs = [*self._bench.signs(self.entry), self._holder]
         return sum(
             each.number > self._started
             and each.client_id not in others
             and each.fault is None
+            and each.answered is not None
             and each.words[0].upper() not in _NO_SIGNS
             and mentions(each.words, signs)
             for each in self._bench.stage.commands()
