@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import time
+from functools import partial
 
 from . import __version__
 
@@ -71,10 +72,8 @@ def _tool(name: str) -> Callable[[list[str]], int] | None:
         from .console.dev import main as dev
 
         return dev
-    if name == "top":
-        return _top
-    if name == "redrive":
-        return _redrive
+    if name in {"top", "redrive"}:
+        return partial(_of_console, name)
     if name == "audit":
         from .testing.auditing.command import main as audit
 
@@ -90,24 +89,17 @@ def _tool(name: str) -> Callable[[list[str]], int] | None:
     return None
 
 
-def _top(words: list[str]) -> int:
+def _of_console(name: str, words: list[str]) -> int:
     try:
-        from .console.top import main as top
+        if name == "top":
+            from .console.top import main
+        else:
+            from .console.redrive_command import main
     except ImportError as error:
         from .console.command import missing
 
-        return missing("rillet top", error)
-    return top(words)
-
-
-def _redrive(words: list[str]) -> int:
-    try:
-        from .console.redrive_command import main as redrive
-    except ImportError as error:
-        from .console.command import missing
-
-        return missing("rillet redrive", error)
-    return redrive(words)
+        return missing(f"rillet {name}", error)
+    return main(words)
 
 
 def _use(tool: Callable[[list[str]], int], early: Sequence[int]) -> int:

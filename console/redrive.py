@@ -121,7 +121,7 @@ async def send_back(
     rate: int = 0,
     tell: Callable[[], None] = lambda: None,
 ) -> None:
-    """Send dead letters back, those that were there at the beginning, in the order of their IDs.
+    """Send back the dead letters that the stream has at the beginning, in the order of their IDs.
 
     Args:
         link: the server.
@@ -234,7 +234,7 @@ async def _run(link: Link, typed: Values, progress: Progress) -> Outcome:
         Field("leave", "Fields that are not sent", "origin-stream origin-group origin-id"),
     ),
     run=_run,
-    danger="All groups of that stream get the messages, also those that had processed them.",
+    danger="All groups of that stream get the messages, even if they processed them before.",
 )
 def _steps(typed: Values) -> list[Step]:
     wanted = _wanted(typed)

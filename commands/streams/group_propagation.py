@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import command
+from ...protocol.replies import bulk, command
 from ...storage.groups.pending import NEVER, UNOWNED_MS, Consumer
 from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
@@ -64,8 +64,7 @@ def _head(key: bytes, group: bytes, consumer: bytes) -> bytes:
 
 
 def _id(number: int) -> bytes:
-    word = stream_id.encode(number)
-    return b"$%d\r\n%b\r\n" % (len(word), word)
+    return bulk(stream_id.encode(number))
 
 
 def _time(ms: int) -> bytes:

@@ -247,9 +247,8 @@ class Eviction:
             for db, key in self._victims(excess):
                 started = perf_counter()
                 assert db.meter is not None
-                size = db.meter.sizes.get(
-                    key, excess
-                )  # the caller measures the rest again if it is not known
+                # Where it is not known, the caller measures what is left to evict again.
+                size = db.meter.sizes.get(key, excess)
                 db.remove(key)
                 # Even if a listener fails, the record follows the removal.
                 propagation.add(db.index, [word, key])

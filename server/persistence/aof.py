@@ -135,13 +135,15 @@ class Persistence:
 
         A complete one stays where it is until the next rewrite (``begin_incr``), as in Redis.
         """
-        if self.begins and self._is_elsewhere():
-            self.switch_off()
-        # Otherwise CONFIG SET is being undone, because the new folder has refused the file.
-        if self.aof is None and self.server.config.appendonly and not self.loading:
-            self.server.folder.take()
-            if not self.switch_on():
-                raise ValueError("Unable to turn on AOF. Check server logs.")
+        if not (self.begins and self._is_elsewhere()):
+            return
+        try:
+            self._move()
+        except (AofError, OSError) as error:
+            self.server.log.warning(str(error))
+            raise ValueError("Unable to turn on AOF. Check server logs.") from None
+        self.rewrite.cancel()
+        self.rewrite.ask(at_once=True)
 
     def _is_elsewhere(self) -> bool:
         """Whether the open file is not in the folder of the configuration."""
@@ -156,17 +158,22 @@ class Persistence:
         Raises:
             OSError, AofError: the file before it stays in use.
         """
+        if self._is_elsewhere():
+            return self._move()
         aof = self.aof
         assert aof is not None
-        if self._is_elsewhere():
-            new = AppendOnlyFile.open_detached(*self._place(), **self._options())
-            self._finish(aof)
-            self.server.folder.take()
-            self._feed(new)
-            return new
         aof.start_new_incr()
         self.select_again()
         return aof
+
+    def _move(self) -> AppendOnlyFile:
+        """Complete the open file, and feed one in the folder of the configuration, which lacks its base."""
+        assert self.aof is not None
+        new = AppendOnlyFile.open_detached(*self._place(), **self._options())
+        self._finish(self.aof)
+        self.server.folder.take()  # gives up the lock on the old folder
+        self._feed(new)
+        return new
 
     def _place(self) -> tuple[str, str, str]:
         config = self.server.config

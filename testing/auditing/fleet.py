@@ -227,9 +227,8 @@ class _LongJob:
         """Move the clock by the fair time that has passed."""
         stage = self._bench.stage
         if self._is_dropped():
-            self._moved = (
-                self._bench.fair.now
-            )  # the worker has no work for the moment, and gives no sign of life
+            # The worker has no work for the moment, and gives no sign of life.
+            self._moved = self._bench.fair.now
         passed = int(1000 * (self._bench.fair.now - self._moved))
         if passed > 0 and stage.has_clock:
             stage.later(milliseconds=passed)
