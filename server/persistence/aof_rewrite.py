@@ -119,7 +119,8 @@ class AofRewrite:
             self._failed()
             return
         finally:
-            self._preparing = None
+            if self._preparing is asyncio.current_task():  # not one that began when this was cancelled
+                self._preparing = None
         if self.persistence.aof is aof:
             self._begin()
 

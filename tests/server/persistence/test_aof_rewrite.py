@@ -74,6 +74,28 @@ def server():
         yield server
 
 
+def test_a_rewrite_that_begins_where_one_that_waits_for_an_fsync_is_cancelled_is_under_way(server):
+    inside = server.inside
+    persistence, rewrite = inside.persistence, inside.persistence.rewrite
+
+    def wait_for_an_fsync():
+        persistence._syncing = inside.loop.create_future()
+        return rewrite.start()
+
+    assert server.run_inside(wait_for_an_fsync)
+    server.run_inside(lambda: None)  # it waits now
+    assert server.run_inside(lambda: (rewrite.cancel(), rewrite.start())[1])
+    server.run_inside(lambda: None)
+    assert server.run_inside(lambda: rewrite.in_progress)
+
+    def end():
+        persistence._syncing.set_result(None)
+        persistence._syncing = None
+
+    server.run_inside(end)
+    eventually(lambda: server.run_inside(lambda: rewrite.count == 1 and not rewrite.in_progress))
+
+
 @pytest.mark.parametrize("process", [False, True])
 def test_a_rewrite_keeps_everything_including_later_writes(tmp_path, preamble, process):
     with LiveServer(
