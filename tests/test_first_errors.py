@@ -11,12 +11,12 @@ import pytest
 from support.servers import require_binary
 
 
-def without(module):
-    """A program: rillet in a Python that does not have a module."""
+def without(*modules):
+    """A program: rillet in a Python that does not have these modules."""
     run = (
         "import runpy; sys.argv = ['rillet', *sys.argv[1:]]; runpy.run_module('rillet', run_name='__main__')"
     )
-    return f"import sys; sys.modules['{module}'] = None; {run}"
+    return f"import sys; sys.modules.update(dict.fromkeys({modules})); {run}"
 
 
 def said(*words, **environment):
@@ -84,12 +84,39 @@ def test_a_configuration_that_may_not_be_read_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("tool", "package"),
-    [("console", "redis"), ("console", "starlette"), ("dev", "redis"), ("dev", "jinja2"), ("top", "redis"), ("top", "jinja2"), ("top", "rich")],
+    [("console", "redis"), ("console", "starlette"), ("dev", "redis"), ("dev", "jinja2"), ("top", "redis"), ("top", "jinja2"), ("top", "rich"), ("redrive", "redis")],
 )  # fmt: skip
 def test_without_a_package_a_tool_of_the_console_says_what_to_install(tool, package):
-    words = ["--port", "0"] if tool == "dev" else ["redis://127.0.0.1:1"]
+    words = {"dev": ["--port", "0"], "redrive": ["redis://127.0.0.1:1", "dead"]}.get(
+        tool, ["redis://127.0.0.1:1"]
+    )
     status, text = said(sys.executable, "-c", without(package), tool, *words)
     assert (status, "pip install 'rillet[console]'" in text, "Traceback" in text) == (1, True, False)
+
+
+@pytest.mark.parametrize(
+    "tool", ["audit", "cluster", "console", "dev", "pipeline", "proxy", "redrive", "top"]
+)
+def test_without_any_extra_the_help_of_a_tool_is_shown_or_names_the_extra(tool):
+    """Subcommands that need nothing more show their help."""
+    extras = ("redis", "pytest", "jinja2", "starlette", "uvicorn", "rich", "pyspark", "pyarrow", "pandas")
+    status, text = said(sys.executable, "-c", without(*extras), tool, "--help")
+    assert "Traceback" not in text
+    if status:
+        assert text.startswith(f"rillet {tool} needs more packages: pip install 'rillet[")
+    else:
+        assert text.startswith(f"usage: rillet {tool}")
+
+
+@pytest.mark.parametrize(
+    "verb", ["ingest --streams a --out x", "ledger aof --out x", "replay a.parquet --stream a"]
+)
+def test_without_the_extra_a_verb_of_the_pipeline_names_it(verb, tmp_path):
+    words = [str(tmp_path / word) if word in {"x", "aof", "a.parquet"} else word for word in verb.split()]
+    status, text = said(
+        sys.executable, "-c", without("pyspark", "pyarrow", "pandas", "jinja2"), "pipeline", *words
+    )
+    assert (status != 0, "pip install 'rillet[spark]'" in text, "Traceback" in text) == (True, True, False)
 
 
 @pytest.mark.parametrize(

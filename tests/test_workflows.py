@@ -68,16 +68,22 @@ def test_a_tag_that_is_not_the_version_publishes_nothing(tag, fits):
     assert (done.returncode == 0) is fits
 
 
-def test_the_classifiers_name_only_what_the_tests_have_run_on():
-    """Windows, macOS and Python 3.14 join them when the workflow has passed there."""
+def test_the_classifiers_name_the_pythons_of_the_workflow_and_the_system_that_the_tests_have_run_on():
+    """Windows and macOS join it when the workflow has passed there."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     systems = [each for each in project["classifiers"] if each.startswith("Operating System")]
     assert systems == ["Operating System :: POSIX :: Linux"]
     named = [each.rpartition(" ")[2] for each in project["classifiers"] if "Python :: 3." in each]
-    measured = re.search(
-        r"<!-- pythons -->\n[^|]*\| \| ([^\n]*) \|\n",
-        (ROOT / "docs" / "running.md").read_text(encoding="utf-8"),
+    [matrix] = re.findall(
+        r"^ +python: \[(.*)\]",
+        (ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
-    assert [f"Python {version}" for version in named] == measured[1].split(" | ")
+    assert [f'"{version}"' for version in named] == matrix.split(", ")
     assert project["requires-python"] == f">={named[0]}"
+    without_wheels = [each for each in project["dependencies"] if "python_version" in each]
+    major, minor = map(int, named[-1].split("."))
+    assert {each.partition(">")[0]: each.rpartition("; ")[2] for each in without_wheels} == dict.fromkeys(
+        ("lupa", "python-neo-lzf"), f"python_version < '{major}.{minor + 1}'"
+    )

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-import lzf
-
 from .byte_source import RdbError
+
+try:
+    import lzf
+except ImportError:  # a Python without a wheel of it; pyproject.toml names those that have one
+    from . import plain_lzf as lzf
 
 if TYPE_CHECKING:
     from .byte_source import ByteSource
