@@ -1,7 +1,7 @@
 """One client of a proxy, and its own connection to the server.
 
-Bytes pass as they came, in order. While no fault and no recording is on, requests are only counted, and replies only
-framed, so that a fault that begins later knows which reply belongs to which request.
+Bytes pass as they came, in order. While no fault and no recording is on, requests and replies are only counted, many at once
+after they have passed, so that a fault that begins later knows which reply belongs to which request.
 """
 
 from __future__ import annotations
@@ -37,6 +37,15 @@ _SPECIAL: Final = BLOCKING | frozenset(
     b"SUBSCRIBE UNSUBSCRIBE PSUBSCRIBE PUNSUBSCRIBE SSUBSCRIBE SUNSUBSCRIBE MONITOR HELLO RESET CLIENT AUTH MULTI "
     b"SELECT EXEC DISCARD PSYNC SYNC SCRIPT DEBUG REPLCONF".split()
 )
+# Finds such a name at the beginning of a line, and all that may be one: inline commands have quotes and escapes. The look
+# at the first letter alone saves 1.4 us a GET.
+_MAY_BE_SPECIAL: Final = re.compile(
+    rb"\n\s*(?=[%b\"'])(?:[\"']|(?:%b)\b)" % (bytes({name[0] for name in _SPECIAL}), b"|".join(_SPECIAL))
+).search
+_STAR, _NEWLINE = b"*\n"
+_HEADERS: Final = b"*$"
+_MANY: Final = 4096
+"""Bytes of both directions: 100 GETs, which are counted at 1.2 us each, and one alone at 3.3 us."""
 _NO_REPLIES: Final = {
     "psync": (),
     "sync": (),
@@ -113,6 +122,11 @@ class Link(asyncio.Protocol):
         # What comes waits: until there is a server, or for the end of an earlier command.
         self._is_held = True
         self._has_begun = self._is_closed = self._has_left = False
+        # Whether bytes may pass before they are counted; those that have, and how many.
+        self._counts_later = False
+        self._asked: list[bytes] = []
+        self._answered: list[bytes] = []
+        self._uncounted = 0
         self._drops_rest = False  # the rest of a long request, or of none
         self._value = bytearray()  # the beginning of a reply
         self._passes = False  # the rest of a value whose beginning has passed
@@ -228,7 +242,7 @@ class Link(asyncio.Protocol):
         """Close both connections; what was written to them still arrives, unless ``at_once``."""
         if self._is_closed:
             return
-        self._is_closed = True
+        self._is_closed, self._counts_later = True, False
         self._send()
         for side in (self._server, self.transport):
             if side is not None:
@@ -242,28 +256,31 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what the client sends."""
+        server = self._server
+        if (
+            self._counts_later
+            and self._uncounted < 16 * _MANY
+            and server is not None
+            # A request whose end is to come has its name here: it is counted, and its rest passes.
+            and data[0] == _STAR
+            and data[-1] == _NEWLINE
+            and _MAY_BE_SPECIAL(data.upper()) is None
+            and data[data.rfind(b"\n", 0, -1) + 1] not in _HEADERS
+        ):
+            server.write(data)
+            self._asked.append(data)
+            self._uncounted += len(data)
+            return
         if self._is_held:
             self._unread += data
             self._pause("held")
             return
-        server = self._server
         if server is None or self._is_closed:
             return
+        self.count()
         if not self._matches:
             server.write(data)
             return
-        if (
-            not self._listener.looks
-            and self._mode == "on"
-            and self._transaction is None
-            and not self._requests.has_failed
-            and self._requests.is_between
-        ):
-            commands = self._requests.whole(data)
-            if commands is not None and _SPECIAL.isdisjoint([argv[0].upper() for argv in commands]):
-                self._pending.extend([None] * len(commands))
-                server.write(data)
-                return
         at = 0
         for raw, argv, end in self._requests.feed(data):
             at = end
@@ -281,6 +298,37 @@ class Link(asyncio.Protocol):
         if self._is_held and at < len(data):
             self._unread = data[at:] + self._unread
             self._pause("held")
+        self._settle()
+
+    def _settle(self) -> None:
+        """Decide whether bytes may pass before they are counted: nobody looks at them, and each request has one reply."""
+        self._counts_later = (
+            not (self._listener.looks or self._looked_at or self._pushes or self._value)
+            and not (self._is_held or self._is_closed or self._requests.has_failed)
+            and self._matches
+            and self._mode == "on"
+            and self._transaction is None
+            and self._requests.is_between
+            and not self.session.gets_messages
+        )
+
+    def count(self) -> None:
+        """Count the requests and replies that have passed uncounted."""
+        if not (self._asked or self._answered):
+            self._settle()
+            return
+        asked, answered = b"".join(self._asked), b"".join(self._answered)
+        self._asked.clear()
+        self._answered.clear()
+        self._uncounted = 0
+        self._pending.extend([None] * self._requests.begun(asked))
+        try:
+            for _ in range(min(self._replies.count(answered), len(self._pending))):
+                self._pending.popleft()
+        except FramingError:
+            self._match_no_more()
+        self._passes, self._is_reply_passing = not self._replies.is_between, None
+        self._settle()
 
     def _send(self) -> None:
         """Send the server at once what came at once: it may answer requests that come together differently."""
@@ -544,29 +592,21 @@ class Link(asyncio.Protocol):
 
     def server_data(self, data: bytes) -> None:
         """Take what the server sends."""
+        transport = self.transport
+        if self._counts_later and transport is not None:
+            transport.write(data)
+            self._answered.append(data)
+            self._uncounted += len(data)
+            if self._uncounted > _MANY:
+                self._uncounted = 0
+                self._listener.loop.call_soon(self.count)  # when they are written
+            return
         if self._is_closed:
             return
         if not self._matches:
             self._write(data)
             return
         at, framer = 0, self._replies
-        if (
-            not self._looked_at
-            and self._mode == "on"
-            and not self.session.gets_messages
-            and not self._pushes
-            and not self._value
-        ):
-            pending = self._pending
-            try:
-                for _ in range(min(framer.count(data), len(pending))):
-                    pending.popleft()
-            except FramingError:
-                self._match_no_more()
-            self._passes, self._is_reply_passing = not framer.is_between, None
-            self._write(data)
-            self._go_on_if_answered()
-            return
         while at < len(data):
             if self._begins_unruly(data[at : at + 2]):
                 self._match_no_more()
@@ -586,6 +626,7 @@ class Link(asyncio.Protocol):
             if self._is_closed:
                 return
         self._go_on_if_answered()
+        self._settle()
 
     def _begins_unruly(self, data: bytes) -> bool:
         """Whether the reply to a transaction begins that has more or fewer values than it says."""
@@ -800,8 +841,10 @@ class Link(asyncio.Protocol):
 
     def push(self, data: bytes) -> None:
         """Send the client a push of the test's own, between two replies."""
+        self.count()
         self._pushes.append(data)
         self._answer_due()
+        self._settle()
 
 
 class _ServerSide(asyncio.Protocol):

@@ -174,6 +174,8 @@ class Listener:
     def update(self) -> None:
         """Decide whether commands have to be looked at."""
         self.looks = bool(self.faults.active or self.recorder.recordings)
+        for link in self._links:
+            link.count()
 
     def accepts(self, link: Link) -> bool:
         """Take a client; False if a fault refuses it."""

@@ -35,16 +35,22 @@ class Requests:
         """Whether no request is under way."""
         return not self._head and not self._passes
 
-    def whole(self, data: bytes) -> list[list[bytes]] | None:
-        """Return the commands of data that begins and ends with requests; None if it does not, or has errors."""
-        parser = self._parser
-        commands = parser.feed(data)
-        while parser.more:
-            commands += parser.feed(b"")
-        if parser.error is None and parser.is_between:
-            return commands
-        self._parser = RequestParser()
-        return None
+    def begun(self, data: bytes) -> int:
+        """Return how many requests begin in bytes that have passed; the rest of the last one passes, too."""
+        parser, was_between = self._parser, self.is_between
+        if was_between:
+            commands = parser.feed(data)
+            while parser.more:
+                commands += parser.feed(b"")
+            if parser.error is None and parser.is_between:
+                return len(commands)
+            self._parser = RequestParser()
+        found = sum(1 for _, argv, _ in self.feed(data) if argv)
+        if self._head:
+            self._head.clear()
+            self._parser, self._passes = RequestParser(), True
+            found += 1
+        return found
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, list[bytes], int]]:
         """Give requests in order, each as its bytes, its words and the offset behind it in ``data``.

@@ -32,7 +32,13 @@ def wire(proxy, protocol=2):
 
 def pending(proxy):
     """How many replies each client waits for, by the proxy's count."""
-    return proxy._run(lambda listener: [len(link._pending) for link in listener._links])
+
+    def counted(listener):
+        for link in listener._links:
+            link.count()
+        return [len(link._pending) for link in listener._links]
+
+    return proxy._run(counted)
 
 
 @contextlib.contextmanager
@@ -251,6 +257,37 @@ def test_requests_may_be_cut_anywhere(shared, data):
     with proxy.recording() as seen:
         assert answer(proxy.port, every, cuts) == answer(real.port, every)
         assert seen[-1].words == ("ECHO", "END")
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_request_that_is_under_way_when_a_fault_begins_ends_as_it_began(proxy, looks):
+    """Its value ends like a request, where it is cut, and goes on like one."""
+    value = b"a\n*1\r\n$7\r\nMONITOR\r\n"
+    beginning = encode_command("SET", "k", "v") + encode_command("APPEND", "n", value)
+    with contextlib.ExitStack() as stack, wire(proxy) as one:
+        if looks:
+            stack.enter_context(proxy.recording())
+        one.call("PING")
+        one.send_raw(beginning[: -len(value) - 2 + 2])
+        until(lambda: proxy._command(b"EXISTS", b"k"))
+        assert one.read().value == b"OK"
+        with lost(proxy, "GET"):
+            one.send_raw(value[2:] + b"\r\n" + encode_command("STRLEN", "n"))
+            assert [one.read().value, one.read().value] == [b"%d" % len(value)] * 2
+            send(one, "GET n")
+            assert closed(one) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"monitor\r\n", b"'monitor'\r\n", b'"\\x4dONITOR"\n', b"\t MONITOR\r\n", encode_command("mOnItOr")],
+)
+def test_a_command_that_changes_replies_is_seen_behind_others_however_it_is_written(proxy, line):
+    with wire(proxy) as one:
+        one.call("SET", "n", 1)
+        one.send_raw(encode_command("GET", "n") + line)
+        assert [one.read().value, one.read().value] == [b"1", b"OK"]
+        assert proxy._run(lambda listener: [link.session.monitors for link in listener._links]) == [True]
 
 
 @pytest.fixture(scope="module")

@@ -306,6 +306,7 @@ def compare(proxy, real, steps, chance, looks):
         told.settle()
         for name in ("resp", "name", "user", "flags", "multi", "db", "sub", "psub", "ssub", "lib-name"):
             assert now.get(name) == row.get(name), name
+        proxy._run(lambda _: link.count())
         if not link._matches:
             # What such a transaction leaves behind is not followed (docs/testing/proxy.md).
             assert re.search("MULTI.*(REPLY|SUBSCRIBE).*EXEC", str(steps).upper())
