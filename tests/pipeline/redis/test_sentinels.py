@@ -24,6 +24,7 @@ def endpoint(url, **given):
 def test_reads_and_writes_go_to_the_new_master(sentinel):
     with connect(endpoint(sentinel.url)) as connection:
         assert connection.call("XADD", "s", "1-1", "n", "1") == b"1-1"
+        assert connection.call("WAIT", 1, 30_000) == 1  # else the new master may never have had it
         sentinel.fail_over()
         assert connection.call("XLEN", "s") == 1
         assert connection.call("XADD", "s", "2-1", "n", "2", repeatable=True) == b"2-1"
