@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from ...storage.gc_pause import gc_paused
 from ..quick_ack import QuickAck
 from ..redis import ids
-from ..redis.connection import ConnectionLost, ServerError
+from ..redis.connection import ServerError, in_spite_of_losses
 from ..redis.key_names import key_of
 from ..redis.options import OptionError, Options
 from ..redis.shards import connect
@@ -248,42 +248,16 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         Returns:
             The batch, and whether positions were corrected, which is to be in the offset even without one.
         """
-        losses = 0
         broken: set[str] = set()
         is_found_again = self._options.pattern is None
         while True:
             try:
-                gatherer = self._gathering()
-                broken |= self._judge(gatherer.member)
-                if broken or gatherer.member.connection.breaks:
-                    # The server may not have our last acknowledgement: what is pending with us is looked at again.
-                    self.stop()
-                    self._acknowledged = -1
-                    gatherer = self._gathering()
-                if committed.batch != self._acknowledged:
-                    # What has the ids of a lost batch now is perhaps of another one.
-                    ours = [piece for piece in committed.pieces if piece.stream not in broken]
-                    gatherer.member.acknowledge(ours, self._left_out(committed))
-                    self._acknowledged = committed.batch
-                    if self._first_batch is not None:
-                        forget_first(gatherer.member.connection, self._first_batch)
-                        self._first_batch = None
-                self._ensure_groups(gatherer)
-                batch = gatherer.gather(limits, self._until)
-                if batch.pieces:
-                    if gatherer.member.connection.breaks:
-                        broken |= self._judge(gatherer.member)  # another server may have answered on the way
-                    self._positions |= take_positions(
-                        gatherer.member,
-                        {piece.stream for piece in batch.pieces} | (self._ensured - set(self._positions)),
-                    )
-                return batch, bool(broken)
-            except ConnectionLost:
                 # Entries whose delivery we did not hear of are pending with us, where a new gatherer looks first.
-                self.stop()
-                losses += 1
-                if losses > self._options.endpoint.retries:
-                    raise
+                return in_spite_of_losses(
+                    lambda: self._next_once(committed, limits, broken),
+                    self._options.endpoint.retries,
+                    self.stop,
+                )
             except BaseException as error:
                 self.stop()
                 if not isinstance(error, ServerError) or error.code != "NOGROUP":
@@ -291,6 +265,33 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 if is_found_again:
                     raise ServerError(f"{error.words}. {_NO_GROUP[bool(committed.batch)]}") from error
                 is_found_again = True  # a stream of the pattern was deleted since it was looked up: a new gatherer does that
+
+    def _next_once(self, committed: GroupOffset, limits: Limits, broken: set[str]) -> tuple[Batch, bool]:
+        gatherer = self._gathering()
+        broken |= self._judge(gatherer.member)
+        if broken or gatherer.member.connection.breaks:
+            # The server may not have our last acknowledgement: what is pending with us is looked at again.
+            self.stop()
+            self._acknowledged = -1
+            gatherer = self._gathering()
+        if committed.batch != self._acknowledged:
+            # What has the ids of a lost batch now is perhaps of another one.
+            ours = [piece for piece in committed.pieces if piece.stream not in broken]
+            gatherer.member.acknowledge(ours, self._left_out(committed))
+            self._acknowledged = committed.batch
+            if self._first_batch is not None:
+                forget_first(gatherer.member.connection, self._first_batch)
+                self._first_batch = None
+        self._ensure_groups(gatherer)
+        batch = gatherer.gather(limits, self._until)
+        if batch.pieces:
+            if gatherer.member.connection.breaks:
+                broken |= self._judge(gatherer.member)  # another server may have answered on the way
+            self._positions |= take_positions(
+                gatherer.member,
+                {piece.stream for piece in batch.pieces} | (self._ensured - set(self._positions)),
+            )
+        return batch, bool(broken)
 
     def _ensure_groups(self, gatherer: Gatherer) -> None:
         """Create the group of streams that were added to option ``streams``, or were deleted when all was read.
@@ -377,15 +378,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         if self._without[0] == batch.batch:
             return self._without[1]
         self._become(batch)
-        losses = 0
-        while True:
-            try:
-                return self._divide(batch)
-            except ConnectionLost:
-                self.stop()
-                losses += 1
-                if losses > self._options.endpoint.retries:
-                    raise
+        return in_spite_of_losses(lambda: self._divide(batch), self._options.endpoint.retries, self.stop)
 
     def _divide(self, batch: GroupOffset) -> Without:
         member = self._gathering().member

@@ -128,16 +128,11 @@ class ClusterConnection(Connection):
             place = self._transaction
             try:
                 place = place or self._place_of_slot(key_slot(_bytes(key)))
-                replies = self._node(place).exchange(request, names, repeatable=repeatable)
-            except Unreachable:
-                self._forget(place)
-                if last or self._transaction is not None:
+                replies = self._ask(place, lambda node: node.exchange(request, names, repeatable=repeatable))
+            except ConnectionLost as error:
+                if last or self._transaction is not None or not isinstance(error, Unreachable):
                     self._end_transaction()
                     raise
-            except ConnectionLost:
-                self._forget(place)
-                self._end_transaction()
-                raise
             else:
                 redirected = next((reply for reply in replies if _is_redirection(reply)), None)
                 if redirected is None:
@@ -245,18 +240,15 @@ class ClusterConnection(Connection):
             groups.setdefault(self._place_for(commands[number]), []).append(number)
         unreachable: Unreachable | None = None
         for place, members in groups.items():
+            there = [commands[number] for number in members]
             try:
-                found = self._node(place).pipeline(
-                    [commands[number] for number in members], repeatable=repeatable
-                )
+                found = self._ask(place, lambda node: node.pipeline(there, repeatable=repeatable))  # noqa: B023 - called at once
             except Unreachable as error:
                 # Others are asked all the same; what they answer is not asked for again.
                 unreachable = error
                 again += members
-                self._forget(place)
                 continue
             except ConnectionLost:
-                self._forget(place)
                 self._end_transaction()
                 raise
             for number, reply in zip(members, found, strict=True):

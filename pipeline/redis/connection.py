@@ -338,6 +338,27 @@ class Connection:
         time.sleep(min(self.endpoint.retry_interval_ms / 1000 * 2**attempt, _LONGEST_PAUSE_SECONDS))
 
 
+def in_spite_of_losses(
+    once: Callable[[], Answer], retries: int, lost: Callable[[], None] = lambda: None
+) -> Answer:
+    """Do something that may be begun again, and begin it again when a connection is lost on the way.
+
+    Args:
+        once: looks itself what was done before the loss.
+        retries: how often it may be lost.
+        lost: is done after each loss.
+
+    Raises:
+        ConnectionLost: it was lost once more.
+    """
+    for _ in range(retries):
+        try:
+            return once()
+        except ConnectionLost:
+            lost()
+    return once()
+
+
 def checked(replies: list[Reply]) -> list[Reply]:
     """Return the replies of a pipeline, if none of them is an error.
 

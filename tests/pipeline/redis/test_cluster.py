@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 
 import pytest
@@ -12,7 +13,14 @@ from support.thorough import examples
 
 import rillet.testing
 from rillet.pipeline.redis.cluster import command_key, key_in_slot_of
-from rillet.pipeline.redis.connection import Connection, ConnectionLost, RedisError, ServerError, checked
+from rillet.pipeline.redis.connection import (
+    Connection,
+    ConnectionLost,
+    RedisError,
+    ServerError,
+    checked,
+    packed,
+)
 from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.redis.shards import connect, scan
 from rillet.protocol.key_slots import key_slot
@@ -164,19 +172,56 @@ def test_a_watched_key_that_another_changes_undoes_the_transaction(cluster, conn
     assert connection.call("XLEN", "s1") == 1
 
 
-def test_a_write_whose_reply_is_lost_is_for_its_caller(cluster, connection, monkeypatch):
-    add(connection)
+def losing_replies(monkeypatch):
+    """Have replies lost that a server has sent."""
     honest = Connection._replies
 
     def lose(self, sock, count):
         honest(self, sock, count)
         raise ConnectionResetError("lost")
 
+    monkeypatch.setattr(Connection, "_replies", lose)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_write_whose_reply_is_lost_is_for_its_caller(cluster, connection, monkeypatch, is_packed):
+    add(connection)
+    words = ("XADD", "s1", "*", "n", "2")
     with monkeypatch.context() as patched:
-        patched.setattr(Connection, "_replies", lose)
+        losing_replies(patched)
         with pytest.raises(ConnectionLost, match="broke during XADD"):
-            connection.call("XADD", "s1", "2-1", "n", "2")
+            connection.exchange(packed([words]), ["XADD"], key="s1") if is_packed else connection.call(*words)
+    assert connection.breaks == 1  # group mode looks at what is pending then
     assert connection.call("XLEN", "s1") == 2
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [[("XLEN", "s1")], [("MULTI",), ("XADD", "s1", "*", "n", "1"), ("EXEC",)]],
+    ids=["of a command that reads", "of the transaction"],
+)
+def test_a_watch_ends_when_a_reply_is_lost(cluster, connection, monkeypatch, lost):
+    connection.call("WATCH", "s1")
+    with monkeypatch.context() as patched:
+        losing_replies(patched)
+        with pytest.raises(ConnectionLost, match="broke during"):
+            connection.pipeline(lost)
+    assert connection.breaks == 1
+    other = next(name for name in NAMES if cluster.shard_of(name) is not cluster.shard_of("s1"))
+    replies = connection.pipeline([("MULTI",), ("XADD", other, "1-1", "n", "1"), ("EXEC",)])
+    assert replies[-1] == [b"1-1"]
+
+
+def test_what_all_masters_are_asked_counts_a_connection_that_broke(connection):
+    answers = itertools.count()
+
+    def ask(server):
+        if next(answers) == 1:
+            raise ConnectionLost("the connection broke")
+        return server.call("DBSIZE")
+
+    assert connection.ask_masters(ask) == [0, 0, 0]
+    assert connection.breaks == 1
 
 
 def test_an_error_that_is_no_redirection_is_an_error(connection):
