@@ -22,16 +22,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..redis.cluster import key_in_slot_of
-from ..redis.connection import ConnectionLost, ServerError, packed
+from ..redis.connection import ConnectionLost, RedisError, ServerError, in_spite_of_losses, packed
 from ..redis.key_names import key_of, name_of
 from ..source.losses import DataLossError, report_loss
 from .delivery import SinkError, check, check_wait
 from .rows import Chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from ..redis.connection import Connection
+    from ..redis.connection import Answer, Connection
     from .options import SinkOptions
 
 Command = tuple[bytes | str | int, ...]
@@ -154,15 +154,10 @@ class Publisher:
             parts: its rows in order.
         """
         result: bool | None = None
-        losses = 0
         while result is None:
             try:
-                result = self._try_to_publish(batch, parts)
-            except ConnectionLost:
                 # Whether the transaction was done is what the marker says.
-                losses += 1
-                if losses > self._connection.endpoint.retries:
-                    raise
+                result = self._in_spite_of_losses(lambda: self._try_to_publish(batch, parts))
             except BaseException:
                 self._connection.close()  # with the connection goes its WATCH
                 raise
@@ -317,12 +312,20 @@ class Publisher:
             check(self._connection, self._options, whole, replies[first : first + whole.rows])
             _raise_first(replies)
         written = results[first - 1 : first - 1 + whole.rows]
+        # The marker says that all is done: no loss on the way may end at what it says.
         try:
-            check(self._connection, self._options, whole, written)
+            self._in_spite_of_losses(lambda: check(self._connection, self._options, whole, written))
             _raise_first(results[: first - 1])
             _raise_first(results[first - 1 + whole.rows :])
-        except (SinkError, ServerError):
-            self._undo(now, following, whole, written, step)
+        except (SinkError, RedisError) as error:
+            try:
+                self._in_spite_of_losses(lambda: self._undo(now, following, whole, written, step))
+            except ConnectionLost as lost:
+                mend = "remove it" if now.batch < 0 else f"set it to {now.text()}"
+                raise SinkError(
+                    f"{error.words}; entries of batch {following.batch} may be there ({lost.words}), and the marker {self.marker!r} "
+                    f"may say that all of it is: if it does, {mend} before the query starts again"
+                ) from error
             raise
         if wait:
             check_wait(self._options.wait, waited)
@@ -348,6 +351,9 @@ class Publisher:
             undo += [self._kept(key) for key in (*(each.key for each in step), self._plan_key(now.batch))]
         undo.append(("DEL", self.marker) if now.batch < 0 else ("SET", self.marker, now.text(), *self._keep))
         self._at_once(undo)
+
+    def _in_spite_of_losses(self, once: Callable[[], Answer]) -> Answer:
+        return in_spite_of_losses(once, self._connection.endpoint.retries)
 
     def _kept(self, key: str) -> Command:
         # Not PERSIST, which would be one more right, asked for when the first large batch comes.

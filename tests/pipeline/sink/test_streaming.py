@@ -216,6 +216,70 @@ def test_what_failed_in_part_is_left_alone_once_another_driver_went_on(rillet_pr
         assert numbers_of(scene) == [1, 3]
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["before a request", "before its reply"])
+@pytest.mark.parametrize("bad_id", [False, True], ids=["a key is no stream", "an id is out of order"])
+def test_what_failed_in_part_is_taken_back_over_a_connection_that_breaks(
+    rillet_process, monkeypatch, bad_id, after
+):
+    faults = Faults()
+    fail_connections(monkeypatch, faults, writers)
+    honest = Connection.exchange
+
+    def exchange(self, request, names, **how):
+        replies = honest(self, request, names, **how)
+        if {"XADD", "EXEC"} <= set(names):
+            faults.arm(number, after=after, crash=False)
+        return replies
+
+    monkeypatch.setattr(Connection, "exchange", exchange)
+    for number in itertools.count():
+        faults.disarm()
+        with Scene(rillet_process, stream=None, idColumn="id") as scene:
+            query = Query(scene, monkeypatch, stream=pa.string(), id=pa.string())
+            good, bad = scene.stream, f"{scene.stream}-b"
+            ids = ["1-0", "1-0", "2-0"]
+            if bad_id:
+                scene.call("XADD", bad, "1-1", "n", "0")
+                scene.call("XADD", bad, "3-0", "n", "0")
+                ids[1] = "2-0"
+            else:
+                scene.call("SET", bad, "x")
+            batch = [{"stream": [good, bad, good], "id": ids, "n": [1, 2, 3]}]
+            with pytest.raises(SinkError, match="1 of 3 XADD failed"):
+                query.writer.commit(query.tasks(0, batch), 0)
+            is_over = faults.left is not None
+            faults.disarm()
+            assert scene.entries() == []
+            scene.call("DEL", bad)
+            # The stream keeps its last id.
+            later = [{"stream": [good, bad, good], "id": ["5-0", "5-0", "6-0"], "n": [1, 2, 3]}]
+            query.run(0, later)
+            assert numbers_of(scene) == [1, 3]
+        if is_over:
+            assert number > 2
+            return
+
+
+def test_what_failed_in_part_and_cannot_be_taken_back_is_an_error_that_says_what_to_do(
+    rillet_process, monkeypatch
+):
+    with Scene(rillet_process, stream=None, retries=1) as scene:
+        query = Query(scene, monkeypatch, stream=pa.string())
+        scene.call("SET", f"{scene.stream}-b", "x")
+
+        def undo(*_):
+            raise ConnectionLost("nobody answers")
+
+        monkeypatch.setattr(Publisher, "_undo", undo)
+        with pytest.raises(
+            SinkError,
+            match=r"WRONGTYPE.*\(nobody answers\).* if it does, remove it before the query starts again",
+        ):
+            query.writer.commit(
+                query.tasks(0, [{"stream": [scene.stream, f"{scene.stream}-b"], "n": [1, 2]}]), 0
+            )
+
+
 @pytest.mark.parametrize("then", ["batch 8 is done", "batch 9 has begun", "batch 9 is done"])
 def test_a_driver_that_pauses_anywhere_harms_no_later_batch(rillet_process, monkeypatch, then):
     """A driver is held before each of its requests in turn, while another one goes on."""
