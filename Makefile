@@ -109,7 +109,7 @@ test-frameworks: peers
 	$(BIN)/pytest -n 2 -m "" --durations 0 --durations-min 1 tests/frameworks tests/testing/test_wheel.py \
 		tests/clients/test_sentinel_clients.py tests/server/sentinel $(ARGS)
 
-# Not in `make test`: needs another extra (pandas, gRPC), JVMs that the other tests do not have, and Spark 4.0 and 4.1 (.venvs).
+# Not in `make test`: needs another extra (pandas, gRPC), JVMs that the other tests do not have, and Spark 4.0 to 4.2 (.venvs).
 test-spark: $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,connect]'
 	@PYTHON=$(BIN)/python sh tests/peers.sh

@@ -1,4 +1,4 @@
-"""Spark 4.0 and 4.1: what they ask a stream's reader for, and each mode once in a real one (make test-spark)."""
+"""Spark 4.0 to 4.2: what they ask a stream's reader for, and each mode once in a real one (make test-spark)."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def python_with(version):
 
 
 @pytest.mark.many_jvms
-@pytest.mark.parametrize("version", ["4.0", "4.1"])
+@pytest.mark.parametrize("version", ["4.0", "4.1", "4.2"])
 def test_every_mode_works_in_each_version_of_spark(version, tmp_path):
     python = python_with(version)
     with start_server(
