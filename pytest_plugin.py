@@ -12,17 +12,37 @@ The marker ``rillet`` and the ini option ``rillet`` configure them; ``--rillet-u
 from __future__ import annotations
 
 import sys
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterator
+    from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
     import redis
     import redis.asyncio
 
     from . import testing
+
+
+class _AsCompiled:
+    """Finds Rillet's own modules, as Python itself does.
+
+    pytest compiles each module of a package that brings a plugin once more, to explain its asserts. For 310 modules of a server
+    that took 1.0 s of the first run after an installation (2026-11-29), and in CI each run is the first.
+    """
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, path, target) if name.startswith(f"{__package__}.") else None
+
+
+sys.meta_path.insert(0, _AsCompiled)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

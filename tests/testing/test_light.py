@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from support.programs.pytest_run import run_tests
+
 FIRST_TEST = """
 import sys
 import rillet.testing
@@ -58,3 +60,22 @@ def test_it(rillet):
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pytest_does_not_compile_the_server_once_more(tmp_path):
+    # pytest itself marks a package whose plugin was installed as a wheel.
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\npytest.register_assert_rewrite('rillet.server', 'rillet.testing')\n"
+    )
+    run_tests(
+        tmp_path,
+        """
+        import sys
+        from importlib.machinery import SourceFileLoader
+
+        def test_it(rillet):
+            assert rillet.ping()
+            for name in ("rillet.testing.server", "rillet.server.server"):
+                assert isinstance(sys.modules[name].__spec__.loader, SourceFileLoader)
+        """,
+    ).outcome(passed=1)
