@@ -66,6 +66,7 @@ class Plan:
         is_atomic: work and acknowledgement are one transaction or script.
         uses_scripts: it sends EVALSHA.
         spins: it reads without BLOCK and without a pause, so reads are slowed: else twenty of it at once take all processors.
+        patience: what to add to the URL so that its client waits for a reply as long as it takes.
         slots: how many experiments are busy at a time.
         cancelled: ends all of them.
         launch: starts a worker in another way.
@@ -92,6 +93,7 @@ class Plan:
     is_atomic: bool = False
     uses_scripts: bool = False
     spins: bool = False
+    patience: str = ""
     slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(2))
     cancelled: threading.Event = field(default_factory=threading.Event)
     launch: Callable[[Plan, Stage, str], Worker] | None = None

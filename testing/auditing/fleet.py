@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..history import CLAIMED
-from .sight import mentions, read_of
+from .sight import consumer_of, mentions, read_of
 from .verdicts import KEPT, Broken, NotTried
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _HELD: Final = 3
 _LOOKS: Final = 4  # commands of a worker that looks around: claims and reads
+_HOLDS: Final = 3  # of the work, while its client gives up before the audit has seen enough
+_LATE_SECONDS: Final = 1.0
 _SIGNS: Final = 2  # of life: one may come by chance
 _MUFFLED_SECONDS: Final = 5.0  # in which a sign of life that waits for no reply has come again
 _BACKOFF_SECONDS: Final = (
@@ -52,20 +54,58 @@ def long_job(bench: Bench) -> str:
         )
     if plan.acks_first:
         raise NotTried("it acknowledges before its work, so nobody could take a long job from it")
-    first = bench.begin("w1")
+    first = _begin_patient(bench)
     second = bench.begin("w2", fresh=False)
-    with _LongJob(bench, first, second) as job:
-        if job.shows_signs():
-            return job.keeps_pace()
-    bench.until(partial(bench.is_done, job.entry), hurry=True, seconds=plan.brief)
-    for each in (first, second):
-        if bench.current(each).status is not None:
-            bench.begin(
-                each.name, fresh=False
-            )  # it ended when its command was not answered, and nobody starts it again
+    pace = 0.0
+    for _ in range(_HOLDS):
+        with _LongJob(bench, first, second) as job:
+            try:
+                pace = pace or job.pace()
+                if pace:
+                    return job.keeps_pace(pace)
+                taken = job.taken()
+            except _LetGo as reason:
+                pace, why = pace or job.first_sign, str(reason)
+        if not pace:
+            break
+        _settle(bench, job, first, second)
+    else:
+        raise NotTried(why)
+    if bench.until(job.has_beaten_late, seconds=_LATE_SECONDS):
+        raise NotTried("its signs of life wait for its work: behind a lock, or for its only connection")
+    if taken:
+        raise Broken(taken)
+    _settle(bench, job, first, second)
     # A second job: the time in which its client gives up a command that is not answered is known now, and the clock does the rest.
     with _LongJob(bench, first, second, only_one=True) as job:
         return job.is_taken()
+
+
+def _begin_patient(bench: Bench) -> Worker:
+    """Start the first worker, with a client that waits for a reply as long as it takes, if its URL can say so."""
+    bench.stage.options = bench.plan.patience
+    try:
+        return bench.begin("w1")
+    except NotTried:
+        if not bench.plan.patience or not bench.workers[0].can_be_killed:
+            raise
+    # It reads the URL in a way of its own.
+    bench.stage.options = ""
+    bench.kill(bench.workers[0])
+    bench.restarts.clear()
+    return bench.begin("w1", fresh=False)
+
+
+def _settle(bench: Bench, job: _LongJob, *workers: Worker) -> None:
+    """Let a long job end, and start a worker again that ended when its command was not answered."""
+    bench.until(partial(bench.is_done, job.entry), hurry=True, seconds=bench.plan.brief)
+    for each in workers:
+        if bench.current(each).status is not None:
+            bench.begin(each.name, fresh=False)
+
+
+class _LetGo(Exception):  # noqa: N818 - no error of the audit
+    """The client gave up the command that was to take long."""
 
 
 class _LongJob:
@@ -97,7 +137,8 @@ class _LongJob:
         self.entry = self._holder = ""
         self._moved = 0.0  # of the fair time: the clock followed it so far
         self._begin = 0.0
-        self._started = 0
+        self._started = self._ended = 0  # the last command before
+        self.first_sign = 0.0
         self._restarts = len(bench.restarts)
         self._quiet_since: float | None = None
         self._blocked: dict[int, float] = {}  # since when
@@ -135,6 +176,8 @@ class _LongJob:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._bench.stage.is_up:
+            self._ended = self._bench.stage.commands()[-1].number
         self._bench.stage.resume()
         self._fault.stop()
 
@@ -192,6 +235,8 @@ class _LongJob:
         if len(hearts) != self._beat_at[1]:
             self._beat_at = self._seconds, len(hearts)
         at, _ = self._beat_at
+        if hearts and not self.first_sign:
+            self.first_sign = self._seconds
         held = {each.client_id for each in self._fault.hits}
         return bool(hearts) and hearts[-1] in held and self._seconds - at > max(_MUFFLED_SECONDS, at)
 
@@ -249,58 +294,91 @@ class _LongJob:
 
         return self._bench.until(asked, seconds=seconds)
 
+    def taken(self) -> str:
+        """Say that another worker took the message; "" if nobody did."""
+        if not (taken := self._taken()):
+            return ""
+        quiet = "" if self._beats() else f" (no sign of life in {max(self._seconds, 0.1):.1f} seconds)"
+        return f"{taken}, which was alive and working on it{quiet}"
+
     def _check(self) -> None:
         """Raise Broken if the message was taken."""
-        if taken := self._taken():
-            quiet = "" if self._beats() else f" (no sign of life in {max(self._seconds, 0.1):.1f} seconds)"
-            raise Broken(f"{taken}, which was alive and working on it{quiet}")
+        if taken := self.taken():
+            raise Broken(taken)
 
-    def shows_signs(self) -> bool:
-        """Whether the worker shows that it lives while it works, without a hurry; at the latest when the lease is over.
+    def _held_out(self) -> str:
+        return f"it held out for {self._seconds:.1f} seconds only"
+
+    def pace(self) -> float:
+        """Return how many seconds pass between the signs by which the worker shows, without a hurry, that it lives while it works.
+
+        It waits at the longest until the lease is over, and returns 0 if none has come.
 
         Raises:
-            Broken: the message was taken.
+            Broken: the message was taken, in spite of them.
+            _LetGo: the client did not hold out.
         """
         bench = self._bench
         if not bench.sight().min_idles():
             if bench.verdict_of("crash-elsewhere") != KEPT:
-                return False  # nobody claims
+                return 0  # nobody claims
             self._wait(lambda: self._beats() >= _SIGNS or bench.sight().min_idles(), bench.plan.timeout)
         self._wait(lambda: self._beats() >= _SIGNS or self._is_muffled(), bench.plan.timeout)
         if self._hearts() and (self._beats() < _SIGNS or self._gave_up()):
             if self._is_muffled():
                 raise NotTried("its signs of life wait behind its work: they use the same connection")
             if self._is_dropped():
-                raise NotTried(
-                    f"it held out for {self._seconds:.1f} seconds only, though it gave a sign of life"
-                )
-        self._check()
-        return self._beats() >= _SIGNS and not self._gave_up()
+                raise _LetGo(f"{self._held_out()}, though it gave a sign of life")
+        if self._beats():
+            self._check()
+        return self._seconds / self._beats() if self._beats() >= _SIGNS and not self._gave_up() else 0
 
-    def keeps_pace(self) -> str:
+    def keeps_pace(self, pace: float) -> str:
         """Move in steps that leave the worker the time for its next sign of life, until the other one has looked for what is idle.
+
+        Args:
+            pace: seconds between two signs.
 
         Raises:
             Broken: the message was taken.
-            NotTried: the worker did not hold out.
+            _LetGo: the client did not hold out.
         """
         bench = self._bench
         idle = min(bench.sight().min_idles(), default=86_400_000)
-        pace = self._seconds / self._beats()
         born = bench.stage.passed()
-        while bench.stage.passed() - born < 1.2 * idle or self._looks() < _LOOKS:
+        while True:
             step = int(0.8 * idle - 2000 * pace)
             if step > 0:
                 bench.later(milliseconds=step)
             bench.wake(self._other)
-            beats = self._beats()
-            beaten = self._wait(lambda known=beats: self._beats() > known, max(3 * pace, idle / 1000))  # type: ignore[misc]
+            beats, looks = self._beats(), max(self._looks() + 2, _LOOKS)
+
+            def is_over(least: int = looks) -> bool:
+                return bench.stage.passed() - born >= 1.2 * idle and self._looks() >= least
+
+            self._wait(
+                lambda known=beats, over=is_over: self._beats() > known or over(),  # type: ignore[misc]
+                max(3 * pace, idle / 1000),
+            )
             if self._is_dropped() and (self._taken() or self._gave_up()):
-                raise NotTried(f"it held out for {self._seconds:.1f} seconds only")
+                raise _LetGo(self._held_out())
             self._check()
-            if not beaten or self._gave_up():
-                raise NotTried(f"it held out for {self._seconds:.1f} seconds only")
-        return _NOT_TAKEN
+            if is_over():
+                return _NOT_TAKEN
+            if self._beats() == beats or self._gave_up():
+                raise _LetGo(self._held_out())
+
+    def has_beaten_late(self) -> bool:
+        """Whether it said that it works on the message as soon as the audit let the work end: what it waited with could not run before."""
+        own = self._bench.consumers_of(self._other)
+        return any(
+            each.number > self._ended
+            and each.is_a("XCLAIM")
+            and self.entry in each.words
+            and "JUSTID" in map(str.upper, each.words)
+            and consumer_of(each.words) not in own
+            for each in self._bench.stage.commands()
+        )
 
     def is_taken(self) -> str:
         """Let the lease end, for a worker that shows no signs of life.
@@ -323,7 +401,7 @@ class _LongJob:
                 bench.until(partial(self._has_looked, since), hurry=True, traffic=True)
             self._check()
             if self._has_ended():
-                raise NotTried(f"it held out for {self._seconds:.1f} seconds only{bench.again}")
+                raise NotTried(f"{self._held_out()}{bench.again}")
         if claims and not self._has_looked(self._started):
             raise NotTried(f"{self._other.name} claimed nothing in {self._seconds:.0f} seconds")
         return _NOT_TAKEN

@@ -38,9 +38,11 @@ class Stage:
         has_clock: whether its time can be moved; else only pending entries get older.
         database: in which the audit's own commands run.
         host: where the worker connects to.
+        options: added to the URL.
     """
 
     has_clock = True
+    options = ""
 
     def __init__(self, *, durable: bool = False, paced: bool = False, database: int = 0) -> None:
         self.database = database
@@ -84,7 +86,7 @@ class Stage:
     @property
     def url(self) -> str:
         """Likewise."""
-        return self._server.url
+        return self._server.url + self.options
 
     def _open(self) -> None:
         self._server.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,8 @@ _MOST_IN_BACKLOG: Final = 1_000
 _GRACE_SECONDS: Final = 1.0
 _DELIVERIES: Final = 25
 _CAP_SECONDS: Final = 100  # in which these deliveries have to come, or two timeouts
+_PATIENT_SECONDS: Final = 3600
+_REDIS_PY: Final = re.compile(r"redis-py\b")
 _FATAL: Final = 2**62  # the delivery count after XNACK FATAL
 GIVEN_UP: Final = "given up"
 
@@ -117,6 +120,7 @@ def works(bench: Bench) -> str:
     reads = [read for _, read in sight.reads()]
     plan.count = max((each.count for each in reads if each.count is not None), default=None)
     plan.spins = _spins(sight)
+    plan.patience = _patience(sight)
     plan.uses_scripts = any(each.is_a("EVALSHA") for each in sight.commands)
     acks = sight.acks(ids[-1])
     if acks:
@@ -140,6 +144,12 @@ def _spins(sight: Sight) -> bool:
     """Whether it asks again and again, without BLOCK and without a pause."""
     times = [each.time for each, read in sight.reads() if read.block is None]
     return bool(times) and len(times) > _SPINNING * max(1.0, (times[-1] - times[0]) / 1000)
+
+
+def _patience(sight: Sight) -> str:
+    """Return what makes its client wait for a reply as long as it takes: redis-py gives up after 5 seconds, by its defaults."""
+    names = {each.words[3] for each in sight.commands if each.is_a("CLIENT SETINFO LIB-NAME")}
+    return f"?socket_timeout={_PATIENT_SECONDS}" if any(map(_REDIS_PY.match, names)) else ""
 
 
 def _order(bench: Bench, sight: Sight, ids: list[str]) -> tuple[bool, bool]:

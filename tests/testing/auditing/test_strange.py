@@ -133,24 +133,76 @@ while True:
     for _, entries in r.execute_command("XREADGROUP", *words) or []:
         handle([each[:2] for each in entries])
 """
+# The client of its work gives a command up after so many signs of life, and sends it no second time.
 GIVES_UP = """\
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-impatient = redis.Redis.from_url(URL, socket_timeout=2, retry=Retry(NoBackoff(), 0))
+impatient = redis.Redis.from_url(URL, retry=Retry(NoBackoff(), 0))
+inside, signs = [], 0
+
+def beat():
+    global signs
+    while True:
+        time.sleep(0.5)
+        if inside:
+            r.xclaim("jobs", "workers", ME, 0, inside, justid=True)
+            signs += 1
+            if signs >= {}:
+                impatient.connection_pool.disconnect()
+
+threading.Thread(target=beat, daemon=True).start()
+while True:
+    for entry, fields in claim() + read(block=500):
+        signs = 0
+        inside.append(entry)
+        try:
+            impatient.sadd("done", fields["n"])
+            r.xack("jobs", "workers", entry)
+        except redis.RedisError:
+            pass  # it stays pending
+        inside.clear()
+"""
+BEATS_BEHIND_A_LOCK = """\
+lock = threading.Lock()
 inside = []
 
 def beat():
     while True:
-        time.sleep({})
-        if inside:
-            r.xclaim("jobs", "workers", ME, 0, inside, justid=True)
+        time.sleep(0.2)
+        with lock:
+            if inside:
+                r.xclaim("jobs", "workers", ME, 0, inside, justid=True)
 
 threading.Thread(target=beat, daemon=True).start()
 while True:
     for entry, fields in claim() + read(block=500):
         inside.append(entry)
         try:
-            impatient.sadd("done", fields["n"])
+            with lock:
+                r.sadd("done", fields["n"])
+            time.sleep(0.1)
+            with lock:
+                r.xack("jobs", "workers", entry)
+        except redis.RedisError:
+            time.sleep(0.5)
+        inside.clear()
+"""
+BEATS_AFTER_THE_TIMEOUT_OF_ITS_CLIENT = """\
+server = redis.Redis.from_url(URL, socket_timeout=0.5)
+inside = []
+
+def beat():
+    while True:
+        time.sleep(1.5)
+        for entry in inside:
+            r.xclaim("jobs", "workers", ME, 0, [entry], justid=True)
+
+threading.Thread(target=beat, daemon=True).start()
+while True:
+    for entry, fields in claim() + read(block=500):
+        inside.append(entry)
+        try:
+            server.sadd("done", fields["n"])
             r.xack("jobs", "workers", entry)
         except redis.RedisError:
             pass  # it stays pending
@@ -224,13 +276,15 @@ asyncio.run(main())
         (SENDS_EVAL_ONCE, "ack-lost", "kept"),
         (CLAIMS_BY_ITS_READ, "deleted", "broken"),
         (DIES_AND_STARTS_SLOWLY, "poison", "kept"),
-        (GIVES_UP.format(0.7), "long-job", "not tried"),
-        (GIVES_UP.format(1.5), "long-job", "not tried"),
+        (GIVES_UP.format(3), "long-job", "kept"),
+        (GIVES_UP.format(1), "long-job", "kept"),
+        (BEATS_BEHIND_A_LOCK, "long-job", "not tried"),
+        (BEATS_AFTER_THE_TIMEOUT_OF_ITS_CLIENT, "long-job", "kept"),
         (ON_ONE_CONNECTION, "long-job", "not tried"),
     ],
     ids=str.split(
         "pool ahead counts behind-a-read start itself timer timer-elsewhere third-start deletes-first deletes-references "
-        "eval-once claims-by-read dies gives-up gives-up-early one-connection"
+        "eval-once claims-by-read dies gives-up gives-up-early lock slow-sign one-connection"
     ),
 )
 def test_a_worker_of_another_build_is_judged_rightly(zygote, monkeypatch, source, promise, result):
