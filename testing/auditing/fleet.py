@@ -77,7 +77,7 @@ def long_job(bench: Bench) -> str:
         raise Broken(taken)
     _settle(bench, job, first, second)
     # A second job: the time in which its client gives up a command that is not answered is known now, and the clock does the rest.
-    with _LongJob(bench, first, second, only_one=True) as job:
+    with _LongJob(bench, first, second, only_one=True, watched=job.watched) as job:
         return job.is_taken()
 
 
@@ -119,9 +119,12 @@ class _LongJob:
         first: a worker; either of the two gets the message.
         second: the other one.
         only_one: other messages can be worked, and the client that sends its command again is answered.
+        watched: seconds for which an earlier job was looked at.
     """
 
-    def __init__(self, bench: Bench, first: Worker, second: Worker, *, only_one: bool = False) -> None:
+    def __init__(
+        self, bench: Bench, first: Worker, second: Worker, *, only_one: bool = False, watched: float = 0.0
+    ) -> None:
         plan = bench.plan
         assert plan.work is not None
         # A reply that does not come makes the work long, and lets the rest of the connection go on; but a transaction, or a
@@ -139,6 +142,7 @@ class _LongJob:
         self._begin = 0.0
         self._started = self._ended = 0  # the last command before
         self.first_sign = 0.0
+        self.watched = watched
         self._restarts = len(bench.restarts)
         self._quiet_since: float | None = None
         self._blocked: dict[int, float] = {}  # since when
@@ -177,6 +181,7 @@ class _LongJob:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bench.stage.is_up:
+            self.watched += self._seconds
             self._ended = self._bench.stage.commands()[-1].number
         self._bench.stage.resume()
         self._fault.stop()
@@ -298,7 +303,11 @@ class _LongJob:
         """Say that another worker took the message; "" if nobody did."""
         if not (taken := self._taken()):
             return ""
-        quiet = "" if self._beats() else f" (no sign of life in {max(self._seconds, 0.1):.1f} seconds)"
+        quiet = (
+            ""
+            if self._beats()
+            else f" (no sign of life in {max(self.watched + self._seconds, 0.1):.1f} seconds)"
+        )
         return f"{taken}, which was alive and working on it{quiet}"
 
     def _check(self) -> None:
@@ -346,18 +355,23 @@ class _LongJob:
         bench = self._bench
         idle = min(bench.sight().min_idles(), default=86_400_000)
         born = bench.stage.passed()
+        looks = _LOOKS
+
+        def has_passed() -> bool:
+            return bench.stage.passed() - born >= 1.2 * idle
+
+        def is_over() -> bool:
+            return has_passed() and self._looks() >= looks
+
         while True:
             step = int(0.8 * idle - 2000 * pace)
-            if step > 0:
+            if not has_passed() and step > 0:
                 bench.later(milliseconds=step)
+                looks = max(self._looks() + 2, _LOOKS)
             bench.wake(self._other)
-            beats, looks = self._beats(), max(self._looks() + 2, _LOOKS)
-
-            def is_over(least: int = looks) -> bool:
-                return bench.stage.passed() - born >= 1.2 * idle and self._looks() >= least
-
+            beats = self._beats()
             self._wait(
-                lambda known=beats, over=is_over: self._beats() > known or over(),  # type: ignore[misc]
+                lambda known=beats: self._beats() > known or is_over(),  # type: ignore[misc]
                 max(3 * pace, idle / 1000),
             )
             if self._is_dropped() and (self._taken() or self._gave_up()):
