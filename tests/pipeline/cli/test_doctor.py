@@ -99,6 +99,16 @@ def test_missing_and_old_packages_are_wrong(monkeypatch):
     assert found["hiredis"].state == "ok"
 
 
+@pytest.mark.parametrize(
+    ("version", "finding"),
+    [("4.0.5", ("ok", "4.0.5")), ("4.2.1", ("ok", "4.2.1")), ("3.5.9", ("wrong", "3.5.9 is older than 4.0"))],
+)
+def test_the_version_of_spark_is_named(monkeypatch, version, finding):
+    monkeypatch.setattr(doctor.metadata, "version", lambda _: version)
+    found = findings(doctor.check_packages())["pyspark"]
+    assert (found.state, found.text) == finding
+
+
 def test_no_java_is_wrong(monkeypatch):
     def nothing():
         raise NoJavaError("none was found")
