@@ -45,8 +45,12 @@ def client(server):
 
 def is_in_memory(client: redis.Redis) -> bool:
     client.ping()
+    return isinstance(idle(client)._sock, ChannelSocket)
+
+
+def idle(client: redis.Redis) -> Any:
     [connection] = client.connection_pool._available_connections
-    return isinstance(connection._sock, ChannelSocket)
+    return connection
 
 
 # Who gets it
@@ -72,6 +76,41 @@ def test_it_is_switched_on_and_off_by_name():
 def test_a_class_of_the_users_own_keeps_its_socket(server):
     with server.client(connection_class=redis.Connection) as client:
         assert not is_in_memory(client)
+
+
+def python_parsers() -> list[dict[str, Any]]:
+    """Return options of clients that do without hiredis."""
+    if not RESP3:
+        return [{"parser_class": redis.connection.PythonParser}]
+    from redis import _parsers
+
+    return [{"parser_class": _parsers._RESP2Parser} | RESP2, {"parser_class": _parsers._RESP3Parser} | RESP3]
+
+
+@pytest.mark.parametrize("options", python_parsers(), ids=["RESP2", "RESP3"][: len(python_parsers())])
+def test_parsers_in_python_read_from_memory_as_well(server, options):
+    value = b"v\r\n" * 50_000
+    for _ in range(2):
+        server.reset()
+        with server.client_of_test(**options) as client:
+            assert is_in_memory(client)
+            assert type(idle(client)._parser) is options["parser_class"]
+            assert client.set("k", value)
+            assert client.get("k") == value
+            assert client.pipeline().incr("a").incr("a").execute() == [1, 2]
+            assert not idle(client).can_read(0)
+            assert client.blpop("q", 0.01) is None
+            assert client.rpush("q", "v")
+            assert list(client.blpop("q", 30)) == [b"q", b"v"]
+
+
+def test_a_parser_in_python_hears_messages_from_memory(server):
+    with server.client(**python_parsers()[0]) as client, client.pubsub() as pubsub:
+        pubsub.subscribe("c")
+        assert pubsub.get_message(timeout=30)["type"] == "subscribe"
+        assert pubsub.get_message(timeout=0) is None
+        client.publish("c", "m")
+        assert pubsub.get_message(timeout=30)["data"] == b"m"
 
 
 def test_another_process_gets_a_socket(server):
