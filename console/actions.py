@@ -482,16 +482,27 @@ def _delete(typed: Values) -> list[Step]:
 @action(
     "trim",
     "Trim a stream",
-    "All entries before an ID leave the stream.",
+    "Entries before an ID leave the stream.",
     ("key",),
-    (Field("id", "Before the ID", hint="the smallest that a group still needs"),),
+    (
+        Field("id", "Before the ID"),
+        Field(
+            "acked",
+            "Which",
+            options=(
+                ("", "all of them"),
+                ("1", "those that every group has acknowledged (ACKED, from Redis 8.2 on)"),
+            ),
+        ),
+    ),
     danger="The messages are gone. A group that is created later does not read them.",
 )
 def _trim(typed: Values) -> list[Step]:
     first, *others = typed.ids()
     if others:
         raise ValueError("one ID is enough")
-    return [Step(command("XTRIM", typed.word("key"), "MINID", first))]
+    acked = ("ACKED",) if typed.text("acked") else ()
+    return [Step(command("XTRIM", typed.word("key"), "MINID", first, *acked))]
 
 
 @action(

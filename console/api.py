@@ -70,7 +70,7 @@ def _head(overview: Overview) -> dict[str, Any]:
 
 
 def _stream(stream: Stream, overview: Overview) -> dict[str, Any]:
-    spare = garbage(stream)
+    spare = garbage(stream, overview.facts)
     return {
         "stream": quote(stream.key),
         "length": stream.length,
@@ -84,7 +84,7 @@ def _stream(stream: Stream, overview: Overview) -> dict[str, Any]:
             "entries": spare.entries,
             "exact": spare.exact,
             "memory_bytes": spare.memory,
-            "trim": command_line(command("XTRIM", stream.key, "MINID", spare.before)),
+            "trim": command_line(spare.trim(stream.key)),
         }
         if spare
         else None,

@@ -155,6 +155,8 @@ def framework(fields: Iterable[tuple[bytes, bytes]]) -> str:
         return "FastStream"
     if {b"event", b"jobId"} <= names:
         return "BullMQ events"
+    if names == {b"task_id", b"enqueue_time"}:
+        return "streaQ"
     for raw in list(found.values())[:FIELDS]:
         inside = decoded(raw)
         keys = inside.tree.keys() if inside is not None and isinstance(inside.tree, dict) else set()

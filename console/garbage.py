@@ -6,31 +6,38 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .backlog import after
+from .link import Command, command
 from .selection import pair
 
 if TYPE_CHECKING:
-    from .model import Group, Stream
+    from .model import Group, ServerFacts, Stream
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """The entries at the beginning of a stream that no group needs.
+    """Entries of a stream that no group needs.
 
     Attributes:
-        before: the ID that XTRIM MINID is given: that of the first entry which a group still needs, or the next one.
-        entries: how many; ``exact``: counted by a group's lag, not estimated by the times of IDs.
+        before: the ID that XTRIM MINID is given.
+        acked: XTRIM passes over the entries that a group still needs (ACKED, from Redis 8.2 on); else all are before them.
+        entries: how many; ``exact``: counted by a group's lag. Else there are about so many, with ``acked`` at least so many.
         memory: about so many bytes; None where the stream's memory was not measured yet.
-        since: milliseconds of the oldest one's ID.
+        since: milliseconds of the oldest one's ID, or of the first entry that a group still needs, if it is older.
     """
 
     before: str
+    acked: bool
     entries: int
     exact: bool
     memory: int | None
     since: int
 
+    def trim(self, key: bytes) -> Command:
+        """Return the command that deletes them."""
+        return command("XTRIM", key, "MINID", self.before, *(("ACKED",) if self.acked else ()))
 
-def garbage(stream: Stream) -> Garbage | None:
+
+def garbage(stream: Stream, facts: ServerFacts | None) -> Garbage | None:
     """Return what can be trimmed, from last delivered IDs and the smallest pending ones; None if nothing, or it is not known.
 
     A stream without groups has none: nobody says that its entries are done.
@@ -38,20 +45,29 @@ def garbage(stream: Stream) -> Garbage | None:
     if not stream.groups or not stream.first_id or any(group.unread for group in stream.groups):
         return None
     slowest = min(stream.groups, key=lambda group: pair(_needs(group)))
+    passed = after(min((group.last_delivered for group in stream.groups), key=pair))
     before, first, last = pair(_needs(slowest)), pair(stream.first_id), pair(stream.last_id)
-    if before <= first:
-        return None
-    exact = not slowest.pending and slowest.lag is not None
-    if exact:
-        entries = stream.length - (slowest.lag or 0)
-    else:
-        most = min(stream.length - (group.lag or 0) - group.pending for group in stream.groups)
-        share = (before[0] - first[0]) / max(1, last[0] - first[0])
-        entries = max(1, min(most, int(stream.length * share)))
+    lags = [group.lag for group in stream.groups if group.lag is not None]
+    exact = False
+    entries = 0
+    if before > first:
+        exact = not slowest.pending and slowest.lag is not None
+        if exact:
+            entries = stream.length - (slowest.lag or 0)
+        else:
+            most = min(stream.length - (group.lag or 0) - group.pending for group in stream.groups)
+            share = (before[0] - first[0]) / max(1, last[0] - first[0])
+            entries = max(1, min(most, int(stream.length * share)))
+    acked = False
+    if facts and "XACKDEL" in facts.commands and len(lags) == len(stream.groups) and not exact:
+        # Groups may have the same entry pending: then there are more.
+        least = stream.length - max(lags) - stream.pending
+        acked = least > 0 and before < pair(passed)
+        entries = least if acked else entries
     if entries <= 0:
         return None
     memory = stream.memory * entries // max(1, stream.length) if stream.memory is not None else None
-    return Garbage(_needs(slowest), entries, exact, memory, first[0])
+    return Garbage(passed if acked else _needs(slowest), acked, entries, exact, memory, first[0])
 
 
 def _needs(group: Group) -> str:

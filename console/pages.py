@@ -166,7 +166,7 @@ class StreamPage(Page):
             "poison": POISON_DELIVERIES,
             "stream": stream,
             "detail": detail,
-            "garbage": garbage(stream),
+            "garbage": garbage(stream, poller.overview.facts),
             "has_letters": _has_letters(detail.newest),
             "now": detail.now,
             "chart": chart(samples, {"length": (1, False), "added/s": (2, True), "delivered/s": (3, True)}),

@@ -282,7 +282,7 @@ def _lines(stream: Stream, overview: Overview) -> list[Row]:
         rate(stream.rate_in),
         rate(stream.rate_out),
     )
-    oldest, spare = _oldest(stream, overview), garbage(stream)
+    oldest, spare = _oldest(stream, overview), garbage(stream, overview.facts)
     done = ("" if spare.exact else "~") + count(spare.entries) if spare else ""
     found: list[Row] = [((*own, count(stream.worst_lag), count(stream.pending), oldest, "", done), "bold")]
     for group in stream.groups:
@@ -310,7 +310,7 @@ def plain_rows(overview: Overview) -> Iterator[tuple[str, ...]]:
             stream.worst_lag,
             stream.pending,
         )
-        spare = garbage(stream)
+        spare = garbage(stream, overview.facts)
         yield (
             key,
             "",

@@ -62,7 +62,10 @@ async def test_streams_and_groups_have_the_documented_names(scene, link):
     )
     assert (group["oldest_id"], group["most_delivered_id"], group["most_deliveries"]) == ("3-0", "3-0", 6)
     assert group["oldest_idle_ms"] >= 3_600_000
-    assert stream["garbage"]["trim"] == "XTRIM orders MINID 2-0"
+    acked = found["server"]["kind"] == "Rillet"  # the other servers of this test are too old
+    assert stream["garbage"]["trim"] == (
+        "XTRIM orders MINID 4-1 ACKED" if acked else "XTRIM orders MINID 2-0"
+    )
     one = await asked(link, "streams/orders")
     assert set(one) == STREAM | {"time_ms"}
     assert (await asked(link, "groups", stream="orders"))["groups"][0]["group"] == "billing"

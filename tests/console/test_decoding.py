@@ -122,6 +122,7 @@ def test_msgpack_is_left_to_its_library_and_names_of_any_type_are_shown(monkeypa
     [
         ({"__data__": '{"data": "1", "headers": {}}'}, "FastStream"),
         ({"event": "completed", "jobId": "7", "returnvalue": "1"}, "BullMQ events"),
+        ({"task_id": "a4fdf395b8384f5a862b4c183bae0b55", "enqueue_time": "1795954127000"}, "streaQ"),
         (dict.fromkeys(("key", "when", "function", "args", "kwargs", "attempt"), "x"), "Docket"),
         ({"data": '{"task_id": "1", "task_name": "t", "labels": {}, "args": [], "kwargs": {}}'}, "taskiq"),
         ({"payload": '{"body": "W10=", "headers": {"task": "t"}, "properties": {}}'}, "Celery"),

@@ -8,7 +8,8 @@ import pytest
 import redis
 from support import servers
 
-from rillet.console import top
+import rillet
+from rillet.console import api, top
 from rillet.console.actions import ACTIONS, plan, run
 from rillet.console.garbage import garbage
 from rillet.console.link import Link
@@ -18,12 +19,20 @@ from rillet.console.render import environment
 from rillet.testing import Server
 
 
+@pytest.fixture(params=["rillet", "redis810", "redis7", "valkey"])
+def client(request, running):
+    """As that of all tests of the console, and Redis 8.10, which has ACKED."""
+    with redis.Redis(port=running(request.param).port) as connected:
+        connected.flushall()
+        yield connected
+
+
 async def found(link):
     """What the page of the stream says can be trimmed, and the overview's own estimate."""
     poller = Poller(link)
     await poller.round()
     shown = (await StreamPage({"key": "orders"}).context(poller))["garbage"]
-    return shown, garbage(poller.overview.streams[b"orders"]), poller.overview
+    return shown, garbage(poller.overview.streams[b"orders"], poller.overview.facts), poller.overview
 
 
 def needed(client):
@@ -53,19 +62,48 @@ async def test_trimming_it_takes_all_that_is_done_before_the_first_entry_that_a_
         client.xack("orders", name, *chance.sample(done, len(done)), "999-0")
     before = needed(client)
     everything = client.xlen("orders")
-    spare, estimate, _ = await found(link)
-    assert (estimate and estimate.before) == (spare and spare.before)
+    spare, estimate, overview = await found(link)
+    assert (estimate and estimate.trim(b"orders")) == (spare and spare.trim(b"orders"))
     if spare is None:
         assert min(before) == tuple(map(int, client.xrange("orders", count=1)[0][0].split(b"-")))
         return
+    assert not spare.acked or overview.facts.version.startswith(("8.", rillet.__version__))
     link.read_only = False
-    outcome = await run(link, plan(ACTIONS["trim"], {"key": "orders", "id": spare.before}))
+    outcome = await run(
+        link,
+        plan(ACTIONS["trim"], {"key": "orders", "id": spare.before, "acked": "1" if spare.acked else ""}),
+    )
     assert outcome.good
     gone = everything - client.xlen("orders")
     assert gone > 0
     assert needed(client) == before
     assert (await found(link))[0] is None
     assert not spare.exact or spare.entries == gone
+    assert not spare.acked or spare.entries <= gone
+
+
+@pytest.mark.parametrize("client", ["rillet", "redis810"], indirect=True)
+async def test_what_is_done_behind_a_pending_entry_is_found_where_the_server_has_acked(client, link):
+    """One poisonous message at the beginning keeps XTRIM MINID alone from trimming anything."""
+    for number in range(1, 301):
+        client.xadd("orders", {"n": number}, f"{number}-0")
+    client.xgroup_create("orders", "billing", "0")
+    client.xreadgroup("billing", "Bob", {"orders": ">"}, count=200)
+    client.xack("orders", "billing", *(f"{number}-0" for number in range(2, 201)))
+    spare, estimate, overview = await found(link)
+    assert (
+        spare.trim(b"orders")
+        == estimate.trim(b"orders")
+        == (b"XTRIM", b"orders", b"MINID", b"200-1", b"ACKED")
+    )
+    assert (spare.entries, spare.exact) == (199, False)
+    assert api.streams(overview)["streams"][0]["garbage"]["trim"] == "XTRIM orders MINID 200-1 ACKED"
+    assert next(top.plain_rows(overview))[-1] == "199"
+    link.read_only = False
+    assert (await run(link, plan(ACTIONS["trim"], {"key": "orders", "id": "200-1", "acked": "1"}))).good
+    assert [entry for entry, _ in client.xrange("orders", count=2)] == [b"1-0", b"201-0"]
+    assert client.xlen("orders") == 101
+    assert (await found(link))[0] is None
 
 
 async def test_a_stream_without_groups_has_none_and_top_counts_it(client, link):
