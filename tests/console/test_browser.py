@@ -25,6 +25,9 @@ def pages_of(console):
     yield "/act/deadletter?key=orders&group=billing&all=1&fit=3&by=Bob", "can be stopped"
     yield "/message?key=orders&id=1-0", "Bob has it"
     yield "/act/claim?key=orders&group=billing&id=1-0&to=Alice", "XCLAIM orders billing Alice 0 1-0"
+    yield "/act/redrive?key=orders&all=1", "all that fit the filter below"
+    yield "/act/resend?key=orders&id=12-0", "The message goes to a stream"
+    yield "/act/trim?key=orders&id=5-0&acked=1", "XTRIM orders MINID 5-0 ACKED"
     yield "/act/retire?key=orders&group=billing&consumer=Bob", "still to be filled in"
     yield "/keys", "user:1"
     yield "/key?key=user:1", "Sara"
@@ -50,6 +53,8 @@ def test_every_page_is_accessible_and_fits(console, opened, width, schemes):
             page.emulate_media(color_scheme=scheme)
             assert violations(page) == [], (path, scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        rows = 2 if width == PHONE else 1  # of 36 pixels, above what a page is about
+        assert page.locator(".bar").bounding_box()["height"] < 12 + rows * 40, path
 
 
 def test_links_lead_from_streams_to_a_message_and_back(console, opened):
