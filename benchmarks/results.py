@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MANY: Final = "50 clients"
-_SLOWEST: Final = 8
+_SLOWEST: Final = 10
 _NAMES: Final = " | ".join(LABELS.values())
 _RATIOS: Final = " | ".join(f"vs {LABELS[name]}" for name in PROGRAMS[1:])
 _LOAD_HEAD: Final = (

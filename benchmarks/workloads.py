@@ -321,8 +321,8 @@ WORKLOADS: Final = (
     Workload(
         "APPEND to a string of 1 MB", partial(_string, size=1_000_000), benchmark("APPEND", "key", "hello")
     ),
-    Workload("mixed pipeline of 16", nothing, _each_its_stream(_mixture, 16), _UNPIPED),
-    Workload("MULTI, 10 XADDs, EXEC", nothing, _each_its_stream(_transaction, 12), _UNPIPED),
+    _every("mixed pipeline of 16", nothing, _each_its_stream(_mixture, 16), modes=_UNPIPED),
+    _every("MULTI, 10 XADDs, EXEC", nothing, _each_its_stream(_transaction, 12), modes=_UNPIPED),
     *[
         Workload(f"{words[0]} beside 20 idle clients", _hundred, beside(20, benchmark(*words)), (FEW,))
         for words in (("PING",), _RANGE)

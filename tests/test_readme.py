@@ -51,7 +51,7 @@ def test_the_story_of_bob_and_alice_happens_as_written(server):
 
 
 def test_it_is_short():
-    assert len(README.splitlines()) <= 245
+    assert len(README.splitlines()) <= 200
 
 
 def test_the_home_of_the_project_is_named_in_one_place():

@@ -55,6 +55,24 @@ with freeze_time(LATER):
     assert run(HOUR + program, tmp_path) == ["0", "1"]
 
 
+def test_fakeredis_has_arrays_and_the_stream_commands_of_redis_8(tmp_path):
+    program = """
+import fakeredis
+r = fakeredis.FakeRedis(version=(8, 10), decode_responses=True)
+run = lambda line: r.execute_command(*line.split())
+print(run("ARSET a 0 v"), run("ARGET a 0"))
+for n in (1, 2, 3):
+    r.xadd("s", {"n": n}, f"{n}-0")
+r.xgroup_create("s", "g", "0")
+r.xreadgroup("g", "Bob", {"s": ">"}, count=2)
+print(r.xclaim("s", "g", "Alice", 3_600_000, ["1-0"]))
+print([entry for entry, _ in run("XREADGROUP GROUP g Alice CLAIM 0 STREAMS s >")[0][1]])
+print(run("XACKDEL s g IDS 1 1-0"), run("XNACK s g SILENT IDS 1 2-0"), run("XDELEX s IDS 1 3-0"))
+print(run("XADD s IDMP p 1 * a b") == run("XADD s IDMP p 1 * a b"))
+"""
+    assert run(program, tmp_path) == ["1 v", "[]", "['1-0', '2-0', '3-0']", "[1] 1 [1]", "True"]
+
+
 def test_fakeredis_serves_any_client_and_loses_connections_but_no_replies(tmp_path):
     program = """
 import socket, subprocess, threading
