@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from support import servers
 from support.live import LiveServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from support.servers import ServerProcess
     from support.wire import Wire
@@ -80,6 +81,16 @@ def wire(server: LiveServer) -> Iterator[Wire]:
 def pytest_configure(config: pytest.Config) -> None:
     is_random = os.environ.get("RILLET_RANDOM") or config.getoption("--hypothesis-seed") is not None
     settings.load_profile("random" if is_random else "same")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect the tests without garbage collections, which find nothing: 24 seconds of processor time a worker instead of 31."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_report_header() -> str:
