@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support.aof import aof_files, read_commands
+from support.until import until as eventually
 from support.wire import Wire
 
 import rillet.testing
@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from rillet.server.server import Server
 
 DEADLINE = 60.0
-
-
-def eventually(condition: Callable[[], Any], seconds: float = DEADLINE) -> Any:
-    """What the condition gives once it is true; an AssertionError after a generous deadline."""
-    until = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < until, f"still {value!r} after {seconds} seconds"
-        time.sleep(0.005)
-    return value
 
 
 class LiveServer(rillet.testing.Server):
