@@ -277,7 +277,7 @@ def in_pause_of_all(kind: str, lines: list[Words]) -> list[str]:
         fill(server)
         with connected(server, len(lines)) as wires:
             control.call("CLIENT", "PAUSE", "10000000", "ALL")
-            return _held(None, wires, lines)
+            return _held(control, wires, lines)
 
 
 def queued_in_pause(kind: str, lines: list[Words]) -> list[str]:
@@ -289,14 +289,15 @@ def queued_in_pause(kind: str, lines: list[Words]) -> list[str]:
             return _held(control, wires, [["EXEC"]] * len(lines))
 
 
-def _held(control: Wire | None, wires: list[Wire], lines: list[Words]) -> list[str]:
-    """Which commands are held: those whose client has no reply although all was read."""
+def _held(control: Wire, wires: list[Wire], lines: list[Words]) -> list[str]:
+    """Which commands are held: those whose client has no reply although all was read.
+
+    An unknown command is refused in each pause, in a turn of its own, and each turn reads all that has come.
+    """
     for wire, words in zip(wires, lines, strict=True):
         wire.send(*words)
     for _ in range(20):
-        if control is not None:
-            control.call("PING")
-        time.sleep(0.01)
+        assert control.call("NOSUCH").kind == "-"
     out = []
     for wire in wires:
         got = wire.pending()

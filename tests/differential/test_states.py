@@ -6,6 +6,7 @@ import re
 
 import pytest
 from differential.states import STATES, commands
+from support.background import at_once
 from support.servers import start_server
 
 LIBRARY = """#!lua name=l
@@ -25,7 +26,7 @@ CALLS = [
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 def test_commands_in_a_state_are_run_refused_or_held_as_the_real_server_does(state, mine, real):
     lines = commands("7.0" if real == "redis7" else "8.10")
-    got, wanted = state(mine, lines), state(real, lines)
+    got, wanted = at_once(lambda kind: state(kind, lines), (mine, real))
     wrong = [
         f"{' '.join(words)!r}: {here}, real: {there}"
         for words, here, there in zip(lines, got, wanted, strict=True)

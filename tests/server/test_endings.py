@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+from support.background import at_once
 from support.deployments.replication import FakeReplica
 from support.endings import AOF, ENDS, QUICK, SLOW, UNDER_WAY, end_with, fill, info
 from support.servers import require_binary, start_server
@@ -39,7 +40,7 @@ ROWS = [
 @pytest.mark.parametrize(("way", "end", "policy"), ROWS)
 def test_an_end_is_answered_and_keeps_what_it_does_in_redis(way, end, policy):
     require_binary("redis810")
-    theirs, ours = (end_with(kind, way, end, policy) for kind in ("redis810", "rillet"))
+    theirs, ours = at_once(lambda kind: end_with(kind, way, end, policy), ("redis810", "rillet"))
     assert (ours.reply, ours.status) == (theirs.reply, theirs.status)
     if way.startswith(KEEPS_MORE):
         assert (ours.kept, theirs.kept) == (20, 20 if theirs.status is None else 0)

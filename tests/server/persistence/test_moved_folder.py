@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import redis
+from support.background import at_once
 from support.endings import AOF, POINTS, QUICK, SLOW, UNDER_WAY, info, settle
 from support.servers import require_binary, start_server
 from support.until import until
@@ -127,7 +128,7 @@ def files_of(folder: Path) -> list[str]:
 @pytest.mark.parametrize(("way", "change", "then"), ROWS)
 def test_a_change_in_the_middle_leaves_the_files_and_keys_that_it_does_in_redis(way, change, then):
     require_binary("redis810")
-    theirs, ours = (change_and_end(kind, way, change, then) for kind in ("redis810", "rillet"))
+    theirs, ours = at_once(lambda kind: change_and_end(kind, way, change, then), ("redis810", "rillet"))
     if way.startswith("a full sync"):
         assert ours.replies[:2] == theirs.replies[:2]
         ours, theirs = ours[1:], theirs[1:]
