@@ -106,10 +106,6 @@ class Sentinel(InWith):
     def _leave(self) -> None:
         self.stop()
 
-    def _forget_faults(self) -> None:
-        for server in self.servers:
-            server._forget_faults()  # noqa: SLF001 - of the same package
-
     # The servers
 
     @property

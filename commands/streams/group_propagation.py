@@ -45,7 +45,7 @@ def claimant(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
     if client.server.compat.claims_see_consumers:
         if consumer is None:
             consumer = new_consumer(client, key, group, name)
-        consumer.seen_ms = client.server.keyspace.now
+        consumer.see(client.server.keyspace.now)
     elif consumer is None:
         consumer = Consumer(name, NEVER)  # a stranger to the group so far
     return consumer
@@ -53,7 +53,8 @@ def claimant(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
 
 def got_entries(client: Client, key: bytes, group: Group, consumer: Consumer) -> None:
     """Note that a claim gave its consumer entries."""
-    consumer.seen_ms = consumer.active_ms = client.server.keyspace.now
+    now = consumer.active_ms = client.server.keyspace.now
+    consumer.see(now)
     if consumer.name not in group.consumers:
         _join(client, key, group, consumer)
 

@@ -82,7 +82,7 @@ def _consumer(client: Client, key: bytes, group: Group, options: ReadOptions) ->
         consumer = new_consumer(client, key, group, options.consumer)
         if options.no_ack:
             propagate_consumer(client, key, options.group, options.consumer)
-    consumer.seen_ms = client.server.keyspace.now
+    consumer.see(client.server.keyspace.now)
     return consumer
 
 

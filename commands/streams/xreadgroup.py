@@ -74,7 +74,7 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         is_new = consumer is None
         if consumer is None:
             consumer = new_consumer(client, key, group, options.consumer)
-        consumer.seen_ms = now
+        consumer.see(now)
         if budget is not None:
             budget.begin(key, client.resp)
         if after is None:
@@ -176,7 +176,7 @@ def _still_empty(client: Client, names: list[bytes], plan: _Plan, options: ReadO
             ):
                 return False
         for key, _, group in waits:
-            group.consumers[consumer_name].seen_ms = keyspace.now
+            group.consumers[consumer_name].see(keyspace.now)
             db.look(key, times=2)  # as the read would
         return True
 

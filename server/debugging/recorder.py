@@ -209,13 +209,10 @@ class Recorder(Recordings):
 
     def arrival(self, client: Client, argv: list[bytes]) -> Recorded:
         """Return the record of a command before it runs."""
-        return Recorded(
+        entry = Recorded(
             0, self._server.clock.now, None, client.db.index, client.id, client.name, redacted(argv), None
         )
-
-    def begin(self, client: Client, argv: list[bytes]) -> Recorded:
-        """As ``arrival``, of a command that may run scripts."""
-        entry = self._running[client] = self.arrival(client, argv)
+        self._running[client] = entry
         return entry
 
     def add_scripted(

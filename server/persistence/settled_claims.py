@@ -301,7 +301,7 @@ class _Deliveries:
             if not own:
                 continue
             consumer = group.consumers[name]
-            consumer.seen_ms = now
+            consumer.see(now)
             # Each entry is looked up: one that cannot be read, in a damaged base, ends the load.
             if True in list(map(stream.contains, own)):
                 consumer.active_ms = now

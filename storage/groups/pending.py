@@ -89,6 +89,10 @@ class Consumer:
         self.active_ms = active_ms
         self.pending = 0
 
+    def see(self, now: int) -> None:
+        """Note that a command names this consumer."""
+        self.seen_ms = now
+
 
 # The consumer of an entry that is not pending yet, or no longer.
 GONE: Final = Consumer(b"", NEVER)
