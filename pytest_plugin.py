@@ -11,6 +11,7 @@ The marker ``rillet`` and the ini option ``rillet`` configure them; ``--rillet-u
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tell a simulation which test runs, and at which seed."""
     used = sys.modules.get(f"{__package__}.testing.simulated")
     if used is not None:
-        used.begin_test(item.nodeid, item.config.getoption("rillet_seed"))
+        used.begin_test(
+            item.nodeid,
+            item.config.getoption("rillet_seed"),
+            is_verbose=item.config.get_verbosity() > 1,
+            say=_sayer(item.config),
+        )
+
+
+def _sayer(config: pytest.Config) -> Callable[[str], None] | None:
+    """Return what shows a line in the middle of a test; None in a worker of pytest-xdist, which has no terminal."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if terminal is None or hasattr(config, "workerinput"):
+        return None
+
+    def say(line: str) -> None:
+        with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
+            terminal.ensure_newline()
+            terminal.write_line(line)
+
+    return say
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Broken = dict["Place", tuple[Exception, str]]
 
 _FIXTURES: Final = ("rillet_server", "rillet", "rillet_async")
+_FIRST_RUNS: Final[list[_Plan]] = []  # those that go on, without faults
 # What client libraries send by themselves when they connect.
 _CONNECTING: Final = {"HELLO", "AUTH", "CLIENT", "SELECT", "COMMAND"}
 _WIDE: Final = 120
@@ -49,13 +50,7 @@ class Place:
         return f"{self.command} number {self.nth} with {what}: {self.words}"
 
 
-def every_fault(
-    *commands: str,
-    close: str | Sequence[str] = (),
-    error: str | Sequence[str] = (),
-    delay: Seconds | Sequence[Seconds] = (),
-    **directives: object,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+class every_fault:  # noqa: N801 - a decorator
     """Make a test that runs once without a fault, then once for each of its commands and each kind of fault.
 
     The test is a function or a coroutine function. It takes Rillet's fixtures (``rillet_server``, ``rillet``,
@@ -70,20 +65,40 @@ def every_fault(
         delay: delays, in seconds or as timedeltas.
         directives: of the server that the test is given, as in ``rillet.testing.Server``.
 
-    Returns:
-        A test that raises an AssertionError with every place that breaks it, and what the client saw there; or with the
-        names of those of ``commands`` that the run without faults never sent.
+    The test raises an AssertionError with every place that breaks it, and what the client saw there; or with the names of
+    those of ``commands`` that the run without faults never sent.
     """
-    kinds: list[dict[str, Any]] = [{"close": each} for each in _each(close)]
-    kinds += [{"error": each} for each in _each(error)] + [{"delay": each} for each in _each(delay)]
-    kinds = kinds or [{"close": "before"}, {"close": "after"}]
-    wanted = list(dict.fromkeys(command.upper().replace("|", " ") for command in commands))
 
-    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(
+        self,
+        *commands: str,
+        close: str | Sequence[str] = (),
+        error: str | Sequence[str] = (),
+        delay: Seconds | Sequence[Seconds] = (),
+        **directives: object,
+    ) -> None:
+        kinds: list[dict[str, Any]] = [{"close": each} for each in _each(close)]
+        kinds += [{"error": each} for each in _each(error)] + [{"delay": each} for each in _each(delay)]
+        self._kinds = kinds or [{"close": "before"}, {"close": "after"}]
+        self._wanted = list(dict.fromkeys(command.upper().replace("|", " ") for command in commands))
+        self._directives = directives
+
+    @staticmethod
+    def from_here() -> None:
+        """Spare the commands before this point of the test, its own set-up, from faults.
+
+        Outside of ``every_fault`` it does nothing.
+        """
+        if _FIRST_RUNS:
+            _FIRST_RUNS[-1].from_here()
+
+    def __call__(self, test: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the test with its runs."""
         signature = inspect.signature(test)
         by_fixture = any(name in signature.parameters for name in _FIXTURES)
         is_async = inspect.iscoroutinefunction(test)
-        plan = _Plan(test, wanted, kinds)
+        plan = _Plan(test, self._wanted, self._kinds)
+        directives = self._directives
 
         if by_fixture and is_async:
 
@@ -117,6 +132,7 @@ def every_fault(
 
             @functools.wraps(test)
             def run(*args: Any, **kwargs: Any) -> None:
+                __tracebackhide__ = True
                 with Server(**directives) as server:  # type: ignore[arg-type]
                     plan.run(server, (server, *args), kwargs)
 
@@ -129,24 +145,40 @@ def every_fault(
         del run.__wrapped__
         return run
 
-    return decorate
-
 
 class _Plan:
     """The runs of one test."""
 
     def __init__(self, test: Callable[..., Any], wanted: list[str], kinds: list[dict[str, Any]]) -> None:
         self._test = test
+        self._seen: Recording | None = None
+        self._spared = 0  # the number of the last command before from_here()
         self._wanted = wanted
         self._kinds = kinds
 
+    def from_here(self) -> None:
+        """Spare what the first run has sent."""
+        assert self._seen is not None
+        self._spared = max((command.number for command in self._seen), default=0)
+
+    @contextlib.contextmanager
+    def _first_run(self, server: AnyServer) -> Iterator[None]:
+        self._spared = 0
+        _FIRST_RUNS.append(self)
+        try:
+            with server.recording() as self._seen:
+                yield
+        finally:
+            _FIRST_RUNS.remove(self)
+
     def run(self, server: AnyServer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Run a function."""
+        __tracebackhide__ = True
         broken: Broken = {}
         with _without_pauses():
-            with server.recording() as seen:
+            with self._first_run(server):
                 self._test(*args, **kwargs)
-            places = self._places(seen)
+            places = self._places()
             for place in places:
                 server.reset()
                 with self._tried(server, place, broken):
@@ -155,11 +187,12 @@ class _Plan:
 
     async def run_async(self, server: AnyServer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Run a coroutine function."""
+        __tracebackhide__ = True
         broken: Broken = {}
         with _without_pauses():
-            with server.recording() as seen:
+            with self._first_run(server):
                 await self._test(*args, **kwargs)
-            places = self._places(seen)
+            places = self._places()
             for place in places:
                 reset: Awaitable[None] | None = server.reset()
                 if reset is not None:
@@ -171,20 +204,25 @@ class _Plan:
                     await self._test(*args, **kwargs)
         _report(places, broken)
 
-    def _places(self, seen: Recording) -> list[Place]:
+    def _places(self) -> list[Place]:
         counts: dict[str, int] = {}
+        sent: set[str] = set()
         found: list[Place] = []
-        for command in seen:
+        for command in self._seen or ():
             names = self._names_of(command)
             for name in names:  # a fault counts all that it names: XGROUP also each XGROUP CREATE
                 counts[name] = counts.get(name, 0) + 1
+            if command.number <= self._spared:
+                continue
+            sent.update(names)
             words = " ".join(command.words)[:_WIDE]
             found += [Place(name, counts[name], words, kind) for name in names[:1] for kind in self._kinds]
-        missing = [name for name in self._wanted if name not in counts]
+        missing = [name for name in self._wanted if name not in sent]
+        where = " after from_here()" if self._spared else ""
         if missing:
-            raise AssertionError(f"the test never sends {', '.join(missing)}")
+            raise AssertionError(f"the test never sends {', '.join(missing)}{where}")
         if not found:
-            raise AssertionError("the test sends no command")
+            raise AssertionError(f"the test sends no command{where}")
         return found
 
     def _names_of(self, command: RecordedCommand) -> list[str]:
@@ -220,6 +258,7 @@ def _seen(hit: list[RecordedCommand], place: Place) -> str:
 
 
 def _report(places: list[Place], broken: Broken) -> None:
+    __tracebackhide__ = True
     if not broken:
         return
     lines = [f"{len(broken)} of {len(places)} faults break the test:"]
@@ -230,7 +269,10 @@ def _report(places: list[Place], broken: Broken) -> None:
             f"    the client saw: {seen}",
             f"    the test: {type(error).__name__}: {text}",
         ]
-    raise AssertionError("\n".join(lines)) from next(iter(broken.values()))[0]
+    text = (
+        "\n".join(lines).encode(errors="backslashreplace").decode()
+    )  # pytest-xdist cannot send lone surrogates
+    raise AssertionError(text) from next(iter(broken.values()))[0]
 
 
 def _each(values: Any) -> list[Any]:

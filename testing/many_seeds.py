@@ -6,7 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -15,17 +15,22 @@ if TYPE_CHECKING:
 
     Passes = Callable[[int, Path], bool]
 
+_TELL_SECONDS: Final = 1.0
+
 
 def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def first_failure(seeds: Sequence[int], processes: int, folder: Path, passes: Passes) -> int:
+def first_failure(
+    seeds: Sequence[int], processes: int, folder: Path, passes: Passes, tell: Callable[[int], None]
+) -> int:
     """Return the position of the first seed that fails, by several processes; the number of seeds if none does.
 
     The processes are forks: a test function, its fixtures and the modules that it has imported cannot be sent to another
     interpreter. Each has one seed of each round, and a folder of its own, and ends where the others have found an earlier failure.
+    ``tell`` is told about once a second how many seeds have passed.
 
     Raises:
         RuntimeError: the system has no fork, or a process has ended in the middle of a seed.
@@ -34,12 +39,15 @@ def first_failure(seeds: Sequence[int], processes: int, folder: Path, passes: Pa
         raise RuntimeError("jobs= needs a system that forks processes: leave it out")
     context = multiprocessing.get_context("fork")
     found = context.Value("q", len(seeds))
+    passed = context.Value("q", 0)
     children = []
     for first in range(processes):
         own = folder / f"process-{first}"
         own.mkdir()
         places = range(first, len(seeds), processes)
-        children.append(context.Process(target=_run, args=(seeds, places, own, passes, found), daemon=True))
+        children.append(
+            context.Process(target=_run, args=(seeds, places, own, passes, found, passed), daemon=True)
+        )
     with _ended(children):
         with warnings.catch_warnings():
             # Python warns of locks that other threads may hold: a child runs its own loop, and no thread of others.
@@ -47,7 +55,9 @@ def first_failure(seeds: Sequence[int], processes: int, folder: Path, passes: Pa
             for child in children:
                 child.start()
         for child in children:
-            child.join()
+            while child.is_alive():
+                child.join(_TELL_SECONDS)
+                tell(passed.value)
     if broken := [child.exitcode for child in children if child.exitcode]:
         raise RuntimeError(
             f"A process of the simulation ended with the status {broken[0]} in the middle of a seed: run it without jobs="
@@ -57,16 +67,24 @@ def first_failure(seeds: Sequence[int], processes: int, folder: Path, passes: Pa
 
 
 def _run(
-    seeds: Sequence[int], places: Sequence[int], folder: Path, passes: Passes, found: Synchronized[int]
+    seeds: Sequence[int],
+    places: Sequence[int],
+    folder: Path,
+    passes: Passes,
+    found: Synchronized[int],
+    passed: Synchronized[int],
 ) -> None:
     for place in places:
         if place > found.value:
             return
         try:
-            passed = passes(seeds[place], folder)
+            has_passed = passes(seeds[place], folder)
         except BaseException:  # noqa: BLE001 - the parent runs the seed again, and raises it
-            passed = False
-        if not passed:
+            has_passed = False
+        if has_passed:
+            with passed.get_lock():
+                passed.value += 1
+        else:
             with found.get_lock():
                 found.value = min(found.value, place)
             return

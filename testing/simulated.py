@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import gc
 import inspect
@@ -14,8 +15,10 @@ import itertools
 import os
 import random
 import shutil
+import sys
 import time
 import warnings
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
@@ -23,38 +26,34 @@ from unittest import mock
 
 from ..server.clock import EPOCH
 from .folders import TemporaryFolder
+from .log import logger
 from .loop_server import LoopServer
 from .many_seeds import cores, first_failure
 from .recording import RecordingError
+from .shrinking import LATENCY, LOSS, smallest, summary
+from .story import DRIVER, Event, event_of, of_network, told
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+    from types import TracebackType
 
     import redis.asyncio
 
-    from .recording import RecordedCommand
+    from .shrinking import Disturbance
 
     Test = Callable[..., Coroutine[Any, Any, object]]
 
 _SERVER: Final = "redis"
-_DRIVER: Final = "driver"
 # Seconds of virtual time, after which the network is calm, so that a system can recover and a test can ask whether it did.
 _CHAOS_SECONDS: Final = 30.0
 _RESTART_SECONDS: Final = 1.0
 _KEPT: Final = 10_000
-_SHOWN: Final = 80
-_WIDE: Final = 160
 _FROZEN_AT_START: Final = 1000  # objects; Python 3.12 itself freezes 375, other versions none
-_KINDS: Final = ("partitions", "crashes", "loss", "latency")
-_IDLE: Final = {"XREADGROUP", "XREAD", "XAUTOCLAIM", "BLPOP", "BRPOP", "BZPOPMIN"}
+_ORDERS: Final = 5  # other orders of the tasks, in which a failure is tried again
+_PROGRESS_SECONDS: Final = 10.0
+_HIDDEN: Final = {__name__.partition(".")[0], "simloop", "asyncio"}
 
-_VOLATILE: Final = {
-    "INFO",
-    "MEMORY",
-    "SLOWLOG",
-    "LATENCY",
-}  # what they reply depends on the process and its speed
-
+__unittest = True  # unittest hides frames of this module
 
 Kept = TypeVar("Kept", bound="Test")  # a type checker sees the test as it was written
 
@@ -65,14 +64,38 @@ class _Session:
 
     test: str = ""
     seed: int | None = None
+    is_verbose: bool = False
+    say: Callable[[str], None] | None = None
 
 
 _SESSION: Final = _Session()
 
 
-def begin_test(test: str, seed: int | None) -> None:
-    """Note which test pytest is about to run, and the seed of ``--rillet-seed``."""
-    _SESSION.test, _SESSION.seed = test, seed
+def begin_test(
+    test: str, seed: int | None, *, is_verbose: bool = False, say: Callable[[str], None] | None = None
+) -> None:
+    """Note which test pytest is about to run.
+
+    Args:
+        test: as pytest names it.
+        seed: of ``--rillet-seed``.
+        is_verbose: a story is shown whole.
+        say: shows a line of progress; None: nowhere.
+    """
+    _SESSION.test, _SESSION.seed, _SESSION.is_verbose, _SESSION.say = test, seed, is_verbose, say
+
+
+class _Progress:
+    """Says every ten seconds how far a test is."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Say it if it is time for that."""
+        if _SESSION.say is not None and time.monotonic() - self._said >= _PROGRESS_SECONDS:
+            self._said = time.monotonic()
+            _SESSION.say(f"{_SESSION.test}: {text}")
 
 
 @overload
@@ -130,6 +153,7 @@ def simulation(
 
         @functools.wraps(test)
         def run_all(*args: Any, **kwargs: Any) -> None:
+            __tracebackhide__ = True
             chosen = every if _SESSION.seed is None else (_SESSION.seed,)
 
             def plan_in(folder: Path) -> _Plan:
@@ -138,21 +162,27 @@ def simulation(
             def passes(seed: int, folder: Path) -> bool:
                 return plan_in(folder).run(seed).error is None
 
+            progress = _Progress()
+
+            def tell_passed(passed: int) -> None:
+                progress.say(f"{passed} of {len(chosen)} seeds passed")
+
             with _folder() as folder, _frozen():
                 first = 0
                 if (processes := min(jobs or cores(), len(chosen))) > 1:
-                    first = first_failure(chosen, processes, folder, passes)
+                    first = first_failure(chosen, processes, folder, passes, tell_passed)
                 plan = plan_in(folder)
                 for at, seed in enumerate(chosen[first:], first):
                     run = plan.run(seed)
                     if run.error is not None:
-                        _explain(plan, run, passed=at)
-                        raise run.error
+                        _explain(plan, run, passed=at, progress=progress)
+                        raise run.error.with_traceback(_of_others(run.error.__traceback__))
                     if processes > 1:
                         raise RuntimeError(
                             f"seed {seed} failed in another process, and passes in this one: the test depends on more than "
                             "its seed"
                         )
+                    tell_passed(at + 1)
 
         signature = inspect.signature(test)
         # pytest takes the other parameters for fixtures.
@@ -189,7 +219,11 @@ class Simulation:
     """
 
     def __init__(
-        self, seed: int, chaos: float, off: frozenset[str], directives: Mapping[str, object]
+        self,
+        seed: int,
+        chaos: float,
+        only: frozenset[Disturbance] | None,
+        directives: Mapping[str, object],
     ) -> None:
         self.seed = seed
         self.random = random.Random(f"{seed}:test")  # noqa: S311 - the same for the same seed
@@ -197,19 +231,21 @@ class Simulation:
         self._loop = loop
         self.net = loop.net
         self._chaos = chaos
-        self._off = off
+        self._only = only  # of all that goes wrong; None: all
         self._programs: dict[
             str, tuple[Callable[..., Awaitable[object]], tuple[Any, ...], dict[str, Any]]
         ] = {}
         self._down: set[str] = set()
         self.events: list[Event] = []
         self.lost: dict[int, str] = {}  # what a fault does, by its ID
-        self.disturbances: list[str] = []  # crashes and partitions by chaos, as `off` names them
+        self.disturbances: dict[Disturbance, str] = {}  # all that has gone wrong, and how a reader calls it
+        self._starts = 0  # of the server
+        self._own = 0  # the number of the last crash or partition by the test
         self._told = 0  # the number of the last command in the story
         self._randoms: dict[str, random.Random] = {}
         self.failure: asyncio.Future[None] = self._loop.create_future()
         self.net.host(_SERVER)
-        self._set_latency(calm="latency" in off)
+        self._set_latency(calm=False)
         self.server = _HostedServer(self, {"appendonly": True} | dict(directives))
         self._client: redis.asyncio.Redis | None = None
 
@@ -235,7 +271,7 @@ class Simulation:
         If it raises a ConnectionError or a TimeoutError of any library it is started again a second later. Any other
         error fails the test.
         """
-        if name in {_SERVER, _DRIVER}:
+        if name in {_SERVER, DRIVER}:
             raise ValueError(f"{name!r} is the name of another host")
         self._programs[name] = (program, args, kwargs)
         self.net.host(name)
@@ -251,8 +287,10 @@ class Simulation:
         """
         if name not in self._programs:
             raise ValueError(f"There is no host {name!r}; started are: {', '.join(self._programs) or 'none'}")
-        if name in self._down:
-            return
+        if name not in self._down and self._is_on_by_test(f"{name} crashes"):
+            self._crash(name, silent=silent)
+
+    def _crash(self, name: str, *, silent: bool = False) -> None:
         self._down.add(name)
         self.tell(name, "crashes" + (" without a word" if silent else ""))
         self.net.crash(name)
@@ -268,14 +306,23 @@ class Simulation:
 
     def restart(self, name: str) -> None:
         """Start a host's program again; if the host runs, it crashes before."""
-        self.crash(name)
+        if name not in self._down:
+            self.crash(name)
+        if name in self._down:
+            self._restart(name)
+
+    def _restart(self, name: str) -> None:
         self._down.discard(name)
         self.net.restart(name)
         self._launch(name)
 
     def partition(self, *names: str) -> None:
         """Cut hosts off from all others, until ``heal``: what they send waits."""
-        others = [name for name in (_DRIVER, _SERVER, *self._programs) if name not in names]
+        if self._is_on_by_test(f"{', '.join(names)} cut off"):
+            self._partition(*names)
+
+    def _partition(self, *names: str) -> None:
+        others = [name for name in (DRIVER, _SERVER, *self._programs) if name not in names]
         self.tell(", ".join(names), "cut off")
         self.net.partition(list(names), others)
 
@@ -299,7 +346,18 @@ class Simulation:
             for each in recording:
                 if each.number > self._told:
                     self._told = each.number
-                    self.events.append(_event_of(each, self.lost))
+                    self.events.append(event_of(each, self.lost))
+
+    def _is_on(self, disturbance: Disturbance, text: str) -> bool:
+        """Whether something is to go wrong; notes it."""
+        if self._only is not None and disturbance not in self._only:
+            return False
+        self.disturbances[disturbance] = text
+        return True
+
+    def _is_on_by_test(self, text: str) -> bool:
+        self._own += 1
+        return self._is_on(("own", self._own), f"{text} at {self._loop.time():.3f}, by the test")
 
     def _random_of(self, kind: str) -> random.Random:
         """Return the random numbers of one kind of chaos: without one kind the others stay as they are."""
@@ -308,9 +366,11 @@ class Simulation:
         return self._randoms[kind]
 
     def _set_latency(self, *, calm: bool) -> None:
-        longest = 0.002 if calm else 0.002 + self._chaos
+        text = f"messages between hosts take up to {0.002 + self._chaos:g} seconds"
+        is_late = not calm and self._chaos and self._is_on(LATENCY, text)
+        longest = 0.002 + self._chaos if is_late else 0.002
         self.net.set_defaults(latency=(0.0005, longest))
-        for ends in ((_DRIVER, _SERVER), (_SERVER, _DRIVER)):
+        for ends in ((DRIVER, _SERVER), (_SERVER, DRIVER)):
             self.net.set_link(*ends, latency=(0.0002, 0.0005))
 
     def _launch(self, name: str) -> None:
@@ -351,23 +411,48 @@ class Simulation:
 
     def begin_loss(self) -> None:
         """Let commands and replies be lost, if it is the time for that."""
-        if self._chaos and "loss" not in self._off and self._loop.time() < _CHAOS_SECONDS:
+        self._starts += 1
+        if not self._chaos or self._loop.time() >= _CHAOS_SECONDS:
+            return
+        if self._only is None or LOSS in self._only:
             for close in ("before", "after"):
                 seed = self._random_of(f"loss {close}").getrandbits(31)
-                fault = self.server.fault(
-                    client=f"!{_DRIVER}", close=close, probability=self._chaos / 20, seed=seed
-                ).start()
-                assert fault.id is not None
-                self.lost[fault.id] = (
-                    f"lost {close} it ran" if close == "before" else "it ran, its reply is lost"
-                )
+                self._lose(close, client=f"!{DRIVER}", probability=self._chaos / 20, seed=seed)
+        else:
+            # The fault that hits a command has it to itself: the one that counts furthest is asked first.
+            for _, close, client, command, nth in sorted(
+                (each for each in self._only if each[0] == "loss"), key=lambda each: -each[4]
+            ):
+                self._lose(close, client=client, command=command, nth=nth, empty=True)
+
+    def _lose(self, close: str, **which: Any) -> None:
+        fault = self.server.fault(close=close, **which).start()
+        assert fault.id is not None
+        self.lost[fault.id] = "lost before it ran" if close == "before" else "it ran, its reply is lost"
+
+    def note_losses(self) -> None:
+        """Note each command and reply that was lost, by the number of its command among those of its client."""
+        if self._starts > 1 or (self._only is not None and LOSS in self._only):  # the numbers begin again
+            self.disturbances[LOSS] = "commands and replies are lost"
+            return
+        counts: Counter[tuple[str, str]] = Counter()
+        for event in self.events:
+            command = event.command
+            if command is not None and not (command.error or "").startswith(
+                "ERR unknown"
+            ):  # faults pass these
+                name = command.words[0].upper()
+                counts[command.client, name] += 1
+                if command.fault in self.lost:
+                    close = "before" if "before" in self.lost[command.fault] else "after"
+                    loss = ("loss", close, command.client, name, counts[command.client, name])
+                    self.disturbances[loss] = f"{command.client}: {event.text} at {event.time / 1000:.3f}"
 
     async def disturb(self) -> None:
         """Let hosts crash and be cut off, until the network is to be calm."""
         if self._chaos:
-            disturbances = [each for each in ("crashes", "partitions") if each not in self._off]
             async with asyncio.TaskGroup() as group:
-                for kind in disturbances:
+                for kind in ("crashes", "partitions"):
                     group.create_task(self._disturb_by(kind))
                 group.create_task(self._calm_down())
 
@@ -388,20 +473,20 @@ class Simulation:
             if not running:
                 continue
             name = running[int(pick * len(running))]
-            disturbance = f"number {count} of the {kind}"
-            if disturbance in self._off:
+            what = "is cut off" if kind == "partitions" else "crashes without a word" if silent else "crashes"
+            if not self._is_on(
+                (kind, count), f"{name} {what} at {self._loop.time():.3f}, for {seconds:.3f} s"
+            ):
                 await asyncio.sleep(seconds)  # the others come when they came
-                continue
-            self.disturbances.append(disturbance)
-            if kind == "partitions":
-                self.partition(name)
+            elif kind == "partitions":
+                self._partition(name)
                 await asyncio.sleep(seconds)
                 self.heal()
             else:
-                self.crash(name, silent=silent)
+                self._crash(name, silent=silent)
                 await asyncio.sleep(seconds)
                 if name in self._down:
-                    self.restart(name)
+                    self._restart(name)
 
 
 class _HostedServer(LoopServer):
@@ -427,26 +512,6 @@ class _HostedServer(LoopServer):
     def connections(self) -> Iterable[Any]:
         """Return the connections of clients."""
         return self._inside.clients.values() if self.running else ()
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One line of a story.
-
-    Attributes:
-        time: milliseconds of virtual time.
-        host: where it happened.
-        text: what.
-        is_idle: a read that found nothing or timed out, or the beginning of a connection.
-    """
-
-    time: float
-    host: str
-    text: str
-    is_idle: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.time / 1000:10.3f} {self.host:10} {self.text}"
 
 
 def _check_simulator() -> None:
@@ -488,9 +553,9 @@ def _network_recorder() -> type:
 @dataclass
 class _Run:
     seed: int
-    error: Exception | None
+    error: BaseException | None
     story: list[Event] = field(default_factory=list)
-    disturbances: list[str] = field(default_factory=list)
+    disturbances: dict[Disturbance, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -498,7 +563,8 @@ class _Plan:
     """How a test is run at a seed.
 
     Attributes:
-        off: kinds of chaos and single disturbances that are left out.
+        only: of all that goes wrong; None: all.
+        order: another seed for the order of the tasks and the delays of messages.
         tells_always: a run that passes has a story, too, which takes a tenth of its time.
     """
 
@@ -506,7 +572,8 @@ class _Plan:
     chaos: float
     directives: Mapping[str, object]
     folder: Path
-    off: frozenset[str] = frozenset()
+    only: frozenset[Disturbance] | None = None
+    order: int | None = None
     tells_always: bool = False
 
     def run(self, seed: int) -> _Run:
@@ -521,19 +588,21 @@ class _Plan:
     def _run(self, seed: int) -> _Run:
         for old in self.folder.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()
-        loop = _loop_of(seed)
+        loop = _loop_of(seed if self.order is None else self.order)
         run = _Run(seed, None)
         with _determined(loop, seed):
             try:
                 loop.run_until_complete(self._main(seed, run))
-            except Exception as error:  # noqa: BLE001 - it is reported
+            except BaseException as error:
+                if not _is_failure(error):
+                    raise
                 run.error = error
             finally:
                 _end(loop)
         return run
 
     async def _main(self, seed: int, run: _Run) -> None:
-        sim = Simulation(seed, self.chaos, self.off, {"dir": str(self.folder)} | dict(self.directives))
+        sim = Simulation(seed, self.chaos, self.only, {"dir": str(self.folder)} | dict(self.directives))
         await sim.server.start()
         sim.server.watch(last=_KEPT)
         loop: Any = asyncio.get_running_loop()
@@ -545,8 +614,9 @@ class _Plan:
             passes = not sim.failure.done() and not test.cancelled() and test.exception() is None
             if self.tells_always or not passes:
                 sim.keep_recorded()
+                sim.note_losses()
                 run.disturbances = sim.disturbances
-                run.story = sorted([*sim.events, *_of_network(loop)], key=lambda event: event.time)
+                run.story = sorted([*sim.events, *of_network(loop.trace)], key=lambda event: event.time)
             for ended in (sim.failure, test):
                 if ended.done():
                     await ended
@@ -559,39 +629,6 @@ class _Plan:
                 sim.failure.cancel()
             with contextlib.suppress(Exception):  # the test's own error is more important
                 await sim.server.stop()
-
-
-def _event_of(command: RecordedCommand, lost: Mapping[int, str]) -> Event:
-    words = " ".join(command.words)
-    if command.fault is not None and command.fault in lost:
-        reply = f"({lost[command.fault]})"
-    elif command.answered is None:
-        reply = "(no reply)"
-    elif command.words[0].upper() in _VOLATILE:
-        reply = "…"
-    else:
-        reply = repr(command.reply) if command.error is None else f"(error) {command.error}"
-    idle = command.words[0].upper() in _IDLE and not _found(command.reply)
-    shown = words if len(words) < _WIDE else f"{words[:_WIDE]}…"
-    answer = reply if len(reply) < _WIDE else f"{reply[:_WIDE]}…"
-    idle |= command.words[0].upper() in {"HELLO", "CLIENT"}
-    is_idle = idle and command.fault not in lost
-    return Event(command.time - EPOCH, command.client, f"{shown} -> {answer}", is_idle=is_idle)
-
-
-def _found(reply: Any) -> bool:
-    """Whether the reply of a read has anything in it; XAUTOCLAIM's has a cursor as well."""
-    return bool(reply[1] or reply[2:] != [[]] if isinstance(reply, list) and reply[:1] == ["0-0"] else reply)
-
-
-def _of_network(loop: Any) -> Iterator[Event]:
-    """Yield what the network lost or held."""
-    for event in loop.trace:
-        verb, _, ends = event.label.partition(" ")
-        if event.kind == "net" and verb in {"lost", "hold"} and ends:
-            source, _, target = ends.partition(">")
-            what = "is lost" if verb == "lost" else "is held up"
-            yield Event(event.when * 1000, "network", f"a message from {source} to {target} {what}")
 
 
 @contextlib.contextmanager
@@ -609,6 +646,9 @@ def _determined(loop: Any, seed: int) -> Iterator[None]:
     random.seed(seed)
     try:
         with (
+            mock.patch.object(
+                logger, "disabled", True
+            ),  # the story says what happened, not each end of a server
             mock.patch.object(os, "urandom", numbers.randbytes),
             mock.patch.object(random, "_urandom", numbers.randbytes),
             mock.patch.object(time, "monotonic", loop.time),
@@ -690,40 +730,57 @@ def _is_of_the_network(error: BaseException) -> bool:
 # The report
 
 
-def _explain(plan: _Plan, run: _Run, *, passed: int) -> None:
-    """Add the story to the error of a run, as short as it can be made."""
+def _explain(plan: _Plan, run: _Run, *, passed: int, progress: _Progress) -> None:
+    """Add to the error of a run what matters, and the story of the least that fails."""
     assert run.error is not None
-    shrunk: _Run = run
-    off: list[str] = []
+    error = run.error
+    runs = itertools.count(1)
 
-    def candidates() -> Iterator[str]:
-        yield from _KINDS
-        yield from shrunk.disturbances
+    def again(only: Iterable[Disturbance], order: int | None = None) -> _Run | None:
+        progress.say(f"seed {run.seed} fails; run {next(runs)} to find what matters")
+        tried = dataclasses.replace(plan, only=frozenset(only), order=order).run(run.seed)
+        return tried if tried.error is not None and _is_same(tried.error, error) else None
 
-    for name in candidates() if plan.chaos else ():
-        plan.off = frozenset([*off, name])
-        again = plan.run(run.seed)
-        if again.error is not None and _is_same(again.error, run.error):
-            shrunk, off = again, [*off, name]
-    plan.off = frozenset()
-    words = f"rillet: seed {run.seed} fails ({passed} passed before it)."
-    replay = f"pytest {_quoted(_SESSION.test)} --rillet-seed={run.seed}" if _SESSION.test else ""
-    lines = [words, *([f"replay: {replay}"] if replay else [f"replay: --rillet-seed={run.seed}"])]
-    if off:
-        lines.append(f"It fails without {', '.join(off)}, too; this is what happened then:")
-    run.error.add_note("\n".join([*lines, *_shown(shrunk.story)]))
+    whole = list(run.disturbances)
+    hypothesis = sys.modules.get("hypothesis")
+    is_tried_again = hypothesis is not None and hypothesis.currently_in_test_context()
+    shrunk = run if is_tried_again else again(whole)
+    if shrunk is None:  # a command that was lost cannot be told by its number
+        whole = [*(each for each in whole if each[0] != LOSS[0]), LOSS]
+        shrunk = again(whole)
+    lines = [
+        f"rillet: seed {run.seed} fails ({passed} passed before it).",
+        f"replay: pytest {_quoted(_SESSION.test)} --rillet-seed={run.seed}"
+        if _SESSION.test
+        else f"replay: --rillet-seed={run.seed}",
+    ]
+    if shrunk is None:
+        shrunk = run
+        lines.append("It does not fail again in this process: the test depends on more than its seed.")
+    elif not is_tried_again:  # Hypothesis runs it with many examples, and each would be shrunk
+        needed = smallest(whole, lambda part: again(part) is not None)
+        shrunk = again(needed) or shrunk
+        failed = sum(
+            again(needed, order) is not None for order in range(run.seed + 1, run.seed + 1 + _ORDERS)
+        )
+        texts = {each: shrunk.disturbances.get(each, "commands and replies are lost") for each in needed}
+        lines += summary(texts, [each for each in whole if each not in needed], (failed, _ORDERS))
+    error.add_note("\n".join([*lines, *told(shrunk.story, error, whole=_SESSION.is_verbose)]))
 
 
-def _shown(story: list[Event]) -> list[str]:
-    """Return the lines of a story without reads that found nothing, and without its middle where it is long."""
-    kept = [event for event in story if not event.is_idle]
-    idle = len(story) - len(kept)
-    lines = [str(event) for event in kept]
-    if len(lines) > _SHOWN:
-        lines[_SHOWN // 2 : -_SHOWN // 2] = [f"           … {len(lines) - _SHOWN} more …"]
-    if idle:
-        lines.append(f"({idle} reads without an entry and beginnings of connections are left out)")
-    return lines
+def _is_failure(error: BaseException) -> bool:
+    """Whether it fails a test, as pytest.fail does, and not skips or ends it."""
+    return isinstance(error, Exception) or type(error).__name__ == "Failed"
+
+
+def _of_others(found: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from the first frame of other code than ours and the simulator's; all if there is none."""
+    first = found
+    while first is not None:
+        if first.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in _HIDDEN:
+            return first
+        first = first.tb_next
+    return found
 
 
 def _is_same(one: BaseException, other: BaseException) -> bool:

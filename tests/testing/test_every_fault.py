@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 import redis
@@ -201,6 +202,66 @@ def test_a_command_and_its_subcommand_may_both_be_named(named):
 
     test()
     assert sorted(seen) == [[], [0], [1], [2], [3]]
+
+
+@pytest.mark.parametrize("named", [(), ("SET",)])
+def test_the_set_up_before_from_here_is_spared(named):
+    @every_fault(*named, close=("before", "after"))
+    def test(server):
+        client = server.client(retry=None)
+        client.set("set-up", 1)
+        client.set("set-up", 2)
+        every_fault.from_here()
+        client.set("a", 1)
+
+    with pytest.raises(AssertionError) as found:
+        test()
+    text = str(found.value)
+    assert text.startswith("2 of 2 faults break the test:")
+    assert text.count("- SET number 3 with close=") == 2
+    assert "set-up" not in text
+
+
+def test_the_set_up_of_asynchronous_tests_is_spared_too():
+    @every_fault(close="before")
+    async def test(server):
+        client = server.client()
+        await client.set("set-up", 1)
+        every_fault.from_here()
+        with contextlib.suppress(redis.ConnectionError):
+            await client.set("a", 1)
+
+    test()
+
+
+def test_a_test_that_sends_nothing_after_from_here_says_so():
+    @every_fault("GET")
+    def sends_nothing(server):
+        server.client().get("a")
+        every_fault.from_here()
+
+    with pytest.raises(AssertionError, match=r"the test never sends GET after from_here\(\)"):
+        sends_nothing()
+
+    @every_fault()
+    def sends_nothing_at_all(server):
+        server.client().get("a")
+        every_fault.from_here()
+
+    with pytest.raises(AssertionError, match=r"the test sends no command after from_here\(\)"):
+        sends_nothing_at_all()
+    every_fault.from_here()  # outside it does nothing
+
+
+def test_bytes_that_are_no_text_do_not_break_the_report():
+    @every_fault("SET", close="before")
+    def test(server):
+        server.client(retry=None).set(b"\xff", 1)
+
+    with pytest.raises(AssertionError) as found:
+        test()
+    str(found.value).encode()
+    assert "\\udcff" in str(found.value)
 
 
 def test_redis_py_tries_again_without_a_pause():

@@ -12,6 +12,8 @@ import uuid
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 from support.jobs import ten_jobs
 
 if sys.version_info < (3, 12):
@@ -77,7 +79,106 @@ def test_a_story_is_shrunk_to_the_one_crash_that_it_needs():
         test()
     [note] = found.value.__notes__
     assert counts[0] > 2
-    assert sum(" a " in line and "crashes" in line for line in note.splitlines()) == 1, note
+    assert sum(" a " in line and line.endswith(" crashes") for line in note.splitlines()) == 1, note
+    assert note.count("\n  - ") == note.count("\n  - a crashes at ") == 1
+
+
+def test_a_failure_says_what_mattered_and_shows_no_frame_of_ours():
+    @simulation(seeds=1, chaos=0)
+    async def test(sim):
+        await sim.client.set("other", 1)
+        await sim.client.set("named", 1)
+
+        async def wait():
+            await asyncio.sleep(3600)
+
+        sim.start("a", wait)
+        sim.start("b", wait)
+        sim.crash("b")
+        sim.crash("a")
+        await asyncio.sleep(1)
+        assert "a" not in sim._down, "named is wrong"
+
+    with pytest.raises(AssertionError) as found:
+        test()
+    [note] = found.value.__notes__
+    assert "It passes without any one of these:\n  - a crashes at" in note
+    assert "It fails without the rest, too: 1 crash or partition by the test itself." in note
+    assert "The order of the tasks does not matter: it failed in 5 of 5 others, too." in note
+    assert "What happened to key named:" in note
+    assert "SET other" not in note
+    assert [entry.name for entry in found.traceback[-2:]] == ["run_all", "test"]
+
+
+def test_a_lost_reply_that_mattered_is_named():
+    async def count(url):
+        client = redis.asyncio.Redis.from_url(url)
+        while True:
+            await client.incr("a")
+            await client.incr("b")
+            await asyncio.sleep(0.2)
+
+    @simulation(seeds=30, chaos=0.3)
+    async def test(sim):
+        sim.start("counter", count, sim.url)
+        await asyncio.sleep(20)
+        sim.crash("counter")
+        await asyncio.sleep(1)
+        first, second = await sim.client.mget("a", "b")
+        assert abs(int(first or 0) - int(second or 0)) < 2
+
+    with pytest.raises(AssertionError) as found:
+        test()
+    [note] = found.value.__notes__
+    needed = note.partition("any one of these:\n")[2].partition("\nIt fails")[0].splitlines()
+    assert needed, note
+    assert all("counter" in line or "messages between hosts" in line for line in needed), note
+
+
+def test_pytest_fail_is_a_failure_with_a_story_and_bytes_do_not_break_the_report():
+    @simulation(seeds=1, chaos=0)
+    async def test(sim):
+        await sim.client.set(b"\xff", b"\xfe")
+        pytest.fail("no")
+
+    with pytest.raises(pytest.fail.Exception) as found:
+        test()
+    [note] = found.value.__notes__
+    note.encode()
+    assert "SET '\\xff' '\\xfe' -> 'OK'" in note
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_seeds_show_progress(monkeypatch, jobs):
+    said = []
+    monkeypatch.setattr("rillet.testing.simulated._PROGRESS_SECONDS", 0)
+    begin_test("test_it", None, say=said.append)
+
+    @simulation(seeds=3, chaos=0, jobs=jobs)
+    async def test(sim):
+        assert sim.seed < 2
+
+    with pytest.raises(AssertionError):
+        test()
+    assert "test_it: 2 of 3 seeds passed" in said
+    assert "test_it: seed 2 fails; run 1 to find what matters" in said
+
+
+def test_under_hypothesis_a_failure_is_told_and_not_tried_again():
+    runs = []
+
+    @settings(max_examples=3, database=None, deadline=None, phases=[Phase.generate])
+    @given(st.just(1))
+    @simulation(seeds=1, chaos=0.5)
+    async def test(sim, n):
+        runs.append(n)
+        await asyncio.sleep(1)
+        assert n == 2
+
+    with pytest.raises(AssertionError) as found:
+        test()
+    assert "rillet: seed 0 fails" in found.value.__notes__[0]
+    assert len(runs) < 5
 
 
 PROGRAM = """

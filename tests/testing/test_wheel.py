@@ -163,12 +163,13 @@ def test_what_the_package_exports_is_there():
 
 
 USES = """
+from collections.abc import Coroutine
 from typing import Any, assert_type
 
 import redis
 import rillet
 import rillet.testing
-from rillet.testing import Fault, RecordedCommand, Server, Snapshot
+from rillet.testing import Fault, RecordedCommand, Server, Simulation, Snapshot, every_fault, simulation
 
 assert_type(rillet.__version__, str)
 with Server(port=0, appendonly=True) as server:
@@ -186,6 +187,21 @@ with Server(port=0, appendonly=True) as server:
     assert_type(kept, Snapshot)
     server.restore(kept)
     server.reset()
+
+
+@simulation(seeds=3)
+async def test_it(sim: Simulation, folder: str) -> None:
+    assert_type(sim.seed, int)
+
+
+@every_fault("SET", close="before")
+def test_each(server: Server) -> None:
+    every_fault.from_here()
+
+
+def test_type_is_kept(sim: Simulation) -> None:
+    made = assert_type(test_it(sim, "folder"), Coroutine[Any, Any, None])
+    made.close()
 """
 
 
@@ -200,7 +216,9 @@ def test_the_types_of_the_public_names_are_there_for_a_users_mypy(environment, t
     done = subprocess.run(
         list(map(str, words)), cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
-    assert "uses.py:25: error" in done.stdout  # the types are seen: Any would allow it
+    assert (
+        f"uses.py:{len(USES.splitlines()) + 1}: error" in done.stdout
+    )  # the types are seen: Any would allow it
 
 
 @pytest.fixture

@@ -1,0 +1,73 @@
+"""What matters in a simulation that failed: the smallest part of what went wrong with which it fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+LATENCY: Final = ("latency",)
+LOSS: Final = ("loss",)
+
+# What goes wrong: its kind, and what tells it from others of its kind.
+Disturbance = tuple[Any, ...]
+
+_WORDS: Final = {
+    "crashes": ("1 crash", "{} crashes"),
+    "partitions": ("1 partition", "{} partitions"),
+    "loss": ("1 lost command or reply", "{} lost commands and replies"),
+    "own": ("1 crash or partition by the test itself", "{} crashes and partitions by the test itself"),
+    "latency": ("late messages", ""),
+}
+
+
+def smallest(
+    whole: Sequence[Disturbance], fails: Callable[[Sequence[Disturbance]], bool]
+) -> list[Disturbance]:
+    """Return a part of what went wrong with which it fails, and without any one of which it passes.
+
+    It leaves out all, then halves, then quarters, at last each one until none can be left out.
+    """
+    known: dict[frozenset[Disturbance], bool] = {}
+    kept = list(whole)
+    size = len(kept)
+    while size:
+        at, is_less = 0, False
+        while at < len(kept):
+            rest = kept[:at] + kept[at + size :]
+            if (part := frozenset(rest)) not in known:
+                known[part] = fails(rest)
+            if known[part]:
+                kept, is_less = rest, True
+            else:
+                at += size
+        size = size if size == 1 and is_less else size // 2
+    return kept
+
+
+def summary(
+    needed: Mapping[Disturbance, str], off: Iterable[Disturbance], orders: tuple[int, int]
+) -> list[str]:
+    """Return lines that say what matters, and what does not.
+
+    Args:
+        needed: with a text for each.
+        off: what it fails without, too.
+        orders: in how many other orders of the tasks it failed, and how many there were.
+    """
+    counts = Counter(each[0] for each in off)
+    rest = ", ".join(_WORDS[kind][count > 1].format(count) for kind, count in counts.items())
+    lines = []
+    if needed:
+        lines += ["It passes without any one of these:", *(f"  - {text}" for text in needed.values())]
+        lines += [f"It fails without the rest, too: {rest}."] if rest else []
+    else:
+        lines += [f"It fails also if nothing goes wrong{f' (without {rest})' if rest else ''}."]
+    failed, tried = orders
+    if failed == tried:
+        lines.append(f"The order of the tasks does not matter: it failed in {failed} of {tried} others, too.")
+    else:
+        lines.append(f"The order of the tasks matters: it failed in {failed} of {tried} others.")
+    return lines
