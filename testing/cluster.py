@@ -251,6 +251,10 @@ class Cluster(InWith):
     def _leave(self) -> None:
         self.stop_all()
 
+    def _forget_faults(self) -> None:
+        for node in self.nodes:
+            node._forget_faults()  # noqa: SLF001 - of the same package
+
     # Clients
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
@@ -86,9 +87,28 @@ class Fault:
         return self
 
     def stop(self) -> None:
-        """End it: what it delays goes on, and connections that it has silenced are closed."""
+        """End it: what it delays goes on, and connections that it has silenced are closed.
+
+        Raises:
+            AssertionError: it was to hit something, and has not.
+        """
+        self._end()
+        self._check()
+
+    def _end(self) -> None:
         self._ask(b"CLEAR")
         self._is_on = False
+
+    def _check(self) -> None:
+        if self._expects_hits and not self._count:
+            raise AssertionError(f"the fault hit nothing: {self.options} ({self._fitted} commands fitted)")
+
+    def check_if_on(self) -> None:
+        """Raise AssertionError if it is on still, was to hit something, and has not; a server that has ended cannot say."""
+        if self._is_on and self._expects_hits:
+            with contextlib.suppress(RuntimeError, OSError):
+                self._ask(b"LIST")
+                self._check()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -97,12 +117,12 @@ class Fault:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self.stop()
+            self._end()
         except (RuntimeError, OSError):  # no longer there, or the server has ended
             if kind is None:  # the error of the block itself is more important
                 raise
-        if self._expects_hits and kind is None and not self._count:
-            raise AssertionError(f"the fault hit nothing: {self.options} ({self._fitted} commands fitted)")
+        if kind is None:
+            self._check()
 
     @property
     def hits(self) -> list[Hit]:
@@ -155,6 +175,7 @@ class HasFaults(TakesCommands):
     def __init__(self) -> None:
         super().__init__()
         self.made_faults: deque[Fault] = deque(maxlen=100)
+        self._expected: list[Fault] = []  # those that are to hit something
 
     def fault(
         self,
@@ -203,7 +224,7 @@ class HasFaults(TakesCommands):
             connections: ``refuse``: new connections are closed.
             disk: ``append``: there is no space for the append-only file; ``fsync``: it cannot be synced, or with ``delay``
                 takes so long; ``rewrite``: its rewrite fails.
-            expect_hits: a block in which it hits nothing ends in an AssertionError.
+            expect_hits: if it hits nothing, its end is an AssertionError, and so is the end of the server before that.
 
         Raises:
             ValueError: something is missing, unknown or contradictory.
@@ -244,7 +265,24 @@ class HasFaults(TakesCommands):
             raise ValueError(problem.text.decode().removeprefix("ERR ")) from None
         made = Fault(self._command, words, expect_hits=expect_hits)
         self.made_faults.append(made)
+        if expect_hits:
+            self._expected.append(made)
         return made
+
+    def check_faults(self) -> None:
+        """Look at the faults with ``expect_hits`` that were begun by ``start`` and are on still.
+
+        The end of the server or the proxy does so, and that of a test with the fixtures.
+
+        Raises:
+            AssertionError: one has hit nothing.
+        """
+        expected, self._expected = self._expected, []
+        for fault in expected:
+            fault.check_if_on()
+
+    def _forget_faults(self) -> None:
+        self._expected.clear()
 
     def fault_in_words(self, *words: bytes) -> Fault:
         """Return a fault, for ``with``, by the words of ``DEBUG FAULT ADD``; it raises ValueError when it begins."""

@@ -71,6 +71,12 @@ def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) 
 
 def server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
     """Return the server that a test has asked for by markers and ini option, reset."""
+    server = _server_of_test(request, servers)
+    request.addfinalizer(server.check_faults)
+    return server
+
+
+def _server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
     options = options_of(request.node)
     if not isinstance(servers, Pool):
         own = sorted(split(_marked(request.node)).server)

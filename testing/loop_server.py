@@ -167,14 +167,18 @@ class LoopServer(HasSpies, HasFaults):
 
         In a fork of its process only this object forgets the server.
         """
-        self._planted = None
-        clients, self._clients = self._clients, []
-        for client in clients if not self._is_inherited else ():
-            await close(client)
         try:
-            await self._halt()
+            if not self._is_inherited:
+                self.check_faults()
         finally:
-            self._remove_folder()
+            self._planted = None
+            clients, self._clients = self._clients, []
+            for client in clients if not self._is_inherited else ():
+                await close(client)
+            try:
+                await self._halt()
+            finally:
+                self._remove_folder()
 
     async def restart(self, *, crash: bool = False) -> None:
         """Restart on the same port, with the same files and the same clock.
@@ -234,6 +238,8 @@ class LoopServer(HasSpies, HasFaults):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._forget_faults()
         await self.stop()
 
     @property

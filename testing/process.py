@@ -40,6 +40,10 @@ class InWith(ABC):
     def _leave(self) -> None:
         """Stop everything."""
 
+    @abstractmethod
+    def _forget_faults(self) -> None:
+        """Let no fault raise that has hit nothing: the error of the block is more important."""
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -47,6 +51,8 @@ class InWith(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._forget_faults()
         self._leave()
 
 

@@ -241,7 +241,17 @@ class Proxy(_HasListener, InWith):
         return self
 
     def stop(self) -> None:
-        """Close all connections and end."""
+        """Close all connections and end.
+
+        Raises:
+            AssertionError: a fault that is on was to hit something, and has not; the proxy has ended.
+        """
+        try:
+            self.check_faults()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         self._drop_control()
         thread, loop = self._thread, self._loop
         self._thread = self._loop = None
@@ -320,10 +330,14 @@ class AsyncProxy(_HasListener):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._drop_control()
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            await listener.stop()
+        try:
+            if kind is None:
+                self.check_faults()
+        finally:
+            self._drop_control()
+            listener, self._listener = self._listener, None
+            if listener is not None:
+                await listener.stop()
 
     def client(  # type: ignore[override]
         self, *, like: Callable[..., redis.asyncio.Redis] | None = None, **options: Any

@@ -106,6 +106,10 @@ class Sentinel(InWith):
     def _leave(self) -> None:
         self.stop()
 
+    def _forget_faults(self) -> None:
+        for server in self.servers:
+            server._forget_faults()  # noqa: SLF001 - of the same package
+
     # The servers
 
     @property

@@ -134,15 +134,20 @@ class Server(HasSpies, HasFaults, InWith):
 
         Raises:
             StopError: its thread does something that cannot be ended, and is left behind.
+            AssertionError: a fault that is on was to hit something, and has not; the server has stopped.
         """
-        self._planted = None
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._remove_folder)
+            stack.callback(self._halt)
+            stack.callback(self._forget_clients)
+            self._planted = None
+            if not self._is_inherited:
+                self.check_faults()
+
+    def _forget_clients(self) -> None:
         for kept in self._kept.values():
             kept.client.close()
         self._kept.clear()
-        try:
-            self._halt()
-        finally:
-            self._remove_folder()
 
     def restart(self) -> None:
         """Restart on the same port with the same files (in a thread also with the same clock).

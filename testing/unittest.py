@@ -52,6 +52,7 @@ class RilletMixin(unittest.TestCase):
         self.rillet_server.start()  # a test may have stopped it
         self.rillet_server.reset()
         self.rillet_server.watch()
+        self.addCleanup(self.rillet_server.check_faults)
         self.rillet = self.enterContext(
             self.rillet_server.client_of_test(**split(self.rillet_options).client)
         )

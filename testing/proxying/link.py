@@ -6,11 +6,9 @@ after they have passed, so that a fault that begins later knows which reply belo
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from ...commands.runtime.redaction import redacted
 from ...protocol.framing import PUSH, Framer, FramingError
@@ -20,10 +18,13 @@ from ...server.debugging.recorder import Recorded, finish
 from ...server.debugging.transports import Cut, Slow
 from ...server.execution.entry import IMMEDIATE
 from .known import BLOCKING, MOST_HELD, command_of, may_wait
+from .pending import Pending, changes_replies, ends_matching, is_silent
+from .relay import Relay
 from .requests import Requests
 from .session import LEARNED, SUBSCRIPTIONS, Session
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from ...server.debugging.fault import Fault
@@ -46,11 +47,6 @@ _STAR, _NEWLINE = b"*\n"
 _HEADERS: Final = b"*$"
 _MANY: Final = 4096
 """Bytes of both directions: 100 GETs, which are counted at 1.2 us each, and one alone at 3.3 us."""
-_NO_REPLIES: Final = {
-    "psync": (),
-    "sync": (),
-    "script|debug": (b"YES", b"SYNC"),
-}  # follow these, with these words
 # Whether they are answered depends on the replies before: subscribers of RESP2 may not send CLIENT REPLY, MULTI may have been
 # refused, and a monitor's second MONITOR has no reply.
 _WAITS_FOR_OTHERS: Final = frozenset(("client|reply", "monitor", "replconf"))
@@ -60,68 +56,21 @@ _EMPTY: Final = re.compile(rb"\s*\n|\*(0|-\d+)\r\n").fullmatch  # a request
 _EXECABORT: Final = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 
 
-@dataclass(slots=True, eq=False)
-class Pending:
-    """A request whose reply is to come.
+class Link(Relay):
+    """Matches the replies of the server to the requests of the client, and lets faults and recordings have both.
 
     Attributes:
-        sent: of a command that may wait: the faults look at its reply.
-        own: the proxy's own reply, which the server does not send.
-        instead: replaces the server's reply.
-        closes: the end of the connection stands in place of a reply.
-        ends_matching: what follows is no RESP.
-        confirmations: how many the (un)subscription still lacks; -1 before the first.
-        value: those that have come.
-        is_unsure: a reply may fail to come. In spite of CLIENT REPLY confirmations of a subscription come, its errors do
-            not; and Redis 8.10.2 does not answer a wrong password behind other commands.
-        transaction: begins with it, unless MULTI is refused.
-        later: those of its commands that change the session, each with its place.
-    """
-
-    name: str
-    argv: list[bytes]
-    look: Look | None = None
-    fault: Fault | None = None
-    sent: Sent | None = None
-    recorded: tuple[Recorded, list[Recording]] | None = None
-    own: bytes | None = None
-    instead: bytes | None = None
-    closes: bool = False
-    holds: bool = False
-    ends_matching: bool = False
-    confirmations: int = -1
-    value: bytes = b""
-    is_unsure: bool = False
-    transaction: list[Sent] | None = None
-    later: list[tuple[int, str, list[bytes]]] | None = None
-
-
-class Link(asyncio.Protocol):
-    """The client's side.
-
-    Attributes:
-        session: what is known of it.
         is_control: DEBUG CONTROL: no fault hits it, and it is not recorded.
-        transport: to the client.
     """
 
     def __init__(self, listener: Listener, number: int) -> None:
-        self.session = Session(number, keeps_id=listener.keeps_ids)
+        super().__init__(listener, number)
         self.is_control = False
-        self.transport: asyncio.Transport | None = None
-        self._listener = listener
-        self._server: asyncio.Transport | None = None
         self._requests = Requests()
         self._replies = Framer()
         self._pending: deque[Pending | None] = deque()  # None: a reply that nobody looks at
         self._looked_at = 0  # how many of them are not None
-        self._pauses: set[str] = set()  # why nothing is read from the client
-        self._server_pauses: set[str] = set()
-        self._unread = b""
         self._unsent: list[bytes] = []
-        # What comes waits: until there is a server, or for the end of an earlier command.
-        self._is_held = True
-        self._has_begun = self._is_closed = self._has_left = False
         # Whether bytes may pass before they are counted; those that have, and how many.
         self._counts_later = False
         self._asked: list[bytes] = []
@@ -139,118 +88,21 @@ class Link(asyncio.Protocol):
         self._is_refused = False  # a command of the transaction was, by the proxy
         self._when_answered: Callable[[], None] | None = None  # goes on when nothing is pending
 
-    # The two transports
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Connect to the server."""
-        self.transport = cast("asyncio.Transport", transport)
-        self._listener.open_sides.add(self)
-        if not self._listener.accepts(self):
-            self.close()
-            return
-        self._listener.keep(self._connect())
-
-    async def _connect(self) -> None:
-        try:
-            made = await self._listener.upstream.connect(lambda: _ServerSide(self))
-        except OSError:
-            self.close(at_once=True)  # as of a server that is gone
-            return
-        self._server = made
-        if self._is_closed:
-            made.abort()
-            return
-        if self._listener.is_parted:
-            self.part()
+        """Connect to the server, unless a fault refuses the client."""
+        super().connection_made(transport)
+        if self._listener.accepts(self):
+            self._listener.keep(self._connect())
         else:
-            self._begin()
-
-    def _begin(self) -> None:
-        """Take what the client has sent so far, now that there is a server."""
-        self._has_begun = True
-        self._is_held = False
-        unread, self._unread = self._unread, b""
-        if unread:
-            self.data_received(unread)
-        if not self._is_held:
-            self._resume("held")
-        if self._has_left:
-            self.eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End the connection to the server."""
-        del exc
-        self.close()
-        self._listener.side_is_closed(self)
-
-    def eof_received(self) -> bool:
-        """Let the server know that the client sends no more; it decides when to close."""
-        self._has_left = True
-        self._listener.delays.forget(self)
-        if not self._has_begun:
-            return True
-        if self._server is not None and not self._server.is_closing() and self._server.can_write_eof():
-            self._server.write_eof()
-            return True
-        return False
-
-    def pause_writing(self) -> None:
-        """Read less from the server: the client is slow."""
-        self._pause_server("full")
-
-    def resume_writing(self) -> None:
-        """Read again."""
-        self._resume_server("full")
-
-    def _pause(self, why: str) -> None:
-        if not self._pauses and self.transport is not None and not self.transport.is_closing():
-            self.transport.pause_reading()
-        self._pauses.add(why)
-
-    def _resume(self, why: str) -> None:
-        if why not in self._pauses:
-            return
-        self._pauses.discard(why)
-        if not self._pauses and self.transport is not None and not self.transport.is_closing():
-            self.transport.resume_reading()
-
-    def _pause_server(self, why: str) -> None:
-        if not self._server_pauses and self._server is not None and not self._server.is_closing():
-            self._server.pause_reading()
-        self._server_pauses.add(why)
-
-    def _resume_server(self, why: str) -> None:
-        if why not in self._server_pauses:
-            return
-        self._server_pauses.discard(why)
-        if not self._server_pauses and self._server is not None and not self._server.is_closing():
-            self._server.resume_reading()
-
-    def part(self) -> None:
-        """Let nothing pass; what is sent waits, as in a network that is cut."""
-        self._pause("partition")
-        self._pause_server("partition")
-
-    def heal(self) -> None:
-        """Let everything pass again."""
-        self._resume("partition")
-        self._resume_server("partition")
-        if self._server is not None and not self._has_begun:
-            self._begin()
+            self.close()
 
     def close(self, *, at_once: bool = False) -> None:
-        """Close both connections; what was written to them still arrives, unless ``at_once``."""
-        if self._is_closed:
-            return
-        self._is_closed, self._counts_later = True, False
-        self._send()
-        for side in (self._server, self.transport):
-            if side is not None:
-                if at_once:
-                    side.abort()
-                else:
-                    side.close()
-        self._listener.forget(self)
+        """Close both connections, behind the requests that have come."""
+        if not self._is_closed:
+            self._counts_later = False
+            self._send()
+            super().close(at_once=at_once)
+            self._listener.forget(self)
 
     # Requests
 
@@ -335,18 +187,6 @@ class Link(asyncio.Protocol):
         if self._unsent and self._server is not None and not self._server.is_closing():
             self._server.write(b"".join(self._unsent))
         self._unsent.clear()
-
-    def _hold(self) -> None:
-        self._is_held = True
-
-    def _release(self) -> None:
-        """Go on with the requests behind one that had to end first."""
-        self._is_held = False
-        unread, self._unread = self._unread, b""
-        if unread and not self._has_left:
-            self.data_received(unread)
-        if not self._is_held:
-            self._resume("held")
 
     def _take(self, raw: bytes, argv: list[bytes], before: Look | None) -> None:
         """Let a request pass, unless a fault hits it.
@@ -436,8 +276,8 @@ class Link(asyncio.Protocol):
         is_accepted = sent.command.accepts(len(argv))
         later = self._later
         if is_accepted and not is_queued:
-            is_unruly = name == "exec" and any(map(_changes_replies, later))
-            pending.ends_matching = is_unruly or _ends_matching(name, argv)
+            is_unruly = name == "exec" and any(map(changes_replies, later))
+            pending.ends_matching = is_unruly or ends_matching(name, argv)
         if is_accepted or name == "exec":  # which ends the transaction with wrong arguments, too
             self._note_transaction(pending, sent, is_queued=is_queued)
         expects = self._expects_reply(pending, is_accepted=is_accepted, is_queued=is_queued)
@@ -494,8 +334,8 @@ class Link(asyncio.Protocol):
         elif name in {"exec", "discard", "reset", "quit"}:
             self._transaction, self._later, self._is_refused = None, [], False
         elif is_queued and self._transaction is not None:
-            is_silent = _is_silent(name, pending.argv)
-            if name in LEARNED or name in SUBSCRIPTIONS or name == "client|reply" or is_silent:
+            is_unlike = name in LEARNED or name in SUBSCRIPTIONS or name == "client|reply"
+            if is_unlike or is_silent(name, pending.argv):
                 self._later.append((len(self._transaction), name, pending.argv))
             sent.forget_words()
             self._transaction.append(sent)
@@ -528,7 +368,7 @@ class Link(asyncio.Protocol):
             if choice == b"SKIP":
                 self._mode = "off" if mode == "off" else "skip"
                 return False
-        return mode == "on" and not _is_silent(name, pending.argv)
+        return mode == "on" and not is_silent(name, pending.argv)
 
     def _is_subscriber(self) -> bool:
         """Whether the server refuses most commands, if it confirms what is pending."""
@@ -815,11 +655,6 @@ class Link(asyncio.Protocol):
         else:
             self.close()
 
-    def _write(self, data: bytes) -> None:
-        transport = self.transport
-        if transport is not None and not transport.is_closing():
-            transport.write(data)
-
     def _answer_due(self) -> None:
         """Write the proxy's own replies whose turn it is, and pushes of the test; never inside a value."""
         if self._passes or self._value or not self._replies.is_between:
@@ -845,51 +680,6 @@ class Link(asyncio.Protocol):
         self._pushes.append(data)
         self._answer_due()
         self._settle()
-
-
-class _ServerSide(asyncio.Protocol):
-    """The connection of one client to the server."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        del transport
-        self._link._listener.open_sides.add(self)  # noqa: SLF001 - the two sides of one link
-
-    def data_received(self, data: bytes) -> None:
-        self._link.server_data(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        del exc
-        self._link.close()
-        self._link._listener.side_is_closed(self)  # noqa: SLF001 - the two sides of one link
-
-    def pause_writing(self) -> None:
-        self._link._pause("full")  # noqa: SLF001 - the two sides of one link
-
-    def resume_writing(self) -> None:
-        self._link._resume("full")  # noqa: SLF001 - the two sides of one link
-
-
-def _ends_matching(name: str, argv: list[bytes]) -> bool:
-    """Whether what follows a command is no replies."""
-    words = _NO_REPLIES.get(name)
-    return (words is not None and (not words or argv[-1].upper() in words)) or _is_silent(name, argv)
-
-
-def _is_silent(name: str, argv: list[bytes]) -> bool:
-    """Whether a command has no reply unless it is refused, which depends on users and their rights."""
-    return (
-        name == "replconf"
-        and len(argv) % 2 == 1
-        and any(word.upper() in {b"ACK", b"GETACK"} for word in argv[1::2])
-    )
-
-
-def _changes_replies(later: tuple[int, str, list[bytes]]) -> bool:
-    """Whether a command of a transaction gives more or fewer replies than one."""
-    return later[1] not in LEARNED
 
 
 def _acts_before(spec: Any) -> bool:

@@ -1,0 +1,186 @@
+"""The two connections of one client of a proxy, to the client and to the server: who reads, who waits, how both end.
+
+What one side cannot take holds the other up. Bytes are the business of ``link.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from .session import Session
+
+if TYPE_CHECKING:
+    from .listener import Listener
+
+
+class Relay(asyncio.Protocol):
+    """The client's side.
+
+    Attributes:
+        session: what is known of the client.
+        transport: to the client.
+    """
+
+    def __init__(self, listener: Listener, number: int) -> None:
+        self.session = Session(number, keeps_id=listener.keeps_ids)
+        self.transport: asyncio.Transport | None = None
+        self._listener = listener
+        self._server: asyncio.Transport | None = None
+        self._pauses: set[str] = set()  # why nothing is read from the client
+        self._server_pauses: set[str] = set()
+        self._unread = b""
+        # What comes waits: until there is a server, or for the end of an earlier command.
+        self._is_held = True
+        self._has_begun = self._is_closed = self._has_left = False
+
+    def server_data(self, data: bytes) -> None:
+        """Take what the server sends."""
+        raise NotImplementedError
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection of the client."""
+        self.transport = cast("asyncio.Transport", transport)
+        self._listener.open_sides.add(self)
+
+    async def _connect(self) -> None:
+        try:
+            made = await self._listener.upstream.connect(lambda: _ServerSide(self))
+        except OSError:
+            self.close(at_once=True)  # as of a server that is gone
+            return
+        self._server = made
+        if self._is_closed:
+            made.abort()
+            return
+        if self._listener.is_parted:
+            self.part()
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Take what the client has sent so far, now that there is a server."""
+        self._has_begun = True
+        self._is_held = False
+        unread, self._unread = self._unread, b""
+        if unread:
+            self.data_received(unread)
+        if not self._is_held:
+            self._resume("held")
+        if self._has_left:
+            self.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the connection to the server."""
+        del exc
+        self.close()
+        self._listener.side_is_closed(self)
+
+    def eof_received(self) -> bool:
+        """Let the server know that the client sends no more; it decides when to close."""
+        self._has_left = True
+        self._listener.delays.forget(self)
+        if not self._has_begun:
+            return True
+        if self._server is not None and not self._server.is_closing() and self._server.can_write_eof():
+            self._server.write_eof()
+            return True
+        return False
+
+    def pause_writing(self) -> None:
+        """Read less from the server: the client is slow."""
+        self._pause_server("full")
+
+    def resume_writing(self) -> None:
+        """Read again."""
+        self._resume_server("full")
+
+    def _pause(self, why: str) -> None:
+        if not self._pauses and self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+        self._pauses.add(why)
+
+    def _resume(self, why: str) -> None:
+        if why not in self._pauses:
+            return
+        self._pauses.discard(why)
+        if not self._pauses and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _pause_server(self, why: str) -> None:
+        if not self._server_pauses and self._server is not None and not self._server.is_closing():
+            self._server.pause_reading()
+        self._server_pauses.add(why)
+
+    def _resume_server(self, why: str) -> None:
+        if why not in self._server_pauses:
+            return
+        self._server_pauses.discard(why)
+        if not self._server_pauses and self._server is not None and not self._server.is_closing():
+            self._server.resume_reading()
+
+    def part(self) -> None:
+        """Let nothing pass; what is sent waits, as in a network that is cut."""
+        self._pause("partition")
+        self._pause_server("partition")
+
+    def heal(self) -> None:
+        """Let everything pass again."""
+        self._resume("partition")
+        self._resume_server("partition")
+        if self._server is not None and not self._has_begun:
+            self._begin()
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Close both connections; what was written to them still arrives, unless ``at_once``."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for side in (self._server, self.transport):
+            if side is not None:
+                if at_once:
+                    side.abort()
+                else:
+                    side.close()
+
+    def _hold(self) -> None:
+        self._is_held = True
+
+    def _release(self) -> None:
+        """Go on with the requests behind one that had to end first."""
+        self._is_held = False
+        unread, self._unread = self._unread, b""
+        if unread and not self._has_left:
+            self.data_received(unread)
+        if not self._is_held:
+            self._resume("held")
+
+    def _write(self, data: bytes) -> None:
+        transport = self.transport
+        if transport is not None and not transport.is_closing():
+            transport.write(data)
+
+
+class _ServerSide(asyncio.Protocol):
+    """The connection of one client to the server."""
+
+    def __init__(self, link: Relay) -> None:
+        self._link = link
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        del transport
+        self._link._listener.open_sides.add(self)  # noqa: SLF001 - the two sides of one link
+
+    def data_received(self, data: bytes) -> None:
+        self._link.server_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._link.close()
+        self._link._listener.side_is_closed(self)  # noqa: SLF001 - the two sides of one link
+
+    def pause_writing(self) -> None:
+        self._link._pause("full")  # noqa: SLF001 - the two sides of one link
+
+    def resume_writing(self) -> None:
+        self._link._resume("full")  # noqa: SLF001 - the two sides of one link
