@@ -125,7 +125,7 @@ class Listener:
         self.is_parted = False
         self.keeps_ids: bool = keeps_ids
         self.clock = Clock()
-        self.open_sides: set[asyncio.Protocol] = set()
+        self.open_sides: dict[asyncio.Protocol, asyncio.Transport] = {}
         self._all_closed: asyncio.Event | None = None  # while it stops
         self._links: set[Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -159,11 +159,15 @@ class Listener:
             link.close(at_once=True)
         if self.open_sides:
             self._all_closed = asyncio.Event()
+            for transport in list(
+                self.open_sides.values()
+            ):  # also of one that is closed, and waits for its client to read
+                transport.abort()
             await self._all_closed.wait()
 
     def side_is_closed(self, side: asyncio.Protocol) -> None:
         """Forget one of the two connections of a client."""
-        self.open_sides.discard(side)
+        self.open_sides.pop(side, None)
         if self._all_closed is not None and not self.open_sides:
             self._all_closed.set()
 

@@ -41,11 +41,15 @@ class Relay(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection of the client."""
         self.transport = cast("asyncio.Transport", transport)
-        self._listener.open_sides.add(self)
+        self._listener.open_sides[self] = self.transport
 
     async def _connect(self) -> None:
+        side = _ServerSide(self)
         try:
-            made = await self._listener.upstream.connect(lambda: _ServerSide(self))
+            made = await self._listener.upstream.connect(lambda: side)
+        except asyncio.CancelledError:
+            self._listener.side_is_closed(side)  # uvloop closes it without a word to its protocol
+            raise
         except OSError:
             self.close(at_once=True)  # as of a server that is gone
             return
@@ -168,8 +172,8 @@ class _ServerSide(asyncio.Protocol):
         self._link = link
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        del transport
-        self._link._listener.open_sides.add(self)  # noqa: SLF001 - the two sides of one link
+        sides = self._link._listener.open_sides  # noqa: SLF001 - the two sides of one link
+        sides[self] = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         self._link.server_data(data)

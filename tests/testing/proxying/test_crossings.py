@@ -101,7 +101,7 @@ class Client:
             case "queued":
                 assert node.value == b"QUEUED"
             case "hello":
-                assert node.kind in "*%"
+                assert node.kind in "*%", node
             case "large":
                 assert len(node.value) == LARGE
             case _:
@@ -189,4 +189,7 @@ def test_whatever_crosses_each_client_gets_its_own_replies_in_order(kills):
                         real._process.kill()
                         real._process.wait()
                         real.start(real.port)
-                scene.settle()
+                try:
+                    scene.settle()
+                except AssertionError as error:
+                    raise AssertionError(f"seed {seed}") from error

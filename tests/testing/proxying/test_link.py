@@ -424,6 +424,27 @@ def test_what_a_client_has_sent_before_it_hangs_up_runs(shared):
             until(lambda look=look: look.call("GET", "n").value == b"100")
 
 
+def test_a_command_that_is_refused_uses_up_client_reply_skip(proxy):
+    with wire(proxy) as one, proxy.fault(command="INCR", error="OOM", first=1, expect_hits=True):
+        one.send_raw(
+            b"CLIENT REPLY SKIP\r\nINCR n\r\nECHO a\r\nCLIENT REPLY SKIP\r\nDEBUG FAULT LIST\r\nECHO b\r\n"
+        )
+        assert [one.read().value, one.read().value] == [b"a", b"b"]
+        assert one.call("INCR", "n").value == b"1"
+
+
+def test_a_proxy_ends_at_once_beside_a_closed_client_that_does_not_read(shared):
+    _, real = shared
+    with rillet.testing.Proxy(f"redis://127.0.0.1:{real.port}") as proxy, wire(proxy) as one:
+        one.call("SETRANGE", "big", 8 << 20, "x")
+        one.send_raw(b"GET big\r\n" * 4)
+        until(lambda: proxy._run(lambda listener: any(link._server_pauses for link in listener._links)))
+        proxy._run(lambda listener: [link.close() for link in list(listener._links)])
+        thread = proxy._thread
+        proxy.stop()
+        assert not thread.is_alive()
+
+
 def test_a_partition_holds_everything_and_loses_nothing(proxy):
     with wire(proxy) as one, wire(proxy) as other:
         one.call("SET", "n", 1)
