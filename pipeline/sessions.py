@@ -20,7 +20,6 @@ ZONE: Final = "spark.sql.session.timeZone"
 _ALWAYS: Final = {
     ZONE: "UTC",
     "spark.ui.showConsoleProgress": "false",
-    PUSHDOWN: "true",
     # A query that was killed while it wrote its first offset leaves half a file behind, and Spark would never start it again.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
@@ -86,7 +85,8 @@ def session(app_name: str = "rillet", *, quiet: bool = False, **conf: object) ->
 def register(spark: SparkSession) -> None:
     """Make our formats known to a session: ``spark.read.format("redis-streams")`` and ``"redis-aof"``.
 
-    Filters on ids, times and streams are pushed down if ``spark.sql.python.filterPushdown.enabled`` is set by then. Warns where Spark's workers on this machine run another Python that cannot import Rillet.
+    Option ``pushFilters`` needs ``spark.sql.python.filterPushdown.enabled`` by then; it is not on by itself, as PySpark then fails at a
+    time beyond year 9999 in any ``where``. Warns where Spark's workers on this machine run another Python that cannot import Rillet.
     """
     need("pyspark", "pyarrow")
     _check_workers(spark)

@@ -42,6 +42,7 @@ from .execution.checks import may_refuse
 from .execution.client_eviction import ClientEviction
 from .execution.dispatcher import Dispatcher
 from .execution.eviction import Eviction
+from .execution.fast_path import run_one
 from .execution.mending import Mending
 from .execution.pause import Pause
 from .execution.propagation import Propagation
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from ..commands.scripting.lua.engine import Scripting
     from .config.config import Config
     from .debugging.debugging import Debugging
+    from .execution.fast_path import RunSingle
     from .net.busy_script import Busy
     from .net.connection import Connection
     from .net.migration import Migrations
@@ -87,6 +89,8 @@ class Server:
         interceptor: what runs the commands of clients while DEBUG records them or lets some fail.
         clients: the connections that commands show and count.
         has_observers: some client uses MONITOR or tracking.
+        run_single: runs a command that a plain client sends alone, and returns the bytes to send; None while it takes the
+            way of a batch.
         limits_output: there is a ``client-output-buffer-limit`` for normal clients.
         parsed_bytes: bytes of requests that are parsed at a time.
         disk_error: the text that refuses writes while the AOF cannot be written.
@@ -130,6 +134,7 @@ class Server:
         self.parsed_bytes = PARSED
         self.interceptor: Debugging | None = None
         self.has_observers = False
+        self.run_single: RunSingle | None = run_one
         self.disk_error: bytes | None = None
         self.snapshot_error: bytes | None = None
         self.busy_error: bytes | None = None
@@ -446,3 +451,11 @@ class Server:
         self.parsed_bytes = PARSED_UNDER_LIMIT if self.limits_output else PARSED
         self.may_refuse = may_refuse(self)
         self.needs_all_checks = self.may_refuse or self.interceptor is not None
+        self.choose_single()
+
+    def choose_single(self) -> None:
+        """Recompute ``run_single``."""
+        if self.may_refuse or self.has_observers:
+            self.run_single = None
+        else:
+            self.run_single = run_one if self.interceptor is None else self.interceptor.run_single

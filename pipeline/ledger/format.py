@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 
 from ..quick_ack import QuickAck
 from ..redis.options import FLAG, Kind, OptionError, Options, number, option, words
+from ..source.first_batch import FirstBatch, begin_of
 from ..spark_versions import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow, stream_reader
 from . import schema as columns
 from .files.folder import read_folder
@@ -120,6 +121,7 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
     def __init__(self, options: FollowingOptions) -> None:
         self._options = options
         self._ahead: Place | None = None
+        self._first_batch = FirstBatch()
         self._follower = Follower(
             options.path,
             piece_size=options.split_bytes or (1 << 62),
@@ -134,7 +136,8 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query begins."""
         follower = self._follower
-        return (follower.first() if self._options.start == "earliest" else follower.last()).encode()
+        start = follower.first() if self._options.start == "earliest" else follower.last()
+        return self._first_batch.begins_at(start.encode())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return so many bytes a batch."""
@@ -143,8 +146,9 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where the next batch ends; the start if nothing is new."""
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 1 << 62
-        self._ahead = self._follower.ahead(Place.decode(start), most)
-        return self._ahead.encode()
+        at = Place.decode(start)
+        self._ahead = self._follower.ahead(at, most)
+        return start if self._ahead == at else self._first_batch.following(start, self._ahead.encode())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """See nothing that comes from now on."""
@@ -166,7 +170,7 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LedgerPartition]:
         """Return what a batch reads."""
-        pieces = self._follower.pieces(Place.decode(start), Place.decode(end))
+        pieces = self._follower.pieces(Place.decode(begin_of(start, end)), Place.decode(end))
         return [LedgerPartition(piece) for piece in pieces]
 
     def read(self, partition: LedgerPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]

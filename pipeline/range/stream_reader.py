@@ -20,6 +20,7 @@ from ..redis.key_names import key_of
 from ..redis.shards import connect
 from ..redis.sized_reads import SizedReads
 from ..source import offsets
+from ..source.first_batch import FirstBatch, begin_of
 from ..source.judgement import check_entries, describe, reconcile, untouched
 from ..source.look import StreamLook
 from ..source.losses import report_loss
@@ -66,6 +67,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._name_clashes = NameClashes(schema, options.columns)
         self._names: list[str] = list(options.streams)
         self._names_at: float | None = None
+        self._first_batch = FirstBatch()
         self._steps: dict[tuple[str, int, int], Steps] = {}
         # The latest offsets as Spark has them, and what they say: it gives each of them back several times.
         self._offsets: deque[tuple[dict[str, Any], dict[str, Position]]] = deque(maxlen=2)
@@ -92,7 +94,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 found[name] = resolve(bound, now)
             elif not isinstance(bound, int):
                 found[name] = Position(0, 0)  # it does not exist yet: it is read from its first entry on
-        return offsets.dump(found, self._options.endpoint.db)
+        return self._first_batch.begins_at(offsets.dump(found, self._options.endpoint.db))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the limit Spark shall hand to ``latestOffset``; there all of ours are looked at."""
@@ -163,7 +165,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 positions[name] = at.with_snapshot(now)
         if positions == begin:
             return start
-        end = offsets.dump(positions, self._options.endpoint.db)
+        end = self._first_batch.following(start, offsets.dump(positions, self._options.endpoint.db))
         self._offsets.append((end, positions))
         self._moved_at = time.monotonic()
         return end
@@ -183,7 +185,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     @gc_paused()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the ranges of one batch; the same ids whenever they are planned."""
-        begin, to = self._positions(start), self._positions(end)
+        begin, to = self._positions(begin_of(start, end)), self._positions(end)
         worth = worth_of_entries(begin, to, self._options, self._connection)
         states = stream_state.fetch_states(self._connection, names_to_cut(begin, to, self._options, worth))
         walked = {

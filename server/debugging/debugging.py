@@ -1,12 +1,14 @@
 """The way of a command while DEBUG records it or may let it fail: around the dispatcher, and the reply after a wait.
 
 ``Server.update_checks`` puts the object into ``server.interceptor`` while a recording or a fault is on, and then every command
-needs all checks: no fast path, batch handler or queueing in bulk goes past it. Otherwise ``server.interceptor`` is
+needs all checks: no fast path, batch handler or queueing in bulk goes past it. Only a command that comes alone, as those of
+tests do, is recorded without (``run_single``). Otherwise ``server.interceptor`` is
 None, which is all that anybody else ever asks.
 """
 
 from __future__ import annotations
 
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from ...commands.runtime.state import PLAIN, POSTPONED
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from ...commands.runtime.client import Client
     from ..execution.blocking import Waiter
+    from ..execution.fast_path import RunSingle
     from ..server import Server
 
 
@@ -37,33 +40,49 @@ class Debugging:
         """Whether commands have to come this way."""
         return bool(self.recorder.recordings or self.faults.active)
 
+    @property
+    def run_single(self) -> RunSingle | None:
+        """What runs a command that comes alone: None while it may fail."""
+        return None if self.faults.active else self._run_single
+
+    def _run_single(self, server: Server, client: Client, argv: list[bytes]) -> bytes | None:
+        """Record a command, and run it as ``fast_path.run_one`` does."""
+        # By `process` a recorded GET takes 8.4 instead of 6.6 us.
+        entry = server.dispatcher.table.get(argv[0])
+        if (
+            entry is None
+            or entry.runs_script  # what it writes is recorded, too
+            or self._passes_unseen(client, argv)
+            or not entry.minimum <= len(argv) <= entry.maximum
+        ):
+            out: list[bytes] = []
+            server.dispatcher.run(client, [argv], out, perf_counter_ns())
+            return b"".join(out) or None
+        arrival = self.recorder.arrival(client, argv)
+        client.last_command = entry.name
+        reply = server.calls.call(client, entry, argv)
+        if client.state is not POSTPONED:
+            self.recorder.add(client, arrival, reply)
+        if reply is not None and client.state is PLAIN and not server.keyspace.ready:
+            server.calls.propagate(client)
+            return reply
+        out = []
+        server.calls.end_command(client, argv, reply, out)
+        return b"".join(out) or None
+
     def process(self, client: Client, argv: list[bytes], out: list[bytes]) -> bytes | None:
         """Run a command as ``Dispatcher.process`` does; ``out`` has the replies of its batch that are not sent yet."""
         if self._passes_unseen(client, argv) or not isinstance(client, Connection):
             return self._server.dispatcher.process(client, argv)
-        arrival = self.recorder.arrival(client, argv)
+        arrival = self.recorder.begin(client, argv)
         if self.faults.active:
             fault, reply = self.faults.process(client, argv, out)
             arrival.fault = 0 if fault is None else fault.id
         else:
-            reply = self._run(client, argv)
+            reply = self._server.dispatcher.process(client, argv)
         if client.state is not POSTPONED:
             self.recorder.add(client, arrival, reply)
         return reply
-
-    def _run(self, client: Client, argv: list[bytes]) -> bytes | None:
-        """Run a command; one that the fast path would run needs no checks, which cost as much as the recording."""
-        server = self._server
-        entry = server.dispatcher.table.get(argv[0])
-        if (
-            entry is None
-            or server.may_refuse
-            or client.state is not PLAIN
-            or not entry.minimum <= len(argv) <= entry.maximum
-        ):
-            return server.dispatcher.process(client, argv)
-        client.last_command = entry.name
-        return server.calls.call(client, entry, argv)
 
     def scripted(
         self, caller: Client, script: list[bytes], client: Client, argv: list[bytes], reply: bytes

@@ -209,10 +209,13 @@ class Recorder(Recordings):
 
     def arrival(self, client: Client, argv: list[bytes]) -> Recorded:
         """Return the record of a command before it runs."""
-        entry = Recorded(
+        return Recorded(
             0, self._server.clock.now, None, client.db.index, client.id, client.name, redacted(argv), None
         )
-        self._running[client] = entry
+
+    def begin(self, client: Client, argv: list[bytes]) -> Recorded:
+        """As ``arrival``, of a command that may run scripts."""
+        entry = self._running[client] = self.arrival(client, argv)
         return entry
 
     def add_scripted(

@@ -19,8 +19,12 @@ from ...commands.runtime.state import PLAIN, POSTPONED
 from ...commands.spec.command import SHORTEST_RUN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...commands.runtime.client import Client
     from ..server import Server
+
+    RunSingle = Callable[[Server, Client, list[bytes]], bytes | None]
 
 # From the second command of a run to the last one of the shortest that a batch handler takes. Asked for fewer, three XADDs
 # take 4.2 us each instead of 3.6.
@@ -28,7 +32,7 @@ _REST: Final = SHORTEST_RUN - 2
 
 
 def run_one(server: Server, client: Client, argv: list[bytes]) -> bytes | None:
-    """Run the only command of a batch; the server has neither ``needs_all_checks`` nor ``has_observers``.
+    """Run the only command of a batch; ``Server.run_single`` is this while no check may refuse it and nobody looks on.
 
     Returns:
         The bytes to send, None if there are none.

@@ -73,10 +73,11 @@ class Clients(dict[int, "Client"]):
             socket.transport.close()
 
     def update_observers(self) -> None:
-        """Recompute ``Server.has_observers`` after MONITOR or tracking began or ended."""
+        """Recompute ``Server.has_observers`` and what depends on it after MONITOR or tracking began or ended."""
         self._server.has_observers = bool(self.monitors) or any(
             client.tracking is not None for client in self.values()
         )
+        self._server.choose_single()
 
     def take_control(self, client: Client) -> None:
         """DEBUG CONTROL: hide a client from all lists; no rule of the ACL and no pause concerns it."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from rillet.server.clock import Clock
 from rillet.server.config.config import Config
+from rillet.server.debugging.commands.recording import fields_of
 from rillet.server.debugging.fault_spec import parse_fault
 from rillet.server.execution.turns import NEVER
 from rillet.server.net.connection import Connection
 from rillet.server.server import Server
 from rillet.storage.collections.base import Collection
 from rillet.storage.streams.iteration import iter_entries
+
+if TYPE_CHECKING:
+    from rillet.protocol.replies import Plain
 
 NOW = 1_700_000_000_000
 
@@ -49,9 +54,9 @@ class Wire:
 
 
 class Alone:
-    """A server without sockets and files, at a standing clock; recorded, with a fault that never hits."""
+    """A server without sockets and files, at a standing clock; recorded, or also with a fault that never hits."""
 
-    def __init__(self, *, careful: bool = False, recorded: bool = False) -> None:
+    def __init__(self, *, careful: bool = False, recorded: bool = False, may_fail: bool = False) -> None:
         clock = Clock()
         clock.freeze(NOW)
         self.server = server = Server(Config(), clock=clock, quiet=True)
@@ -69,9 +74,11 @@ class Alone:
         self.propagated: list[bytes] = []
         server.propagation.connect(self.propagated.append)
         self.clients = [self._connect() for _ in range(4)]
-        server.needs_all_checks = careful
+        if careful:
+            server.needs_all_checks, server.run_single = True, None
         if recorded:
             server.debugging.recorder.start(100)
+        if may_fail:
             server.debugging.faults.add(
                 parse_fault([b"COMMAND", b"GET", b"EVERY", b"1000000", b"CLOSE", b"after"])
             )
@@ -94,6 +101,12 @@ class Alone:
         for what, args in turns:
             what(*args)  # type: ignore[operator]
         return bool(turns)
+
+    def recorded(self) -> list[list[Plain]]:
+        """What the recording has."""
+        recorder = self.server.debugging.recorder
+        (recording,) = recorder.recordings.values()
+        return [fields_of(recorder, entry) for entry in recording.entries]
 
     def state(self) -> dict[str, object]:
         """All that can be seen from outside, times of calls left out."""

@@ -259,6 +259,19 @@ def test_offsets_by_stream_name_all_streams(redis):
         spark.trigger()
 
 
+def test_a_stream_that_is_renamed_under_a_pattern_is_a_new_one(connection):
+    add(connection, "order:1", "1-1", "2-1")
+    spark = engine(connection, streamspattern="order:*", discoveryintervalms="0")
+    assert read_ids(spark.drain()) == ["1-1", "2-1"]
+    connection.call("RENAME", "order:1", "order:2")
+    add(connection, "order:2", "3-1")
+    assert [(row["stream"], row["id"]) for row in spark.drain()] == [
+        ("order:2", "1-1"),
+        ("order:2", "2-1"),
+        ("order:2", "3-1"),
+    ]
+
+
 def test_a_pattern_finds_streams_that_appear_later(connection):
     add(connection, "order:1", "1-0")
     connection.call("SET", "order:no-stream", "x")

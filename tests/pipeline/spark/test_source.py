@@ -10,7 +10,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
+from rillet.pipeline import register
 from rillet.pipeline.redis import ids
+from rillet.pipeline.sessions import PUSHDOWN
 from rillet.pipeline.source import offsets
 
 # Where the server makes no difference that the tests without a JVM do not see on each of them.
@@ -232,7 +234,17 @@ def test_limits_cut_batches_and_the_lag_is_reported(spark, redis, stream, tmp_pa
     assert offsets.load(latest)[stream].added - offsets.load(end)[stream].added == 15
 
 
+@pytest.fixture
+def pushing(spark):
+    spark.conf.set(PUSHDOWN, "true")
+    register(spark)
+    yield
+    spark.conf.unset(PUSHDOWN)
+    register(spark)
+
+
 @on_rillet
+@pytest.mark.usefixtures("pushing")
 def test_where_becomes_bounds_and_the_plan_shows_them(spark, redis, stream, capsys):
     add(redis, stream, 100)
     rows = batch(spark, redis, f"{stream},no-such-stream").option("pushFilters", "true")
@@ -246,6 +258,16 @@ def test_where_becomes_bounds_and_the_plan_shows_them(spark, redis, stream, caps
     assert "GreaterThanOrEqual(ts," in pushed
     assert "Filter" in plan  # n % 2 is left to Spark
     assert rows.where(f"stream = '{stream}' and ts < timestamp_millis(11)").count() == 10
+
+
+@on_rillet
+def test_a_time_that_python_does_not_have_is_compared_by_spark(spark, redis, stream):
+    add(redis, stream, 3)
+    rows = batch(spark, redis, stream).schema("ts timestamp, n int").load()
+    beyond = "timestamp'+10000-01-01 00:00:00'"
+    assert rows.where(f"ts < {beyond}").count() == 3
+    assert rows.where(f"ts > {beyond} or ts < timestamp'-0001-01-01 00:00:00'").count() == 0
+    assert rows.where("ts > timestamp'-0001-01-01 00:00:00'").count() == 3
 
 
 @on_rillet

@@ -12,6 +12,8 @@ from rillet.commands.spec.command import SHORTEST_RUN
 from rillet.protocol.replies import command
 from rillet.server.persistence.aof_replay import LoaderClient, replay
 
+_SCRIPT = [b"EVAL", b"return {redis.call('incr', 'n'), redis.pcall('lpush', 'text', 'v')}", b"0"]
+
 words = st.binary(max_size=5) | st.sampled_from([b"x" * 1100, b"y" * 5000, b"\r\n"])
 keys = st.sampled_from([b"a", b"a", b"b", b"text"])
 pairs = st.lists(words, min_size=2, max_size=6)
@@ -58,7 +60,7 @@ others = st.sampled_from(
         [b"XACK", b"a", b"g", b"7-7"],
         [b"BLPOP", b"list", b"0"],
         [b"LPUSH", b"list", b"1", b"2"],
-        [b"EVAL", b"return {redis.call('incr', 'n'), redis.pcall('lpush', 'text', 'v')}", b"0"],
+        _SCRIPT,
         [b"EXPIRE", b"text", b"0"],
         [b"WATCH", b"text"],
         [b"DISCARD"],
@@ -133,8 +135,10 @@ before = st.lists(
     [], [[[[b"MULTI"], *[[b"XADD", b"a", b"*", b"f", b"v"]] * 30, [b"XLEN", b"a"], [b"NONSENSE"], [b"EXEC"]]]]
 )
 @example([], [[[[b"MULTI"], *[[b"XADD", b"a", b"*", b"f", b"v"]] * 30, [b"XLEN", b"a"], [b"EXEC"]]]])
+@example([[b"BLPOP", b"list", b"0"]], [[[_SCRIPT, [b"LPUSH", b"list", b"1"], [b"BLPOP", b"none", b"0"]]]])
 def test_batches_single_commands_the_careful_and_the_recorded_way_do_the_same(preparation, batches):
-    ways = [Alone(), Alone(), Alone(recorded=True), Alone(careful=True)]
+    recorded = [Alone(recorded=True), Alone(recorded=True, may_fail=True)]
+    ways = [Alone(), Alone(), *recorded, Alone(careful=True)]
     for at, way in enumerate(ways):
         way.send(0, command([b"XADD", b"a", b"7-7", b"f", b"v"]))
         way.send(0, command([b"XGROUP", b"CREATE", b"a", b"g", b"0"]))
@@ -152,6 +156,7 @@ def test_batches_single_commands_the_careful_and_the_recorded_way_do_the_same(pr
         found = way.state()
         for name, value in expected.items():
             assert found[name] == value, name
+    assert recorded[0].recorded() == recorded[1].recorded()
 
 
 @pytest.mark.parametrize("number", [SHORTEST_RUN, 1000])

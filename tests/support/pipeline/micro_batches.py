@@ -100,10 +100,12 @@ class Engine:
 
     def trigger(self, stop_before: str = "") -> bool:
         """Run one batch if there is something to run; ``stop_before`` log, write or commit crashes there."""
-        if self.reader is None:
+        is_new = self.reader is None
+        if is_new:
             self.reader = self.make_reader()
-        if not self.offsets:
-            self.offsets.append(json.dumps(self.reader.initialOffset()))
+        if is_new and not self.commits:
+            # In no log: it is asked for once more by who has not committed a batch.
+            self.offsets[:1] = [json.dumps(self.reader.initialOffset())]
         start = self.offsets[self.commits]
         if len(self.offsets) == self.commits + 1:
             end = json.dumps(self.reader.latestOffset(json.loads(start), ReadAllAvailable()))
