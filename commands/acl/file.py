@@ -59,7 +59,7 @@ def read(path: str, *, folder: str = "", all_channels: bool) -> dict[bytes, User
 
 
 def _apply(user: User, words: list[bytes], place: bytes, all_channels: bool) -> list[bytes]:
-    """Apply the rules of a line to a user; returns the errors found."""
+    """Apply the rules of a line to a user; return the errors found."""
     try:
         rules = joined(words)
     except RuleError:

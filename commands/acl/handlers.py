@@ -81,7 +81,7 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
     except ReplyError as error:
         if len(words) == 1:
             raise
-        raise unknown from error  # of a container, and its subcommand is none
+        raise unknown from error  # a container with an unknown subcommand
     if not found.accepts(len(words)):
         raise wrong_arity(found.name)
     denial = user.check(found, words)
@@ -98,7 +98,7 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_GENPASS)
 def acl_genpass(_client: Client, args: list[bytes]) -> bytes:
-    """Reply with hexadecimal digits for a number of bits, rounded up to the next multiple of 4."""
+    """Reply with random hexadecimal digits for a number of bits, rounded up to the next multiple of 4."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     bits = parse_integer(args[2]) if len(args) == 3 else _BITS
@@ -160,7 +160,7 @@ def acl_load(client: Client, _args: list[bytes]) -> bytes:
 
 
 def load_users(server: Server) -> None:
-    """Replace the users by those of the ACL file; clients of removed users are closed.
+    """Replace the users by those of the ACL file; close the clients of removed users.
 
     Raises:
         AclFileError: the file has errors; nothing was changed.
@@ -259,8 +259,8 @@ def acl_setuser(client: Client, args: list[bytes]) -> bytes:
         lost = []
     else:
         if any(each.user is user for each in server.tracking.clients):
-            server.tracking.send_broadcasts()  # of the keys that it could read until now
-        lost = [user] if user.has_channels else []  # as Redis does: without channels before, none was lost
+            server.tracking.send_broadcasts()  # of the keys that the user could read until now
+        lost = [user] if user.has_channels else []  # as in Redis: a user without channels lost none
         user.become(trial)
     _changed(server, lost)
     return replies.OK
@@ -274,7 +274,7 @@ def _changed(server: Server, listeners: Iterable[User]) -> None:
     """Apply changed permissions to open connections, and record the change for CONFIG REWRITE.
 
     Args:
-        listeners: the users who may have lost channels; their clients that listen to one of these are closed.
+        listeners: the users who may have lost channels; their clients that listen to such a channel are closed.
     """
     listening = set(listeners)
     if not server.config.aclfile:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 _ENTRY_BYTES: Final = 1000  # with the line of the client
 _TOGETHER: Final = 60_000  # milliseconds
-_LATEST: Final = 10  # as in Redis: an earlier entry stays as it is
+_LATEST: Final = 10  # entries to compare with, as in Redis; earlier ones do not change
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Entry:
-    """Denials of one kind. Times are in milliseconds since the epoch."""
+    """Similar denials. Times are in milliseconds since the epoch."""
 
     number: int
     reason: bytes

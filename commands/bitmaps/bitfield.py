@@ -105,7 +105,7 @@ def _fitted(number: int, at: _Operation) -> int | None:
 
 
 def _run(data: BytesIO, at: _Operation) -> tuple[int | None, bool]:
-    """Run one operation; returns its result, and whether it stored a different number."""
+    """Run one operation; return its result, and True if it stored a different number."""
     old = _get(data, at)
     if at.verb == b"GET":
         return old, False
@@ -140,7 +140,7 @@ def bitfield(client: Client, args: list[bytes]) -> bytes:
             answer, changed = _run(data, operation)
             answers.append(replies.null(client.resp) if answer is None else replies.integer(answer))
             changes += changed or (grown and answer is not None and operation.verb != b"GET")
-        if changes and data.seek(0, SEEK_END) < end:  # a write that OVERFLOW FAIL stopped makes room, too
+        if changes and data.seek(0, SEEK_END) < end:  # a write that OVERFLOW FAIL stopped extends it, too
             data.write(bytes(end - data.tell()))
 
     new = edited(client, name, run)
@@ -149,7 +149,7 @@ def bitfield(client: Client, args: list[bytes]) -> bytes:
         client.db.keyspace.dirty += changes - 1  # store counted one
         client.propagate(args)
     elif present:
-        client.db.encodings[name] = RAW  # Redis unpacks the string before it looks
+        client.db.encodings[name] = RAW  # Redis unpacks the string before it reads the bits
     return replies.array(answers)
 
 
@@ -160,5 +160,5 @@ def _read(client: Client, name: bytes, operations: list[_Operation]) -> bytes:
 
 @handles(specs.BITFIELD_RO)
 def bitfield_ro(client: Client, args: list[bytes]) -> bytes:
-    """As BITFIELD, but only with GET."""
+    """Reply like BITFIELD; only GET is allowed."""
     return _read(client, args[1], _parse(client, args, reading=True))

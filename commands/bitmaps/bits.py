@@ -62,7 +62,7 @@ def setbit(client: Client, args: list[bytes]) -> bytes:
         store_changed(client, name, written(client, name, at, changed), b"setbit")
         client.propagate(args)
     else:
-        client.db.encodings[name] = RAW  # Redis unpacks the string before it looks
+        client.db.encodings[name] = RAW  # Redis unpacks the string before it reads the bit
     return replies.integer(old)
 
 
@@ -83,7 +83,7 @@ def _clamped(start: int, end: int, length: int) -> tuple[int, int]:
 
 
 def _parse_unit(word: bytes) -> bool:
-    """Whether a range counts bits."""
+    """Return True if the unit of a range is BIT."""
     unit = word.upper()
     if unit not in {b"BYTE", b"BIT"}:
         raise ReplyError(SYNTAX)
@@ -108,7 +108,7 @@ def _count(data: memoryview) -> int:
 def _next_other(data: memoryview, flip: int, start: int, size: int) -> int:
     """Return the first byte from ``start`` on that is not ``flip``; the length of the data if there is none.
 
-    So many bytes are searched at a time.
+    ``size`` bytes are searched at a time.
     """
     alike = bytes((flip,)) * min(size, len(data) - start)
     for at in range(start, len(data), size):
@@ -207,9 +207,9 @@ def _combine(operation: bytes, rows: list[bitarray]) -> bitarray:
 
 
 def _result(operation: bytes, values: list[bytes], length: int, most: int) -> bytes:
-    """Compute the result of a BITOP, at most so many bytes at a time; zeros fill up the shorter strings."""
+    """Compute the result of a BITOP, at most ``most`` bytes at a time; zeros fill up the shorter strings."""
     views = [memoryview(value) for value in values]
-    result = BytesIO()  # it grows in place, and gives its bytes away without a copy
+    result = BytesIO()  # it grows in place and returns its bytes without a copy
     for at in range(0, length, most):
         size = min(most, length - at)
         result.write(_combine(operation, [_row(view[at : at + size], size) for view in views]))
@@ -238,7 +238,7 @@ def bitop(client: Client, args: list[bytes]) -> bytes:
         overwrite(client, target, _result(operation, values, length, client.server.tuning.bit_bytes))
         client.db.encodings[target] = RAW
         client.propagate(args)
-    elif target in client.db.entries:  # even past its time, as in ``store_result``
+    elif target in client.db.entries:  # even an expired key, as in ``store_result``
         delete(client, target)
         client.propagate(args)
     return replies.integer(length)

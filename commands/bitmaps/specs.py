@@ -1,4 +1,4 @@
-"""The commands of this room: one record each."""
+"""The bitmap commands: one record each."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def _is_on(word: bytes) -> bool:
 
 @handles(specs.CLIENT_ID)
 def client_id(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the client's ID; no other connection of this server has or had it."""
+    """Reply with the client's ID, which no other connection of this server has ever had."""
     return replies.integer(client.id)
 
 
@@ -80,14 +80,14 @@ def client_reply(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.CLIENT_NO_EVICT)
 def client_no_evict(client: Client, args: list[bytes]) -> bytes:
-    """Spare this client when `maxmemory-clients` closes others, or no longer spare it."""
+    """Set whether `maxmemory-clients` spares this client when it closes others."""
     client.no_evict = _is_on(args[2])
     return replies.OK
 
 
 @handles(specs.CLIENT_NO_TOUCH)
 def client_no_touch(client: Client, args: list[bytes]) -> bytes:
-    """Set the mode."""
+    """Set the mode in which commands of this client do not count as accesses to keys."""
     client.no_touch = _is_on(args[2])
     client.update_state()
     return replies.OK

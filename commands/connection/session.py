@@ -159,7 +159,7 @@ def reset(client: Client, _args: list[bytes]) -> bytes:
 
 
 def leave_modes(client: Client) -> None:
-    """End all that a client began: transaction, subscriptions, MONITOR, tracking; select database 0."""
+    """End transaction, subscriptions, MONITOR and tracking of a client; select database 0."""
     server = client.server
     client.monitor = False
     server.clients.monitors.discard(client)
@@ -167,7 +167,7 @@ def leave_modes(client: Client) -> None:
     server.pubsub.remove(client)
     discard_transaction(client)
     client.db = server.keyspace.databases[0]
-    if client.reply_mode != "skip":  # which is for this very command's reply
+    if client.reply_mode != "skip":  # "skip" is for the reply to this command
         client.reply_mode = "on"
     client.asking = client.asked = client.reads_replica = False
     client.no_evict = client.no_evict and not server.compat.reset_ends_no_evict

@@ -1,8 +1,8 @@
 """Client-side caching: the keys that clients have read, invalidation messages, and CLIENT TRACKING.
 
 In the default mode the table records each key that a tracking client reads; the first change of that key sends one
-message and drops the record. In broadcasting mode nothing is recorded: changes of keys with a registered prefix are
-collected and sent once a batch. The keyspace hooks are set only while a client may need a message.
+message and drops the record. Broadcasting mode records nothing: changes of keys with a registered prefix are collected
+and sent once per batch. The keyspace hooks are set only while a client may need a message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
     from ..runtime.context import Server
 
-_KEY_BYTES: Final = 300  # what a recorded key takes beside its name
+_KEY_BYTES: Final = 300  # of a recorded key, without its name
 CHANNEL: Final = b"__redis__:invalidate"
 _MODE_SWITCH: Final = b"ERR You can't switch %b before disabling tracking for this client, and then re-enabling it with a different mode."
 _OVERLAP: Final = (
@@ -47,7 +47,7 @@ class TrackingTable:
         self.clients: set[Client] = set()
         self.broadcasts: dict[bytes, dict[bytes, Client | None]] = {}
         self._readers: dict[bytes, set[int]] = {}
-        self.key_bytes = 0  # of the recorded keys and what is kept for each
+        self.key_bytes = 0  # of the recorded keys, including the overhead of each
         self._prefixes: dict[bytes, dict[Client, None]] = {}
         # Messages to the client whose command is running: they follow its reply. None is a flush.
         self._own: list[bytes | None] = []
@@ -72,7 +72,7 @@ class TrackingTable:
     # On and off
 
     def start(self, client: Client, tracking: Tracking) -> None:
-        """Let a client track, or change its options (its registered prefixes stay)."""
+        """Start tracking for a client, or change its options (its registered prefixes stay)."""
         if client.tracking is not None:
             tracking.prefixes = client.tracking.prefixes + tracking.prefixes
             tracking.caching = client.tracking.caching
@@ -100,7 +100,7 @@ class TrackingTable:
         self._update(client)
 
     def remove(self, client: Client) -> None:
-        """Remove a closed client; with the last tracking client all recorded keys go, too."""
+        """Remove a closed client; with the last tracking client, forget all recorded keys."""
         if client.tracking is not None:
             self.stop(client)
             if not self.clients:
@@ -145,8 +145,8 @@ class TrackingTable:
     def invalidate(self, database: Database, key: bytes, by_time: bool) -> None:
         """Handle the change of a key: the hook ``Keyspace.on_modified``.
 
-        NOLOOP spares a client its own changes. A pop for a client that it serves is none of these; with BCAST neither are
-        changes by its scripts and expiry.
+        With NOLOOP, a client gets no message about its own changes. These do not include the pop of a blocked client that
+        its command serves, nor, with BCAST, changes by its scripts and by expiry.
         """
         del database
         server = self.server
@@ -193,10 +193,10 @@ class TrackingTable:
             self._send(client, [key])
 
     def send_broadcasts(self) -> None:
-        """Send the changes collected for broadcasting clients; once a batch, after its replies.
+        """Send the changes collected for broadcasting clients; once per batch, after its replies.
 
-        A client is sent the names of keys that its user may read now: the user of the client that tracks counts, not
-        that of its redirection target. Redis before 8.10 names them all; here no version does.
+        A client receives the names of the keys that its user may read now. The user of the tracking client counts, not
+        that of its redirection target. Redis before 8.10 sends all names; here no version does.
         """
         collected, self.broadcasts = self.broadcasts, {}
         for prefix in sorted(collected):
@@ -250,7 +250,7 @@ class TrackingTable:
         if target.resp == 3:
             head = replies.push_header(2, 3) + replies.bulk(b"invalidate")
         elif tracking.redirect and target.is_subscriber:
-            # RESP2 has no push messages: it looks like a published one, whatever channel the target listens to.
+            # RESP2 has no push messages: send it as a published message, whatever channels the target listens to.
             head = replies.array_header(3) + replies.bulk(b"message") + replies.bulk(CHANNEL)
         else:
             return
@@ -259,7 +259,7 @@ class TrackingTable:
 
 
 def _is_about_clients(argv: list[bytes]) -> bool:
-    """Whether it is a (known) CLIENT subcommand; these do not consume CLIENT CACHING."""
+    """Return True for a (known) CLIENT subcommand; these do not consume CLIENT CACHING."""
     if len(argv) == 1 or argv[0].upper() != b"CLIENT":
         return False
     return f"client|{argv[1].lower().decode('latin-1')}" in REGISTRY

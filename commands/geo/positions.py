@@ -45,7 +45,7 @@ def coordinates(place: Place, client: Client) -> bytes:
 
 
 def _number(value: float, client: Client) -> bytes:
-    """Encode a coordinate. Before 8.0 it has all digits of a double after the point, up to 17."""
+    """Encode a coordinate; before 8.0 with up to 17 digits after the point."""
     if client.server.compat.shortest_coordinates:
         return replies.double(value, client.resp)
     digits = (b"%.17f" % value).rstrip(b"0").rstrip(b".")
@@ -59,14 +59,14 @@ def length(metres: float, unit: float) -> bytes:
 
 @handles(specs.GEOADD)
 def geoadd(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply as ZADD with the geohashes as scores; that ZADD is also propagated."""
+    """Run a ZADD with the geohashes as scores: reply like it, and propagate it."""
     first = 2
     while first < len(args) and args[first].upper() in _ADD_OPTIONS:
         first += 1
     options = {word.upper() for word in args[2:first]}
     if (len(args) - first) % 3 or options >= {b"NX", b"XX"}:
         raise ReplyError(SYNTAX)
-    words = [b"zadd", *args[1:first]]  # the name as it is propagated
+    words = [b"zadd", *args[1:first]]  # the name in the propagated command
     rounds = client.server.compat.rounds_scores
     for at in range(first, len(args), 3):
         place = parse_place(args[at], args[at + 1], rounds=rounds)
@@ -76,7 +76,7 @@ def geoadd(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.GEODIST)
 def geodist(client: Client, args: list[bytes]) -> bytes:
-    """Reply in metres or the given unit; null if a member is missing."""
+    """Reply with the distance in metres or the given unit; null if a member is missing."""
     unit = 1.0
     if len(args) == 5:
         unit = parse_unit(args[4])

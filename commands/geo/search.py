@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NO_MEMBER: Final = b"ERR could not decode requested zset member"
 _AT_ONCE: Final = 256  # members
-_FEW: Final = 32  # members of a cell that are looked at one by one
+_FEW: Final = 32  # members of a cell to examine one by one
 _WITH_FACTS: Final = {b"WITHDIST", b"WITHHASH", b"WITHCOORD"}
 
 
@@ -80,7 +80,7 @@ class _Search:
         self.width, self.height = across * self.unit, along * self.unit
 
     def take_option(self, name: bytes, arguments: Arguments) -> bool:
-        """Take one of the options that all commands have; returns False for any other word."""
+        """Take one of the options that all commands have; return False for any other word."""
         if name in _WITH_FACTS:
             self.facts |= {name}
         elif name == b"ANY":
@@ -125,7 +125,7 @@ class _Search:
         found: list[tuple[float, bytes, float]] = []
         for _, start, stop in cells:
             items = source.slice(start, stop)
-            size = _FEW  # growing: with ANY the first few may do
+            size = _FEW  # it grows: with ANY the first few may suffice
             while len(found) < enough and (some := list(islice(items, size))):
                 found += area.matches(some)
                 size = min(2 * size, _AT_ONCE)
@@ -172,12 +172,12 @@ def _places(source: SortedSet, cell: Cell) -> tuple[int, int]:
 def _nearest(
     source: SortedSet, area: Area, cells: list[tuple[Cell, int, int]], count: int
 ) -> list[tuple[float, bytes, float]]:
-    """Return what a sort of all matches by distance would begin with, without looking at all of them.
+    """Return the nearest ``count`` matches in the order of a sort by distance, without examining all of them.
 
-    The ten nearest of 4,290 in a circle, of 100,000 members, take 0.6 ms, and 31 ms with a look at all of them.
+    The ten nearest of 4,290 in a circle, of 100,000 members, take 0.6 ms, and 31 ms if all of them are examined.
 
-    Takes the cell that may be nearest, looks at its members if it has few, and otherwise at its quarters, until no cell
-    can have a nearer one than those found.
+    Take the cell that may be nearest. Examine its members if it has few, otherwise split it into quarters. Stop when no
+    cell can have a nearer member than those found.
     """
     waiting = [
         (cell.distance_from(area.center), rank, start, stop, cell)
@@ -185,7 +185,7 @@ def _nearest(
         if start < stop
     ]
     heapify(waiting)
-    # The farthest one first, as negative numbers. Of equally distant ones the first in the order of the cells counts.
+    # The farthest match first, as negative numbers. Of equally distant ones, the first in the order of the cells counts.
     found: list[tuple[float, int, int, bytes, float]] = []
     while waiting:
         least, rank, start, stop, cell = heappop(waiting)
@@ -247,7 +247,7 @@ def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:
 @handles(specs.GEORADIUSBYMEMBER, by_member=True, may_store=True)
 @handles(specs.GEORADIUSBYMEMBER_RO, by_member=True, may_store=False)
 def georadius(client: Client, args: list[bytes], *, by_member: bool, may_store: bool) -> bytes:
-    """Reply with the members, or with the number stored. The _RO variants have no STORE, so that replicas can serve them."""
+    """Reply with the members, or with the number stored; the _RO variants have no STORE, so replicas can serve them."""
     search = _Search(client.read_value(args[1], SortedSet), client.server.compat.rounds_scores)
     if by_member:
         search.take_member(args[2])
@@ -282,5 +282,5 @@ def geosearch(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GEOSEARCHSTORE)
 def geosearchstore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with their number; their scores are the geohashes, or the distances."""
+    """Store the members with their geohashes or distances as scores; reply with their number."""
     return _search(client, args, stores=True).store(client, args, b"geosearchstore")

@@ -1,4 +1,4 @@
-"""The commands of this room: one record each."""
+"""The geo commands: one record each."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _RADIUS_COST = (
 
 
 def _stores(start: int) -> tuple[KeySpec, KeySpec]:
-    """The keys of STORE and STOREDIST, of which the last one counts."""
+    """Return the key specs of STORE and STOREDIST; the last of them counts."""
     first, second = (
         KeySpec(
             ("OW", "update", "incomplete"),

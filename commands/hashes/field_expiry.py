@@ -33,7 +33,7 @@ def parse_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> i
 
     Args:
         command_name: lower case, for the error.
-        base: what the amount counts from, in milliseconds; 0 if it is absolute.
+        base: the time from which the amount counts, in milliseconds; 0 if it is absolute.
         seconds: the amount's unit; else milliseconds.
     """
     amount = parse_integer(word)
@@ -47,7 +47,7 @@ def parse_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> i
 
 
 def is_past(client: Client, when: int) -> bool:
-    """Whether a field with this time is deleted at once; a replica leaves that to its master."""
+    """Return True if a field with this time is deleted at once; a replica leaves that to its master."""
     keyspace = client.db.keyspace
     return when <= keyspace.now and keyspace.drops_expired
 
@@ -56,7 +56,7 @@ def parse_fields(words: list[bytes], at: int = 2, error: bytes = _BAD_NUMBER) ->
     """Parse ``FIELDS numfields field [field ...]``, which must be all words from a position on.
 
     Raises:
-        ReplyError: with ``error`` as its text where the number is none.
+        ReplyError: with ``error`` as its text if numfields is not a positive number.
     """
     if words[at].upper() != b"FIELDS":
         raise ReplyError(_MISPLACED)
@@ -113,7 +113,7 @@ def _parse_conditions_8_2(words: list[bytes]) -> tuple[bytes, list[bytes], int]:
 
 
 def _allows(condition: bytes, present: int | None, when: int) -> bool:
-    """Whether a condition allows a new time; a field without one counts as never expiring."""
+    """Return True if a condition allows a new time; a field without a time counts as never expiring."""
     if present is None:
         return condition not in {b"XX", b"GT"}
     if condition == b"GT":
@@ -142,7 +142,7 @@ def expire(client: Client, args: list[bytes], *, command_name: str, seconds: boo
     deleted: list[bytes] = []
     answers: list[bytes] = []
     for field in fields:
-        if field not in value.fields:  # one past its time that is still there gets another one
+        if field not in value.fields:  # an expired field that still exists gets a new time
             answers.append(_NO_FIELD)
         elif not _allows(condition, None if value.times is None else value.times.when.get(field), when):
             answers.append(replies.ZERO)
@@ -158,18 +158,18 @@ def expire(client: Client, args: list[bytes], *, command_name: str, seconds: boo
         changed(client, name, b"hdel" if deleted else b"hexpire", deleted or updated)
     remove_if_empty(client, name, value)
     if updated:
-        # Redis replaces words in place, so the rest is propagated as it was sent.
+        # Redis replaces words in place, so the other words are propagated as sent.
         before, after = args[3 : at + 1], args[at + 2 + len(fields) :]
         propagate_times(client, [b"HPEXPIREAT", name, b"%d" % when, *before], updated, after)
     return replies.array(answers)
 
 
 def propagate_times(client: Client, before: list[bytes], fields: list[bytes], after: list[bytes]) -> None:
-    """Propagate new times of fields, or none; replicas without field expiry receive only the deletions.
+    """Propagate new or removed times of fields; replicas without field expiry receive only the deletions.
 
     Args:
         before: the words of the command up to FIELDS.
-        after: the words behind them.
+        after: the words after the fields.
     """
     older = where_known_of_many(before, fields, after) if needs_downgrade(client, FIELD_TIMES_SINCE) else None
     client.propagate_with_downgrade([*before, b"%d" % len(fields), *fields, *after], older)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _set_fields(client: Client, args: list[bytes], command_name: str) -> int:
-    """Set the fields given from the third word on; returns how many are new."""
+    """Set the fields from the third word on; return the number of new fields."""
     if len(args) % 2:
         raise wrong_arity(command_name)
     db = client.db
@@ -50,7 +50,7 @@ def hset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HMSET)
 def hmset(client: Client, args: list[bytes]) -> bytes:
-    """As HSET, but replies OK."""
+    """Set fields like HSET, but reply OK."""
     _set_fields(client, args, "hmset")
     return replies.OK
 
@@ -69,7 +69,7 @@ def hsetnx(client: Client, args: list[bytes]) -> bytes:
 
 
 def _present(client: Client, name: bytes, value: Hash | None) -> Hash:
-    """Return the hash, or a new one if there is none (or none any more: its last field has just expired)."""
+    """Return the hash, or a new one if it is missing or its last field has just expired."""
     return value if value is not None and value.fields else make_hash(client, name)
 
 
@@ -153,7 +153,7 @@ def hexists(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HSTRLEN)
 def hstrlen(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the bytes; 0 for a missing field."""
+    """Reply with the length in bytes; 0 for a missing field."""
     value = client.read_value(args[1], Hash)
     content = None if value is None else find_field(client.db, args[1], value, args[2])
     return replies.integer(len(content or b""))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
     from ..spec.versions import Compat
 
-# Options of HGETEX before 8.6, each of which is the only one.
+# Options of HGETEX before 8.6, of which only one is allowed.
 _BEFORE_FIELDS: Final = frozenset((*TIME_UNITS, b"PERSIST"))
 # Options that only one of HGETEX and HSETEX has.
 _OF_THE_OTHER: Final = frozenset((b"PERSIST", b"KEEPTTL", b"FNX", b"FXX"))
@@ -31,7 +31,7 @@ class _Options:
     """The options of HGETEX or HSETEX, in any order.
 
     Args:
-        setting: it is HSETEX: each field has a value, and conditions are known.
+        setting: True for HSETEX: each field has a value, and conditions are allowed.
 
     Attributes:
         condition: FNX, FXX or nothing.
@@ -39,7 +39,7 @@ class _Options:
         time_at: the position of the unit among the words of the command.
         when: the time in milliseconds, if there is a unit.
         fields_word: FIELDS, as it is propagated.
-        fields: the words behind numfields.
+        fields: the words after numfields.
     """
 
     __slots__ = ("condition", "fields", "fields_word", "time_at", "time_word", "when")
@@ -141,7 +141,7 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
             let_expire(db, name, value, field, options.when)
             updated.append(field)
     if updated and looks.dropped:
-        looks.finish()  # fields that had expired are announced before what became of the others
+        looks.finish()  # the events of expired fields come before those of the others
     if updated and options.time_word == b"PERSIST":
         changed(client, name, b"hpersist", updated)
         propagate_times(client, [b"HPERSIST", name, options.fields_word], options.fields, [])
@@ -160,7 +160,7 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HSETEX)
 def hsetex(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if all fields were set, 0 if the condition fails: then none was."""
+    """Reply 1 if all fields were set, 0 if the condition fails; then none is set."""
     name, db = args[1], client.db
     options = _Options(client, args, setting=True)
     value = client.write_value(name, Hash)
@@ -200,7 +200,7 @@ def hsetex(client: Client, args: list[bytes]) -> bytes:
 
 
 def _propagate_set(client: Client, args: list[bytes], options: _Options, value: Hash) -> None:
-    """Propagate an HSETEX with its time made absolute."""
+    """Propagate HSETEX with an absolute time."""
     effect = args
     if options.sets_times and options.time_word != b"PXAT":
         effect = args.copy()
@@ -225,7 +225,7 @@ def hgetdel(client: Client, args: list[bytes]) -> bytes:
         answers.append(null if content is None else replies.bulk(content))
         if content is not None and value.discard(field):
             deleted.append(field)
-    # A replica hides a field past its time, which stays, and sends its event nevertheless.
+    # A replica hides an expired field and keeps it, but sends its event.
     hidden = [field for field in fields if field not in looks.dropped and field in value.fields]
     if hidden or (looks.dropped and deleted):
         client.db.keyspace.notify(events.HASH, b"hexpired", name, client.db, looks.dropped + hidden)

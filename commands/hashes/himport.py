@@ -25,7 +25,7 @@ def himport_prepare(client: Client, args: list[bytes]) -> bytes:
     fields = args[3:]
     if len(set(fields)) != len(fields):
         raise ReplyError(_DUPLICATE)
-    # Each field with the place of its value, in the order in which hashes are made.
+    # Each field with the index of its value, in the order in which hashes are filled.
     order = sorted(range(len(fields)), key=lambda place: (len(fields[place]), fields[place]))
     if client.fieldsets is None:
         client.fieldsets = {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..runtime.client import Client
 
-_FEW: Final = 3  # fewer than one in so many: tries until enough are found
+_FEW: Final = 3  # for a sample of less than one field in so many, pick at random until enough are found
 
 
 @handles(specs.HSCAN)

@@ -28,7 +28,7 @@ class Looks:
     """Look up several fields of one hash; expired fields are deleted, and signalled once at the end.
 
     Attributes:
-        dropped: the fields that went.
+        dropped: the deleted fields.
     """
 
     __slots__ = ("_client", "_hash", "_key", "dropped")
@@ -56,7 +56,7 @@ class Looks:
             after_drops(self._client.db, self._key, self._hash, self.dropped, names_last=names_last)
 
     def finish_before_set(self) -> None:
-        """Signal the deleted fields of a hash that gets others at once, and so stays."""
+        """Signal the deleted fields of a hash that gets other fields at once, and so is not deleted."""
         if self.dropped:
             db = self._client.db
             db.keyspace.notify(events.HASH, b"hexpired", self._key, db, self.dropped)
@@ -79,11 +79,11 @@ FIELD_TIMES_SINCE: Final = (7, 4)
 def propagate_with_times(client: Client, words: Sequence[bytes], value: Hash, pairs: Sequence[bytes]) -> None:
     """Propagate a command that set fields and kept or set their times.
 
-    Old replicas get the fields without times; replicas that know times get them afterwards.
+    Old replicas get the fields without times; replicas that know times get these afterwards.
 
     Args:
-        words: the command, its time absolute.
-        value: the hash after it.
+        words: the command, with an absolute time.
+        value: the hash after the command.
     """
     if not needs_downgrade(client, FIELD_TIMES_SINCE):
         client.propagate(words)

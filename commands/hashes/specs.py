@@ -1,4 +1,4 @@
-"""The hashe commands: one record each."""
+"""The hash commands: one record each."""
 
 from __future__ import annotations
 

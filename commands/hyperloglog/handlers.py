@@ -34,7 +34,7 @@ def _open(client: Client, data: bytes | None) -> HyperLogLog:
 
 
 def _registers(client: Client, name: bytes) -> tuple[bytearray, bool] | None:
-    """The registers of a counter, and whether it is dense; None if the key is missing."""
+    """Return the registers of a counter, and whether it is dense; None if the key is missing."""
     data = read_string(client, name)
     if data is None:
         return None
@@ -105,7 +105,7 @@ def pfcount(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.PFMERGE)
 def pfmerge(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK."""
+    """Merge the counters into the first one; reply OK."""
     try:
         found = [found for name in args[1:] if (found := _registers(client, name)) is not None]
         counter = _open(client, write_string(client, args[1]))

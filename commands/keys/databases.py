@@ -26,7 +26,7 @@ _BEYOND_INT: Final = b"ERR value is out of range, value must between -2147483648
 
 
 def _parse_index(word: bytes, error: bytes | None = None) -> int:
-    """Parse a database index as a C int; ``error`` is the text for any other word, None for those of Redis."""
+    """Parse a database index as a C int; ``error`` is the text for any other word, None for the standard texts."""
     index = parse_integer(word) if error is None else parse_integer(word, error)
     if not _INT_MIN <= index <= _INT_MAX:
         raise ReplyError(_BEYOND_INT if error is None else error)
@@ -59,7 +59,7 @@ def _is_async(client: Client, args: list[bytes]) -> bool:
 
 
 def _waits(client: Client, args: list[bytes]) -> bool:
-    """Whether the client waits while another thread flushes: not with ASYNC, nor in MULTI and scripts."""
+    """Return True if the client waits while another thread flushes: not with ASYNC, nor in MULTI and scripts."""
     return client.server.compat.flushes_before_reply and not (client.in_exec or _is_async(client, args))
 
 
@@ -70,8 +70,8 @@ def _flush(client: Client, args: list[bytes], databases: list[Database]) -> None
 
 
 def _flushed(client: Client, args: list[bytes]) -> bytes:
-    """Return OK, behind the invalidation where the client waits for the flush."""
-    if not _waits(client, args) or client.reply_mode != "on":  # without a reply the message follows by itself
+    """Return OK, after the invalidation messages if the client waits for the flush."""
+    if not _waits(client, args) or client.reply_mode != "on":  # without a reply they are sent as usual
         return replies.OK
     pushes = b"".join(client.deferred)
     client.deferred.clear()
@@ -112,7 +112,7 @@ def swapdb(client: Client, args: list[bytes]) -> bytes:
         keyspace.swap(one, other)
         client.propagate(args)
     except Exception:
-        if one.entries is not entries:  # all keys changed their places: the event is sent even so
+        if one.entries is not entries:  # the databases are already swapped: propagate despite the error
             client.propagate(args)
         raise
     return replies.OK
@@ -120,7 +120,7 @@ def swapdb(client: Client, args: list[bytes]) -> bytes:
 
 @handles(keys_specs.MOVE)
 def move(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if it was moved, 0 if it is missing or the target has the key already."""
+    """Reply 1 if the key was moved, 0 if it is missing or the target already has it."""
     if client.server.config.cluster_enabled:
         raise ReplyError(b"ERR MOVE is not allowed in cluster mode")
     name, db = args[1], client.db

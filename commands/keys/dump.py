@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _REFUSED: Final = b"ERR DUMP payload version or checksum are wrong"
 _BROKEN: Final = b"ERR Bad data format"
 _HIGHEST_FREQUENCY: Final = 255
-_FIRST_OF_VALKEY: Final = 80  # it counts its versions from there
+_FIRST_OF_VALKEY: Final = 80  # the versions of Valkey begin here
 
 
 @handles(specs.DUMP)
@@ -82,7 +82,7 @@ def restore(client: Client, args: list[bytes]) -> bytes:
         client.server.log.warning(f"RESTORE: {error}")
         raise ReplyError(_BROKEN) from error
     keyspace = db.keyspace
-    # 7.0 replaces a key past its time as any other.
+    # 7.0 replaces an expired key like any other.
     before = db.write(name) if client.server.compat.knows("7.2") else db.entries.get(name)
     if expiry and not absolute:
         expiry = min(expiry + keyspace.now, INT64_MAX)
@@ -115,18 +115,18 @@ def restore(client: Client, args: list[bytes]) -> bytes:
 
 
 def _version_of(payload: bytes) -> int:
-    """Return the RDB version of a payload that was checked, or may be."""
+    """Return the RDB version that a payload states."""
     return int.from_bytes(payload[-10:-8], "little")
 
 
 def _is_newer(client: Client, payload: bytes) -> bool:
-    """Whether a payload is of a Redis that is newer than the one that the server answers as."""
+    """Return True if a payload is from a newer Redis than the version that the server presents."""
     newest = max(client.server.rdb_version, client.server.compat.rdb_version)
     return not client.replays and newest < _version_of(payload) < _FIRST_OF_VALKEY
 
 
 def _older(client: Client, words: list[bytes], value: Value) -> list[list[bytes]] | None:
-    """Return what replicas get if one of them does not read a payload: one that it reads, then the real one."""
+    """Return commands for replicas if one of them cannot read a payload: with one that it can read, then the real one."""
     server = client.server
     readable = rdb_version_of(server.propagation.understood)
     if _version_of(words[3]) <= readable or not needs_downgrade(client, server.compat.number):

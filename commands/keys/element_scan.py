@@ -18,7 +18,7 @@ EMPTY: Final = b"*2\r\n$1\r\n0\r\n*0\r\n"
 
 
 class ScanOptions:
-    """The words after the cursor.
+    """The parsed options after the cursor.
 
     Args:
         novalues: whether NOVALUES is allowed; None: the option is unknown.

@@ -1,4 +1,4 @@
-"""Times to live: EXPIRE, TTL and their variants, PERSIST; and the helpers of other commands that set an expiry."""
+"""Times to live: EXPIRE, TTL and their variants, PERSIST; and helpers for other commands that set an expiry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _invalid_time(command_name: str) -> ReplyError:
 
 
 def _absolute(amount: int, command_name: str, base: int, *, seconds: bool) -> int:
-    """Return an absolute time in milliseconds; refuses overflow of Redis' 64-bit arithmetic."""
+    """Return an absolute time in milliseconds; refuse overflow of Redis' 64-bit arithmetic."""
     if seconds:
         # Redis divides towards zero.
         if not -(-INT64_MIN // 1000) <= amount <= INT64_MAX // 1000:
@@ -32,12 +32,12 @@ def _absolute(amount: int, command_name: str, base: int, *, seconds: bool) -> in
     return amount + base
 
 
-# The units in which SET, GETEX and other commands give an expiry.
+# The units of the expiry in SET, GETEX and other commands.
 TIME_UNITS: Final = frozenset((b"EX", b"PX", b"EXAT", b"PXAT"))
 
 
 def checked_time_in(unit: bytes, word: bytes, command_name: str, now: int) -> int:
-    """As ``checked_time``, but for an amount after one of TIME_UNITS; EX and PX count from ``now``."""
+    """Like ``checked_time``, but for an amount after one of TIME_UNITS; EX and PX count from ``now``."""
     base = now if unit in {b"EX", b"PX"} else 0
     return checked_time(word, command_name, base, seconds=unit.startswith(b"EX"))
 
@@ -47,7 +47,7 @@ def checked_time(word: bytes, command_name: str, base: int, *, seconds: bool) ->
 
     Args:
         command_name: lower case, for the error.
-        base: what the amount counts from, in milliseconds; 0 if it is absolute.
+        base: the time from which the amount counts, in milliseconds; 0 if it is absolute.
         seconds: the amount's unit; else milliseconds.
     """
     amount = parse_integer(word)
@@ -66,9 +66,9 @@ def set_expiry(client: Client, name: bytes, when: int) -> None:
 
 
 def delete_expired(client: Client, name: bytes, when: int) -> bool:
-    """Delete a key if its new expiry is already past; returns whether it did. Propagates.
+    """Delete a key if its new expiry is already past, and propagate that; return True if it did.
 
-    Does nothing while a file is loaded, nor on a replica: there keys go after the load, or as the master says.
+    Do nothing while a file is loaded, nor on a replica: there keys are deleted after the load, or by the master.
     """
     keyspace = client.db.keyspace
     if when > keyspace.now or not keyspace.drops_expired:
@@ -79,10 +79,10 @@ def delete_expired(client: Client, name: bytes, when: int) -> bool:
 
 
 def discard_expired(client: Client, name: bytes, when: int, *, overwrites: bool) -> bool:
-    """Delete a key instead of storing a value whose expiry is already past; returns whether it did (8.8).
+    """Delete a key instead of storing a value whose expiry is already past; return True if it did (8.8).
 
-    The value counts as expired even if no key was there. Propagates DEL or UNLINK as
-    lazyfree-lazy-server-del says if the command ``overwrites`` the key, else as lazyfree-lazy-expire.
+    The value counts as expired even if there was no key. Propagate DEL or UNLINK by lazyfree-lazy-server-del if the
+    command ``overwrites`` the key, else by lazyfree-lazy-expire.
     """
     db, server = client.db, client.server
     if when > db.keyspace.now or not db.keyspace.drops_expired or not server.compat.discards_expired_values:
@@ -114,7 +114,7 @@ def _parse_conditions(words: list[bytes]) -> set[bytes]:
 
 
 def _allows(conditions: set[bytes], present: int | None, when: int) -> bool:
-    """Whether the conditions allow a new expiry; a key without one counts as never expiring."""
+    """Return True if the conditions allow a new expiry; a key without an expiry counts as never expiring."""
     if present is None:
         return not conditions & {b"XX", b"GT"}
     if b"NX" in conditions or (b"GT" in conditions and when <= present):
@@ -127,7 +127,7 @@ def _allows(conditions: set[bytes], present: int | None, when: int) -> bool:
 @handles(specs.EXPIREAT, command_name="expireat", seconds=True, relative=False)
 @handles(specs.PEXPIREAT, command_name="pexpireat", seconds=False, relative=False)
 def expire(client: Client, args: list[bytes], *, command_name: str, seconds: bool, relative: bool) -> bytes:
-    """Reply 1 if the expiry was set (or, if past, the key deleted), 0 if it is missing or a condition fails."""
+    """Reply 1 if the expiry was set (or, if past, the key deleted), 0 if the key is missing or a condition fails."""
     conditions = _parse_conditions(args[3:])
     base = client.db.keyspace.now if relative else 0
     when = _absolute(parse_integer(args[2]), command_name, base, seconds=seconds)

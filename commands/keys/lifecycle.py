@@ -23,7 +23,7 @@ def delete(client: Client, name: bytes) -> None:
 
 
 def delete_from(db: Database, name: bytes) -> None:
-    """As ``delete``, in any database."""
+    """Delete an existing key like ``delete``, but in any database."""
     keyspace = db.keyspace
     db.remove(name)
     db.modified(name)
@@ -54,7 +54,7 @@ def exists(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.TOUCH)
 def touch(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of existing keys. It is an access even under CLIENT NO-TOUCH."""
+    """Reply with the number of existing keys; count an access to each, even under CLIENT NO-TOUCH."""
     db = client.db
     found = [name for name in args[1:] if db.look(name) is not None]
     for name in found:

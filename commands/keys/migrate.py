@@ -25,10 +25,10 @@ class Migration:
     """The request of MIGRATE.
 
     Attributes:
-        port: below 0 for none that can be connected to.
-        database: of the target; -1: the first database of its connections.
-        timeout: of each step, in milliseconds.
-        copy: the keys stay here.
+        port: negative if no connection to it is possible.
+        database: the database of the target; -1: the first database of its connections.
+        timeout: the timeout of each step, in milliseconds.
+        copy: the keys stay on this server.
         replace: keys of the target are overwritten.
         credentials: a password, or a user and a password; empty for none.
     """
@@ -45,7 +45,7 @@ class Migration:
 
 @handles(specs.MIGRATE)
 def migrate(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply NOKEY if no key exists; else nothing until the target confirmed the keys, and they are deleted here."""
+    """Reply NOKEY if no key exists; else reply after the target confirmed the keys and they are deleted here."""
     copy = replace = False
     credentials: list[bytes] = []
     keys = [args[3]]

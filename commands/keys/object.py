@@ -44,7 +44,7 @@ def encoding(db: Database, key: bytes, value: Value, compat: Compat) -> bytes:
 
 
 def keep_encoding(db: Database, key: bytes, target: Database, name: bytes, compat: Compat) -> None:
-    """Give the string that was stored under another name the encoding that it has under its first one."""
+    """Give a string that was stored under a new name the encoding that it has under its old name."""
     value = target.peek(name)
     if type(value) is bytes:
         kept = encoding(db, key, value, compat)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...storage.keyspace.database import Database
     from ..runtime.client import Client
 
-# As strtoull reads it: up to the first NUL.
+# A cursor as strtoull reads it: up to the first NUL.
 _CURSOR: Final = re.compile(rb"([ \t-\r]*)([+-]?[0-9]+)(?:\0.*)?\Z", re.DOTALL)
 _MAX_CURSOR: Final = (1 << 64) - 1
 _MAX_CURSOR_TEXT: Final = 64
@@ -31,8 +31,8 @@ def parse_cursor(client: Client, word: bytes) -> int:
     """Parse a cursor, an unsigned number of 64 bits; a negative one wraps around as in C.
 
     Raises:
-        ReplyError: no number, one beyond 64 bits, or since 7.2 a negative one that fits into 63 bits; before 7.2
-            one after blanks, though nothing at all is 0 there.
+        ReplyError: the word is not a number or is beyond 64 bits; since 7.2, a negative number that fits into 63
+            bits; before 7.2, a number after blanks (but an empty word is 0).
     """
     strict = client.server.compat.refuses_negative_cursors
     if not strict and word[:1] in {b"", b"\0"}:
@@ -48,9 +48,9 @@ def parse_cursor(client: Client, word: bytes) -> int:
 
 @handles(specs.SCAN)
 def scan(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[next cursor, [keys]]``; COUNT is how many keys are examined, the options filter them.
+    """Reply ``[next cursor, [keys]]``; COUNT is the number of keys to examine, the options filter them.
 
-    Keys that MATCH chooses are deleted if they have expired, whatever their TYPE.
+    Expired keys that MATCH chooses are deleted, whatever their TYPE.
     """
     cursor = parse_cursor(client, args[1])
     options = Arguments(args, 2)
@@ -86,7 +86,7 @@ def scan(client: Client, args: list[bytes]) -> bytes:
 
 
 def _expire_one_by_one(client: Client) -> None:
-    """Propagate the expired keys that a command found by itself: each as its own unit, but not within another one."""
+    """Propagate the expired keys that a command found, each as its own unit, except within a transaction or script."""
     if not client.in_exec:
         client.server.propagation.flush_each(keep=1)
 
@@ -99,7 +99,7 @@ def keys(client: Client, args: list[bytes]) -> bytes:
 
 
 def _random_of_all(db: Database) -> bytes:
-    """Choose a name where expired keys stay: as in Redis that of an expired one if all keys may expire."""
+    """Choose a name where expired keys stay; as in Redis, it may be an expired one if all keys have an expiry."""
     order = db.order()
     for _ in range(_TRIES):
         name = order.random()

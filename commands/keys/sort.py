@@ -60,7 +60,7 @@ class _Options:
 
     @property
     def is_unsorted(self) -> bool:
-        """Whether BY is the same for all elements, which sorts nothing."""
+        """Return True if BY is the same for all elements, which means no sorting."""
         return self.by is not None and b"*" not in self.by
 
 
@@ -95,7 +95,7 @@ def _parse(client: Client, words: list[bytes], *, may_store: bool) -> _Options:
 
 
 def _check_slot(client: Client, option: bytes, pattern: bytes, key: bytes) -> None:
-    """Require, on a node of a cluster, that all keys that a pattern names are in the slot of the sorted key."""
+    """Require, on a cluster node, that all keys that a pattern names are in the slot of the sorted key."""
     if not client.server.config.cluster_enabled:
         return
     if not client.server.compat.knows("7.4"):
@@ -118,7 +118,7 @@ def _elements(value: Value | None, options: _Options) -> list[bytes]:
     if type(value) is List:
         elements = value.slice(0, len(value))
     elif type(value) is SortedSet:
-        value.encoding = SKIPLIST  # as Redis converts what it sorts
+        value.encoding = SKIPLIST  # as Redis converts a sorted set that it sorts
         elements = [member for _, member in value.order]
     elif type(value) is Set:
         return list(value)
@@ -130,7 +130,7 @@ def _elements(value: Value | None, options: _Options) -> list[bytes]:
 
 
 def _find(client: Client, pattern: bytes, element: bytes) -> bytes | None:
-    """Return what a pattern names: ``#`` the element, ``prefix*`` a string, ``prefix*->field`` of a hash."""
+    """Return the value that a pattern names: ``#`` the element, ``prefix*`` a string, ``prefix*->field`` a field."""
     if pattern == b"#":
         return element
     before, star, after = pattern.partition(b"*")
@@ -147,7 +147,7 @@ def _find(client: Client, pattern: bytes, element: bytes) -> bytes | None:
 
 
 def _number(text: bytes, compat: Compat) -> float:
-    """Parse an element as a number: as a score, or as versions before 8.8 did."""
+    """Parse an element as a number: like a score, or by the rules of versions before 8.8."""
     if compat.sorts_numbers_as_scores:
         return parse_double(text, _NO_NUMBER, rounds=compat.rounds_scores)
     if not compat.reads_bounds_as_strtod:
@@ -156,7 +156,7 @@ def _number(text: bytes, compat: Compat) -> float:
 
 
 def _number_7_0(text: bytes) -> float:
-    """Parse as C's strtod: an empty text is 0, overflow and underflow are errors."""
+    """Parse a number like C's strtod: an empty text is 0, overflow and underflow are errors."""
     if _DECIMAL.match(text):
         number = float(text)
         is_tiny = abs(number) < float_info.min and _NOT_ZERO.match(text)
@@ -181,7 +181,7 @@ def _order(
     """Return the sort key of elements, for one sort. Equal numbers are ordered by the bytes of the elements."""
     by = options.by
     compat = client.server.compat
-    # All are looked up, whichever of them is no number.
+    # All weights are looked up, even if one of them is not a number.
     weights = iter(list(elements) if by is None else [_find(client, by, element) for element in elements])
 
     def number(element: bytes) -> tuple[float | bool, bytes]:
@@ -201,7 +201,10 @@ def _order(
 @handles(specs.SORT, may_store=True)
 @handles(specs.SORT_RO, may_store=False)
 def sort(client: Client, args: list[bytes], *, may_store: bool) -> bytes:
-    """Reply with the elements, or the values that GET names; with STORE the number stored. SORT_RO has no STORE, so that replicas can serve it."""
+    """Reply with the elements, or the values that GET names; with STORE, with the number of stored elements.
+
+    SORT_RO has no STORE, so that replicas can serve it.
+    """
     options = _parse(client, args, may_store=may_store)
     value = client.db.read(args[1])
     if type(value) is Set and options.is_unsorted and (options.target is not None or client.is_script):
@@ -224,10 +227,10 @@ def sort(client: Client, args: list[bytes], *, may_store: bool) -> bytes:
 
 
 def _store(client: Client, target: bytes, words: list[bytes]) -> bool:
-    """Replace the value at a key by a list, or delete it for no words; returns False if nothing changed."""
+    """Replace the value at a key by a list, or delete it if there are no words; return False if nothing changed."""
     db = client.db
     if not words:
-        is_there = target in db.entries  # even past its time, as in ``store_result``
+        is_there = target in db.entries  # even an expired key, as in ``store_result``
         if is_there:
             delete(client, target)
         return is_there

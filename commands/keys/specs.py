@@ -1,4 +1,4 @@
-"""The commands of this room: one record each."""
+"""The commands for keys of any type: one record each."""
 
 from __future__ import annotations
 

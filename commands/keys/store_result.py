@@ -23,19 +23,19 @@ def store_result(
     *,
     is_fitted: bool = False,
 ) -> bytes:
-    """Store a collection at a key, or delete the key if it is empty; replies with its length.
+    """Store a collection at a key, or delete the key if the collection is empty; reply with its length.
 
     Args:
         args: the command, which is propagated as it is.
         name: the key.
-        event_class: of the keyspace event, see ``storage.keyspace.notifications``.
+        event_class: the class of the keyspace event, see ``storage.keyspace.notifications``.
         changes: the number of changes to add to those since the last save.
-        is_fitted: the result has its encoding; else it gets the most compact one that the limits allow.
+        is_fitted: the result already has its encoding; else it gets the most compact one that the limits allow.
     """
     db = client.db
     keyspace = db.keyspace
     if not len(value):
-        if name in db.entries:  # even past its time: Redis does not look it up
+        if name in db.entries:  # even an expired key: Redis does not look it up
             delete(client, name)
             client.propagate(args)
         return replies.ZERO

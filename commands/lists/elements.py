@@ -211,7 +211,7 @@ def lpos(client: Client, args: list[bytes]) -> bytes:
             if rank == INT64_MIN:
                 if client.server.compat.refuses_minimum_list_counts:
                     raise ReplyError(_OUT_OF_RANGE)
-                rank = -1  # what became of it
+                rank = -1  # how 7.0 treats it
             if rank == 0:
                 raise ReplyError(_RANK_ZERO)
         elif option == b"COUNT":

@@ -27,8 +27,8 @@ class _Batch:
     """The arguments of LMOVEM and BLMOVEM.
 
     Args:
-        client: whose version reads the timeout.
-        blocking: whether the timeout stands between the sides and the options.
+        client: its version decides how to parse the timeout.
+        blocking: whether there is a timeout between the sides and the options.
 
     Attributes:
         timeout: in milliseconds, 0 for LMOVEM.
@@ -56,7 +56,7 @@ class _Batch:
         self.exactly = selector == b"EXACTLY"
 
     def move(self, client: Client) -> list[bytes] | None:
-        """Move the elements; returns them in the order of the target, or None if there are too few."""
+        """Move the elements; return them in the order of the target, or None if there are too few."""
         value = client.write_value(self.source, List)
         if value is None or (self.exactly and len(value) < self.count):
             return None
@@ -95,7 +95,7 @@ class _Batch:
 def lmovem(client: Client, args: list[bytes]) -> bytes:
     """Reply with the elements in the order of the destination: reversed one by one (OBO) or kept (BULK).
 
-    A null array if the source is missing or has fewer than EXACTLY as many.
+    Reply with a null array if the source is missing or has fewer elements than EXACTLY requests.
     """
     batch = _Batch(client, args)
     elements = batch.move(client)
@@ -107,7 +107,7 @@ def lmovem(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.BLMOVEM)
 def blmovem(client: Client, args: list[bytes]) -> bytes | None:
-    """As LMOVEM, but block; a null array on timeout. COUNT waits for one element, EXACTLY for all."""
+    """Reply like LMOVEM, but block; a null array on timeout. COUNT waits for one element, EXACTLY for all."""
     batch = _Batch(client, args, blocking=True)
     elements = batch.move(client)
     if elements is None:

@@ -68,7 +68,7 @@ def pop(client: Client, key: bytes, value: List, *, left: bool) -> bytes:
 
 
 def take(value: List, count: int, *, left: bool) -> list[bytes]:
-    """Take ``count`` elements, which must exist, from one end; returns them in the order of the list."""
+    """Take ``count`` elements, which must exist, from one end; return them in the order of the list."""
     length = len(value)
     if left:
         elements = value.slice(0, count)
@@ -80,7 +80,7 @@ def take(value: List, count: int, *, left: bool) -> list[bytes]:
 
 
 def pop_many(client: Client, key: bytes, value: List, count: int, *, left: bool) -> list[bytes]:
-    """Take up to ``count`` elements (at least one) from one end; returns them in the order of removal."""
+    """Take up to ``count`` elements (at least one) from one end; return them in the order of removal."""
     count = min(count, len(value))
     elements = take(value, count, left=left)
     if not left:
@@ -96,7 +96,7 @@ def pop_command(key: bytes, count: int | None, *, left: bool) -> list[bytes]:
 
 
 def move(client: Client, source: bytes, target: bytes, *, from_left: bool, to_left: bool) -> bytes | None:
-    """Move one element between the ends of lists: the reply, or None if the source is missing. Propagates nothing."""
+    """Move one element between lists, without propagation; return the reply, None if the source is missing."""
     taken = client.write_value(source, List)
     if taken is None:
         return None
@@ -110,7 +110,7 @@ def move(client: Client, source: bytes, target: bytes, *, from_left: bool, to_le
 
 
 def pop_of_first(client: Client, keys: list[bytes], left: bool, count: int) -> bytes | None:
-    """Take from the first existing list and propagate; returns the reply, None if no list exists."""
+    """Take from the first existing list and propagate; return the reply, None if no list exists."""
     for key in keys:
         value = client.write_value(key, List)
         if value is not None:

@@ -1,13 +1,13 @@
 """Serve clients that wait for an element of a list or a sorted set as 7.0 does.
 
-They receive an element of the signalled key, even if a key that they named before it has elements by now.
+They receive an element of the signalled key, even if an earlier key of their command has elements by now.
 """
 
 from __future__ import annotations
 
 _SEVERAL_KEYS = frozenset((b"BLPOP", b"BRPOP", b"BZPOPMIN", b"BZPOPMAX"))
 _COUNTED_KEYS = frozenset((b"BLMPOP", b"BZMPOP"))
-# What they pop for a client that waits is no change since the last save.
+# Commands whose pop for a waiting client does not count as a change since the last save.
 UNCOUNTED = frozenset(("blpop", "brpop", "blmove", "brpoplpush"))
 
 
@@ -19,5 +19,5 @@ def of_one_key(argv: list[bytes], key: bytes) -> list[bytes]:
     if name in _COUNTED_KEYS:
         return [*argv[:2], b"1", key, *argv[3 + int(argv[2]) :]]
     if name == b"BLMOVE":
-        return [*argv[:3], argv[3].lower(), argv[4].lower(), argv[5]]  # so it was propagated
+        return [*argv[:3], argv[3].lower(), argv[4].lower(), argv[5]]  # as 7.0 propagates it
     return argv

@@ -73,7 +73,7 @@ def subscribe(client: Client, args: list[bytes], *, kind: str, event: bytes) -> 
 @handles(specs.PUNSUBSCRIBE, kind="patterns", event=b"punsubscribe")
 @handles(specs.SUNSUBSCRIBE, kind="shard channels", event=b"sunsubscribe")
 def unsubscribe(client: Client, args: list[bytes], *, kind: str, event: bytes) -> bytes | None:
-    """Reply as SUBSCRIBE; with a null name if there was none."""
+    """Reply like SUBSCRIBE; with a null name if there was no subscription."""
     registry, own = _registry(client, kind)
     items = []
     for name in args[1:] or sorted(own):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     # Dicts serve as sets that keep their order: clients are served in the order they subscribed.
     Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
 
-SUBSCRIPTION_BYTES: Final = 168  # what a subscription takes beside its name, and beside its client's list
+SUBSCRIPTION_BYTES: Final = 168  # of a subscription, without its name and its place in the client's list
 _FIELD_CHANNELS: Final = (
     events.SUBKEYSPACE | events.SUBKEYEVENT | events.SUBKEYSPACEITEM | events.SUBKEYSPACEEVENT
 )
@@ -39,7 +39,7 @@ class PubSub:
         self._matchers: dict[bytes, Matcher] = {}
 
     def publish(self, channel: bytes, message: bytes) -> int:
-        """Send a message to subscribers of a channel and of matching patterns; returns the deliveries."""
+        """Send a message to subscribers of a channel and of matching patterns; return the number of deliveries."""
         receivers = 0
         there = self.channels.get(channel)
         if there:
@@ -57,7 +57,7 @@ class PubSub:
         return receivers
 
     def publish_sharded(self, channel: bytes, message: bytes) -> int:
-        """Send a message to the subscribers of a shard channel; returns their number."""
+        """Send a message to the subscribers of a shard channel; return their number."""
         there = self.shard_channels.get(channel)
         if not there:
             return 0
@@ -96,7 +96,7 @@ class PubSub:
             self.publish(b"__subkeyspaceevent@%d__:%b|%b" % (db_index, event, key_name), listed)
 
     def end_shard_channel(self, name: bytes) -> None:
-        """End all subscriptions to a shard channel with a message, because it is served elsewhere now."""
+        """End all subscriptions to a shard channel with a message, because another node serves it now."""
         for client in self.shard_channels.pop(name, {}):
             client.shard_channels.remove(name)
             client.names_bytes -= len(name) + SUBSCRIPTION_BYTES
@@ -106,7 +106,7 @@ class PubSub:
             client.update_state()
 
     def remove(self, client: Client) -> None:
-        """End all subscriptions of a client without a message to it (it was closed, or RESET)."""
+        """End all subscriptions of a client without a message to it (for a closed client, or RESET)."""
         for registry, names in (
             (self.channels, client.channels),
             (self.patterns, client.patterns),

@@ -1,1 +1,1 @@
-"""The tools of handlers: client, server context, arguments, users."""
+"""What command handlers use: client, server context, arguments, users."""

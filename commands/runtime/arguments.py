@@ -1,4 +1,4 @@
-"""A cursor over arguments that raises their errors, and the number formats of the protocol."""
+"""Parse the arguments of commands: a cursor that raises Redis' errors, and the number formats of the protocol."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _DECIMAL: Final = re.compile(
 _HEXADECIMAL: Final = re.compile(
     rb"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?\Z"
 )
-# An exponent of more digits is beyond any number.
+# An exponent with more than four digits is out of range for any number.
 _SHORT: Final = re.compile(rb"[+-]?([0-9]*)\.?([0-9]*)(?:[eE]([+-]?)0*([0-9]{0,4}))?\Z")
 _NOT_ZERO: Final = re.compile(rb"[^eE]*[1-9]")
 _HEXADECIMAL_NOT_ZERO: Final = re.compile(rb"[+-]?0[xX][0.]*[1-9a-fA-F]")
-# Without it an XRANGE of ten takes 3.4 instead of 3.0 us.
+# Without this table, an XRANGE of ten takes 3.4 instead of 3.0 us.
 _SMALL: Final = {b"%d" % n: n for n in range(1025)}
 _NUMKEYS: Final = b"ERR numkeys should be greater than 0"
 COUNT_NOT_POSITIVE: Final = b"ERR count should be greater than 0"
@@ -29,7 +29,7 @@ _NOT_IN_HOSTS: Final = re.compile(rb"[\0-\x20\x7f]")
 
 
 def is_host(word: bytes) -> bool:
-    """Whether a word can name a host in a line of configuration or log: no spaces, no control characters."""
+    """Return True if a word can name a host in a configuration or log line: no spaces, no control characters."""
     return _NOT_IN_HOSTS.search(word) is None
 
 
@@ -62,7 +62,7 @@ def parse_double(word: bytes, error: bytes = NOT_A_FLOAT, *, rounds: bool) -> fl
 
     Args:
         error: the text of the ReplyError for any other word.
-        rounds: whether a decimal number beyond the range of doubles is infinite or 0, if it has 19 digits at most and
+        rounds: accept a decimal number beyond the range of doubles, as infinity or 0, if it has at most 19 digits and
             the last one stands for 10^-342 to 10^308. Any other number beyond that range is an error.
     """
     if _DECIMAL.match(word):
@@ -78,7 +78,7 @@ def parse_double(word: bytes, error: bytes = NOT_A_FLOAT, *, rounds: bool) -> fl
 
 
 def _is_short(word: bytes) -> bool:
-    """Whether a decimal number has 19 digits at most, the last of which stands for 10^-342 to 10^308."""
+    """Return True if a decimal number has at most 19 digits, and the last one stands for 10^-342 to 10^308."""
     found = _SHORT.match(word)
     if found is None:
         return False
@@ -88,11 +88,11 @@ def _is_short(word: bytes) -> bool:
 
 
 def parse_double_up_to_nul(word: bytes, error: bytes, *, as_strtod: bool) -> float:
-    """Parse a number as a C string: up to a NUL, empty as 0, infinite where it overflows, 0 where it underflows.
+    """Parse a number as a C string: up to a NUL. Empty text is 0, overflow is infinity, underflow is 0.
 
     Args:
         error: the text of the ReplyError for any other word, NaN included.
-        as_strtod: whether white space before the number and hexadecimal numbers are read.
+        as_strtod: accept white space before the number, and hexadecimal numbers.
     """
     text = word.partition(b"\0")[0]
     if not text:
@@ -107,7 +107,7 @@ def parse_double_up_to_nul(word: bytes, error: bytes, *, as_strtod: bool) -> flo
 
 
 def hexadecimal(text: bytes) -> float:
-    """Convert a hexadecimal number such as ``-0x1.8p3``; infinite where a double overflows."""
+    """Convert a hexadecimal number such as ``-0x1.8p3``; infinity if a double overflows."""
     try:
         return float.fromhex(text.decode("ascii"))
     except OverflowError:
@@ -115,7 +115,7 @@ def hexadecimal(text: bytes) -> float:
 
 
 class Arguments:
-    """Walks the words of a command from ``position`` on; raises the errors of Redis."""
+    """A cursor over the words of a command, from ``position`` on, that raises the errors of Redis."""
 
     __slots__ = ("position", "words")
 
@@ -128,11 +128,11 @@ class Arguments:
 
     @property
     def remaining(self) -> int:
-        """How many words are left."""
+        """The number of words left."""
         return len(self.words) - self.position
 
     def next(self, error: bytes = SYNTAX) -> bytes:
-        """Return the next word; raises ``error`` if there is none."""
+        """Return the next word; raise ``error`` if there is none."""
         if self.position >= len(self.words):
             raise ReplyError(error)
         word = self.words[self.position]
@@ -152,7 +152,7 @@ class Arguments:
         return self.words[self.position] if self.position < len(self.words) else None
 
     def take(self, name: bytes) -> bool:
-        """Consume the next word if it is the option ``name`` (upper case); returns whether it was."""
+        """Consume the next word if it is the option ``name`` (upper case); return True if it was."""
         if self.position < len(self.words) and self.words[self.position].upper() == name:
             self.position += 1
             return True
@@ -174,7 +174,7 @@ def multiple_pop(words: list[bytes], position: int, low: bytes, high: bytes) -> 
     """Parse ``numkeys key … low|high [COUNT count]`` of LMPOP, ZMPOP and their blocking forms.
 
     Returns:
-        The keys, whether the word behind them is ``low``, and the count.
+        The keys, True if the word after them is ``low``, and the count.
     """
     arguments = Arguments(words, position)
     numkeys = parse_positive(arguments.next(), _NUMKEYS)

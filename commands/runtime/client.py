@@ -1,4 +1,4 @@
-"""The client as its commands see it; its transport is in ``server/net/connection``."""
+"""The client as command handlers see it; ``server/net/connection`` adds the transport."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Kind = TypeVar("Kind", bound="Value")
 
 # Bytes of an idle connection: the object, its parser and the transport.
 _BASE_MEMORY: Final = 2048
-_QUEUED_BYTES: Final = 128  # of a queued command beside its words
-# Of a watched key, a subscription and a prefix without their names: what Redis counts for a client.
+_QUEUED_BYTES: Final = 128  # of a queued command, without its words
+# The bytes that Redis counts for a watched key, a subscription and a prefix, without their names.
 _WATCH_BYTES: Final = 80
 _SUBSCRIPTION_BYTES: Final = 32
 _PREFIX_BYTES: Final = 36
-_WATCHED_BYTES: Final = 120  # of a watched key elsewhere, beside its name
-# Redis keeps the first replies that wait in the client itself. The output limits count those that have no room there, and
-# whole blocks of as many bytes.
+_WATCHED_BYTES: Final = 120  # of a watched key outside the client, without its name
+# Redis keeps the first unsent replies in the client itself. The output limits count only the replies that do not fit
+# there, in whole blocks of this size.
 FREE_OUTPUT: Final = 16 << 10
-# Items of a command in a script: Lua passes fewer than 8,000 words to a function.
+# The most items of one command in a script: Lua passes fewer than 8,000 words to a function.
 _UNPACKED: Final = 4000
 _WHERE_KNOWN: Final = b"redis.pcall(unpack(ARGV)) return 1"
 
@@ -52,9 +52,9 @@ class Tracking:
 
     Attributes:
         redirect: ID of the client that receives the messages; 0: this client.
-        broken_redirect: that client no longer existed when a message was due.
+        broken_redirect: the client ``redirect`` no longer existed when a message was due.
         caching: CLIENT CACHING makes the next command (or transaction) the exception to OPTIN or OPTOUT.
-        prefixes: of broadcasting mode; the empty prefix matches every key.
+        prefixes: the prefixes of broadcasting mode; the empty prefix matches every key.
     """
 
     redirect: int = 0
@@ -73,19 +73,19 @@ class Tracking:
 
 
 class Replica(Protocol):
-    """What a connection asks of the replica at its other end; ``server/replication/replica.py`` has all of it."""
+    """The part of a replica that its connection uses; the whole class is in ``server/replication/replica.py``."""
 
-    held_bytes: int  # that wait until its snapshot is sent
+    held_bytes: int  # bytes that wait until its snapshot is sent
 
     @property
     def is_replica(self) -> bool:
-        """Whether it asked for the replication stream."""
+        """Whether it requested the replication stream."""
 
     def pause(self) -> None:
         """Stop sending: its connection is full."""
 
     def resume(self) -> None:
-        """Send again."""
+        """Resume sending."""
 
 
 class Client:
@@ -96,19 +96,19 @@ class Client:
 
     Attributes:
         resp: 2 or 3.
-        user: the user that it is logged in as; ``default`` before any login.
-        trusted: no rule for clients concerns it: the AOF loader, a master link and DEBUG CONTROL.
-        replays: its commands are of the AOF or a master, so rules for replayed commands apply (XADD LIMIT without ~).
+        user: the logged-in user; ``default`` before any login.
+        trusted: exempt from the rules for clients: the AOF loader, a master link and DEBUG CONTROL.
+        replays: its commands come from the AOF or a master: the rules for replays apply (XADD LIMIT without ~).
         in_exec: True while EXEC runs its commands: nothing may block.
-        mode: the state of a client that waits for nothing: PLAIN, QUEUEING or CAREFUL.
-        state: the fate of its next command.
+        mode: the state while the client waits for nothing: PLAIN, QUEUEING or CAREFUL.
+        state: what happens to its next command.
         waiting_for: what ends the wait: the ``Waiter`` of a blocked client, the pause or the job of a postponed one.
-        replica: what it sent by REPLCONF, and its state once it is our replica; None for other clients.
+        replica: the data of its REPLCONF, and its state once it is our replica; None for other clients.
         write_offset: the offset of the replication stream after its last write, for WAIT.
         is_script: it runs the commands of a script.
-        asking: on a node of a cluster, ASKING allows the next command a slot that is being imported.
-        asked: the same of the present command, or of the transaction.
-        reads_replica: READONLY allows reads of a replica in a cluster.
+        asking: on a cluster node, ASKING lets the next command use a slot that is being imported.
+        asked: the same for the current command or transaction.
+        reads_replica: READONLY allows reads from a replica in a cluster.
         reply_mode: ``on``, ``off``, ``skip-next`` (set by CLIENT REPLY SKIP, for the next command), ``skip``.
     """
 
@@ -183,16 +183,16 @@ class Client:
         self.created = self.last_interaction = server.clock.now
         self.last_command = "NULL"
         self.total_commands = 0
-        self.reads = 0  # times that input came
+        self.reads = 0  # how often input arrived
         self.net_in = 0
         self.net_out = 0
         self.writes = 0  # replies and pushes that were sent
-        self.argv_bytes = 0  # of the command that it is blocked in
-        self.names_bytes = 0  # of its subscriptions, with what the server keeps for each
+        self.argv_bytes = 0  # of the command that blocks it
+        self.names_bytes = 0  # of its subscriptions, including the server's part of each
         self.transaction: Transaction | None = None
         self.watched: list[WatchedKey] = []
-        self.watched_bytes = 0  # of their names
-        self.watched_changed = False  # when ``watched_touched`` was empty
+        self.watched_bytes = 0  # of the names of watched keys
+        self.watched_changed = False  # before the changes in ``watched_touched``
         self.watched_touched: list[WatchedKey] = []
         self.channels: set[bytes] = set()
         self.patterns: set[bytes] = set()
@@ -237,24 +237,24 @@ class Client:
 
     @property
     def expected(self) -> int:
-        """Bytes of a long argument that are still to come; they count as if they were there, as in Redis."""
+        """Bytes of a long argument that have not arrived yet; as in Redis, they count as if they had."""
         return 0
 
     @property
     def argument_bytes(self) -> int:
-        """Bytes of parsed arguments that wait: of the command that it is blocked in, and of requests behind it."""
+        """Bytes of parsed arguments that wait: of the command that blocks the client, and of later requests."""
         return self.argv_bytes
 
     @property
     def memory(self) -> int:
-        """The approximate memory in bytes: what it holds, and the requests that wait or are not complete."""
+        """The approximate memory in bytes: ``held_bytes``, and the requests that wait or are incomplete."""
         return self.held_bytes + self.argument_bytes + self.query_buffer + self.expected
 
     @property
     def held_bytes(self) -> int:
         """The approximate bytes of the client, its transaction, its unread replies and its lists of names.
 
-        As in Redis the names themselves are not in it, and so are none for ``maxmemory-clients``.
+        As in Redis, the names themselves do not count, and so ``maxmemory-clients`` ignores them, too.
         """
         lists = _WATCH_BYTES * len(self.watched)
         lists += _SUBSCRIPTION_BYTES * (self.subscriptions + len(self.shard_channels))
@@ -267,7 +267,7 @@ class Client:
 
     @property
     def listed_bytes(self) -> int:
-        """The approximate bytes that the server keeps elsewhere for the client: its name, and the names of these lists."""
+        """The approximate bytes that the server stores elsewhere for the client: its name, and the names in its lists."""
         tracking = self.tracking
         prefixes = sum(map(len, tracking.prefixes)) if tracking is not None else 0
         watched = self.watched_bytes + _WATCHED_BYTES * len(self.watched)
@@ -281,7 +281,7 @@ class Client:
     # The state
 
     def update_state(self) -> None:
-        """Recompute the mode after what decides it changed, and the state; a client that waits goes on to wait."""
+        """Recompute the mode after one of its conditions has changed, and the state unless the client waits."""
         mode = CAREFUL
         if (
             self.authenticated
@@ -299,17 +299,17 @@ class Client:
             self.state = mode
 
     def begin_to_close(self) -> None:
-        """Run nothing of it any more."""
+        """Run no further command of the client."""
         self.state = CLOSING
         self.waiting_for = None
 
     # Waiting: only a connection waits, because only a connection has later input
 
     def wait(self, state: State, cause: object) -> None:
-        """Begin to wait: no command of it runs before ``end_wait``; a client that closes goes on to close."""
+        """Begin to wait: run no command of the client before ``end_wait``. A closing client stays CLOSING."""
 
     def end_wait(self) -> None:
-        """End whatever it waits for; a client that closes goes on to close."""
+        """End the wait, whatever its cause. A closing client stays CLOSING."""
 
     def resume(self) -> None:
         """Process the input that arrived while the client waited."""
@@ -331,7 +331,7 @@ class Client:
         raise ReplyError(WRONG_TYPE)
 
     def write_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
-        """As ``read_value``, but for a command that may change the value."""
+        """Like ``read_value``, but for a command that may change the value."""
         value = self.db.write(key)
         if value is None or type(value) is kind:
             return value
@@ -348,7 +348,7 @@ class Client:
     def propagate_with_downgrade(
         self, argv: Sequence[bytes], older: Iterable[Sequence[bytes]] | None
     ) -> None:
-        """As ``propagate``, but replicas receive the commands in ``older`` instead (None: the same command)."""
+        """Like ``propagate``, but replicas receive the commands in ``older`` instead (None: the same command)."""
         if older is None:
             self.propagate(argv)
         else:
@@ -366,10 +366,10 @@ class Client:
         """Close the connection, by default after all written data is sent."""
 
     def update_parser(self) -> None:
-        """Apply the limits of requests."""
+        """Apply the configured limits of requests to the parser."""
 
     def check_output(self, size: int) -> None:
-        """Close the connection if so many bytes beside the unread ones are more than it may be owed."""
+        """Close the connection if ``size`` more unread bytes would exceed its output limit."""
 
     def block(
         self,
@@ -383,7 +383,7 @@ class Client:
         recheck_at: Mapping[bytes, int] | None = None,
         still_blocked: Callable[[], bool] | None = None,
     ) -> None:
-        """Wait until one of the keys is signalled, then run ``argv`` again; see ``server/execution/blocking``.
+        """Wait until one of the keys is signalled, then re-run ``argv``; see ``server/execution/blocking``.
 
         Args:
             keys: keys of the selected database.
@@ -393,8 +393,8 @@ class Client:
             on_timeout: the encoded reply on timeout, if it is not a null array.
             on_missing: the client also wakes up when a key disappears (XREADGROUP).
             recheck_at: by key, the millisecond after which the wait may end although the key did not change.
-            still_blocked: a cheap check at wake-up. It returns True if running ``argv`` would only block again; it must
-                then have done any other effect of running it.
+            still_blocked: a cheap check at wake-up. It returns True if running ``argv`` would only block again; in that
+                case it must itself apply the other effects of running it.
         """
         self.server.blocking.block(
             self,
@@ -415,12 +415,12 @@ class Client:
 
 
 def needs_downgrade(client: Client, since: tuple[int, int]) -> bool:
-    """Whether some replica may be older than a version."""
+    """Return True if some replica may be older than a version."""
     return client.server.propagation.needs_downgrade(since)
 
 
 def propagate_where_known(client: Client, words: Sequence[bytes], since: tuple[int, int]) -> None:
-    """Propagate a command of a version that has no older form."""
+    """Propagate a command that exists only since a version and has no older form."""
     client.propagate_with_downgrade(words, [where_known(words)] if needs_downgrade(client, since) else None)
 
 
@@ -435,24 +435,24 @@ def where_known(words: Sequence[bytes]) -> list[bytes]:
 def where_known_of_many(
     before: Sequence[bytes], items: Sequence[bytes], after: Sequence[bytes] = ()
 ) -> list[list[bytes]]:
-    """As ``where_known``, for a command that states a number of items before them: some items in each.
+    """Like ``where_known``, for a command with counted items: split the items over several commands.
 
     Args:
-        before: the words before the number.
-        items: the effect on one of them does not depend on the others.
-        after: the words after them.
+        before: the words before the number of items.
+        items: the items; the effect of each does not depend on the others.
+        after: the words after the items.
     """
     pieces = (items[at : at + _UNPACKED] for at in range(0, len(items), _UNPACKED))
     return [where_known([*before, b"%d" % len(piece), *piece, *after]) for piece in pieces]
 
 
 def watched_key_changed(client: Client) -> bool:
-    """Whether any watched key was modified (the flag ``d`` of CLIENT LIST).
+    """Return True if any watched key was modified (the flag ``d`` of CLIENT LIST).
 
-    Every command that is queued asks this, so only keys are looked at that were touched since the last question.
+    Every queued command calls this, so it checks only the keys that were touched since the last call.
     """
     touched = client.watched_touched
-    while touched and not client.watched_changed:  # a key that was modified stays so until UNWATCH
+    while touched and not client.watched_changed:  # a modified key stays modified until UNWATCH
         watched = touched.pop()
         if was_modified(watched):
             client.watched_changed = True

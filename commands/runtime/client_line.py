@@ -62,12 +62,12 @@ _NEWER_FIELDS: Final = {
 def client_line(client: Client, argv: Sequence[bytes] = ()) -> bytes:
     """Return a client as in CLIENT LIST: ``name=value`` pairs, without the line end.
 
-    The first replies that wait, up to ``FREE_OUTPUT`` bytes, count for no output limit. Redis has a buffer for them: its size
-    is rbs, what it holds is obl (and rbp, as no peak is kept). omem is what counts.
+    The first ``FREE_OUTPUT`` bytes of unsent replies do not count towards the output limits. Redis has a buffer for
+    them: rbs is its size, obl its content (and rbp, because no peak is recorded). omem is the part that counts.
 
     Args:
         client: the client.
-        argv: the command that it runs, for the line of the client itself.
+        argv: the command that it is running, if the client asks for its own line.
     """
     unread = client.unread
     first = min(unread, FREE_OUTPUT)
@@ -75,7 +75,7 @@ def client_line(client: Client, argv: Sequence[bytes] = ()) -> bytes:
     request = len(replies.command(argv)) if argv else 0
     now = client.server.clock.now
     transaction = client.transaction
-    changed = watched_key_changed(client)  # from then on no key is watched
+    changed = watched_key_changed(client)  # then the line shows no watched keys
     queued = transaction.size if transaction is not None else 0
     line = _LINE % (
         client.id,

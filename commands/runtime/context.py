@@ -1,4 +1,4 @@
-"""The server that a handler is given, for its type only: while it runs, ``commands/`` knows nothing of ``server/``."""
+"""The types of the server that handlers receive; at run time ``commands/`` does not import ``server/``."""
 
 from __future__ import annotations
 

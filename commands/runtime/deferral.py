@@ -1,4 +1,4 @@
-"""Defer a command until the derived state that it needs is computed; the server then runs it again."""
+"""Defer a command until the derived state that it needs is computed; the server then re-runs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Deferred(Exception):  # noqa: N818 - nothing went wrong
-    """Asks the server to run the command again when some work is done.
+    """Asks the server to re-run the command when some work is done.
 
     A handler raises it before it changes anything.
 

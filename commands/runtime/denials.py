@@ -71,14 +71,14 @@ def refusal(denial: Denial, user: Named, compat: Compat) -> bytes:
 
 
 def refusal_in_script(denial: Denial, user: Named, compat: Compat) -> bytes:
-    """As ``refusal``, but for a command of a script."""
+    """Like ``refusal``, but for a command of a script."""
     if compat.details_acl_denials:
         return b"ERR ACL failure in script: " + refusal(denial, user, compat).removeprefix(b"NOPERM ")
     return b"ERR The user executing the script can't " + _IN_SCRIPTS[denial.reason]
 
 
 def refusal_in_exec(denial: Denial) -> bytes:
-    """As ``refusal``, but for a command of EXEC that was allowed when it was queued."""
+    """Like ``refusal``, but for a command of EXEC that was allowed when it was queued."""
     return (
         b"NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This "
         b"command is no longer allowed for the following reason: " + _NO_LONGER[denial.reason]

@@ -1,7 +1,7 @@
 """Convert decimal text to x86's 80-bit floating point and back, for INCRBYFLOAT.
 
 Python has no such type, so a number is a Fraction rounded to a value of the type. This reproduces every digit of
-Redis: ``10.1 + 0.2`` is ``10.3``, which doubles do not give.
+Redis: ``10.1 + 0.2`` is ``10.3``, unlike with doubles.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def parse(text: bytes) -> Fraction:
 
 
 def add(first: Fraction, second: Fraction) -> Fraction:
-    """Return the sum, rounded as the processor does; raises NotFiniteError on overflow."""
+    """Return the sum, rounded as the processor does; raise NotFiniteError on overflow."""
     total = first + second
     return -_rounded(-total) if total < 0 else _rounded(total)
 

@@ -10,5 +10,5 @@ _WORD: Final = re.compile(rb"[!-~]*\Z")
 
 
 def is_printable_word(text: bytes) -> bool:
-    """Whether ``text`` fits into a CLIENT LIST line: printable ASCII without a space; may be empty."""
+    """Return True if ``text`` fits into a CLIENT LIST line: printable ASCII without a space; may be empty."""
     return _WORD.match(text) is not None

@@ -14,7 +14,7 @@ _SECRETS: Final = frozenset(
 def redacted(argv: list[bytes], *, users: bool = True) -> list[bytes]:
     """Return a command with its passwords hidden (AUTH, HELLO AUTH, CONFIG SET of a secret, ACL SETUSER, MIGRATE).
 
-    Of ACL GETUSER and DELUSER the names of users are hidden as well, if ``users`` says so.
+    With ``users``, also hide the user names in ACL GETUSER and ACL DELUSER.
     """
     name = argv[0].upper()
     if name == b"AUTH":

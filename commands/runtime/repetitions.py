@@ -31,7 +31,7 @@ def repeated(
     """Choose ``number`` elements with equal probability, with repetition.
 
     Args:
-        client: is closed if a reply too large is over its own limit, as Redis does with any.
+        client: closed if a refused reply exceeds its output limit, as Redis does for any reply.
         number: how many to choose; at least 1.
         size: the number of elements; at least 1.
         pick: returns a random element, encoded.
@@ -51,6 +51,6 @@ def repeated(
 
 
 def _too_large(client: Client, number: int) -> ReplyError:
-    """Refuse a reply of so many elements, or close the client if that is more than it may be owed."""
+    """Return the error for a reply of so many elements; close the client if the reply exceeds its output limit."""
     client.check_output(number * _SHORTEST)
     return ReplyError(OUT_OF_RANGE)

@@ -1,4 +1,4 @@
-"""The fate of the next command of a client: the one state that the server keeps for each."""
+"""The state of a client: what happens to its next command."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """The fate of the next command of a client.
+    """What happens to the next command of a client.
 
-    ``Client.update_state``, ``wait``, ``end_wait`` and ``begin_to_close`` are all that changes it, along ``LEGAL``.
-    A client that does not read its replies while it waits for something else becomes CONGESTED after that.
+    Only ``Client.update_state``, ``wait``, ``end_wait`` and ``begin_to_close`` change the state, along ``LEGAL``.
+    A client that does not read its replies while it waits for something else becomes CONGESTED after that wait.
 
     Attributes:
         runs: the next command runs at once (or is queued for EXEC); False if it waits.
@@ -41,9 +41,9 @@ LEGAL: Final[Mapping[State, frozenset[State]]] = {
     **dict.fromkeys((State.BLOCKED, State.POSTPONED, State.CONGESTED, State.AWAITING_TURN), _AFTER_A_WAIT),
     State.CLOSING: frozenset(),
 }
-"""The states that may follow each. A wait ends before another begins, and nothing follows the end."""
+"""The states that may follow each state. A wait ends before another begins, and nothing follows CLOSING."""
 
-# Looking a member up in its class costs more than in a module.
+# Looking up a member in its class takes longer than looking up a name in a module.
 PLAIN: Final = State.PLAIN
 QUEUEING: Final = State.QUEUEING
 CAREFUL: Final = State.CAREFUL

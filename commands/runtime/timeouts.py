@@ -1,4 +1,4 @@
-"""The timeout of commands that wait for a value, and the reply where blocking is not allowed."""
+"""Parse the timeouts of blocking commands, and reply where blocking is not allowed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOO_LONG: Final = b"ERR timeout is out of range"
 
 
 def parse_seconds(client: Client, word: bytes) -> int:
-    """Parse seconds with a fraction; returns milliseconds, rounded up, 0 for no limit."""
+    """Parse seconds with a fraction; return milliseconds, rounded up, 0 for no limit."""
     if word == b"0":
         return 0
     try:
@@ -44,7 +44,7 @@ def parse_seconds(client: Client, word: bytes) -> int:
 def wait(
     client: Client, keys: Sequence[bytes], timeout: int, args: list[bytes], wants: type[Value]
 ) -> bytes | None:
-    """Block a client until a key holds a value of a class; returns a null array where it may not block."""
+    """Block a client until a key holds a value of a class; return a null array if the client may not block."""
     if not client.may_block:
         return replies.null_array(client.resp)
     client.block(keys, timeout, args, wants=wants)

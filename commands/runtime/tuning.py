@@ -1,4 +1,4 @@
-"""The sizes and thresholds by which a server divides its work; no reply shows them, but for ``entry_bytes``."""
+"""The sizes and thresholds by which a server divides its work; only ``entry_bytes`` shows in replies."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class ServerTuning:
 
     Attributes:
         slice_commands: commands between two readings of the clock.
-        bit_bytes: bytes of strings that are combined or searched at a time: what the processor's cache holds.
+        bit_bytes: bytes of strings to combine or search at a time; they fit into the processor's cache.
         entry_bytes: the most bytes of all fields and values of an entry, as in Redis.
-        few_clients: clients that may be connected and be sent each reply at once, where there is no append-only file.
-        waits: waiting clients of WAIT; departed ones are forgotten together.
+        few_clients: with at most so many clients and no append-only file, each reply is sent at once.
+        waits: WAITs to record before those of departed clients are forgotten, all together.
     """
 
     slice_commands: int = 128

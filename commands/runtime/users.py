@@ -68,7 +68,7 @@ class Selector:
     channels: list[bytes] = field(default_factory=list)
     all_keys: bool = False
     all_channels: bool = False
-    # The matchers of patterns that were asked for, which a copy takes along, and those that one question goes through.
+    # The compiled matchers by pattern, which a copy keeps, and the list of matchers for each kind of check.
     _matchers: dict[bytes, Matcher] = field(default_factory=dict)
     _asked: dict[object, list[Matcher]] = field(default_factory=dict)
 
@@ -172,7 +172,7 @@ class Selector:
             if subcommands_of(head):
                 raise RuleError(UNKNOWN)
             if _SPACE.search(word):
-                raise RuleError(SYNTAX)  # as text it would be several words, or a line of its own
+                raise RuleError(SYNTAX)  # as text it would be several words or lines
             words = self.first_words.setdefault(head, [])
             if first.encode("latin-1") not in words:
                 words.append(first.encode("latin-1"))
@@ -203,7 +203,7 @@ class Selector:
 
     @property
     def key_rules(self) -> bytes:
-        """As in ACL GETUSER: ``~*``, or patterns with ``~``, ``%R~``, ``%W~``."""
+        """The key patterns as in ACL GETUSER: ``~*``, or patterns with ``~``, ``%R~``, ``%W~``."""
         if self.all_keys:
             return b"~*"
         heads = {(True, True): b"~", (True, False): b"%R~", (False, True): b"%W~"}
@@ -211,12 +211,12 @@ class Selector:
 
     @property
     def channel_rules(self) -> bytes:
-        """As in ACL GETUSER: ``&*`` or patterns."""
+        """The channels as in ACL GETUSER: ``&*`` or patterns."""
         return b"&*" if self.all_channels else b" ".join(b"&" + pattern for pattern in self.channels)
 
     @property
     def command_rules(self) -> bytes:
-        """As in ACL GETUSER: ``-@all +get``."""
+        """The command rules as in ACL GETUSER: ``-@all +get``."""
         return b" ".join(self.rules)
 
     def describe(self) -> bytes:
@@ -250,7 +250,7 @@ class Selector:
         return None
 
     def allows_key(self, key: bytes, *, read: bool, write: bool) -> bool:
-        """Whether a key may be read and written as requested."""
+        """Return True if a key may be read and written as requested."""
         if self.all_keys:
             return True
         matchers = self._asked.get((read, write))
@@ -263,7 +263,7 @@ class Selector:
         return _any_fits(matchers, key)
 
     def allows_channel(self, channel: bytes, *, is_pattern: bool) -> bool:
-        """Whether a channel may be used; a pattern must equal one of the user's patterns exactly."""
+        """Return True if a channel may be used; a pattern must equal one of the user's patterns exactly."""
         if self.all_channels:
             return True
         if is_pattern:
@@ -308,12 +308,12 @@ def flags_of(flags: tuple[str, ...], command: Command, argv: list[bytes]) -> tup
 
 
 def _compares(command: Command) -> bool:
-    """Whether SET has conditions on the value, which it does since 8.4."""
+    """Return True if SET has conditions on the value (8.4)."""
     return any(part.name == "ifeq-value" for argument in command.arguments for part in argument.arguments)
 
 
 def _only_reads_bits(argv: list[bytes]) -> bool:
-    """Whether every operation of BITFIELD is a GET; one that is incomplete or unknown may write."""
+    """Return True if every operation of BITFIELD is a GET; an incomplete or unknown operation may write."""
     at = 2
     while at < len(argv):
         operation = argv[at].upper()
@@ -336,7 +336,7 @@ _PERMISSIONS: Final = attrgetter("rules", "patterns", "channels", "all_keys", "a
 
 
 class User:
-    """A name with passwords and permissions. ``selectors[0]`` is what rules outside parentheses change."""
+    """A name with passwords and permissions. Rules outside parentheses change ``selectors[0]``."""
 
     __slots__ = (
         "enabled",
@@ -355,7 +355,7 @@ class User:
         self.nopass = False
         self.passwords: list[bytes] = []  # SHA-256 in hex
         self.sanitizes = True
-        self.sanitizes_by_rule = False  # as 7.0, only then it is shown
+        self.sanitizes_by_rule = False  # 7.0 shows the rule only then
         self.selectors = [Selector(all_channels=all_channels)]
         self.is_unlimited = False
 
@@ -382,7 +382,7 @@ class User:
         self.is_unlimited = other.is_unlimited
 
     def is_like(self, other: User) -> bool:
-        """Whether it has the permissions and credentials of another user."""
+        """Return True if both users have the same permissions and credentials."""
         return _STATE(self) == _STATE(other) and (
             [*map(_PERMISSIONS, self.selectors)] == [*map(_PERMISSIONS, other.selectors)]
         )
@@ -450,7 +450,7 @@ class User:
     # Log in
 
     def accepts(self, password: bytes) -> bool:
-        """Whether the password matches, in constant time; always False for a disabled user."""
+        """Return True if the password matches, in constant time; False for a disabled user."""
         if not self.enabled:
             return False
         from hmac import compare_digest
@@ -460,13 +460,13 @@ class User:
 
     @property
     def is_open(self) -> bool:
-        """Whether connections use it without logging in (as for ``default``)."""
+        """Whether clients may use it without logging in (as with ``default``)."""
         return self.enabled and self.nopass
 
     # Text
 
     def flags(self, compat: Compat | None = None) -> list[bytes]:
-        """As ACL GETUSER lists them, in a version."""
+        """Return the flags as ACL GETUSER of a version lists them."""
         found = [b"on" if self.enabled else b"off"]
         if self.nopass:
             found.append(b"nopass")
@@ -475,7 +475,7 @@ class User:
         return found
 
     def describe(self, compat: Compat | None = None) -> bytes:
-        """The line of an ACL file that makes this user, without ``user <name>``; as a version shows it."""
+        """Return the line of an ACL file for this user, without ``user <name>``, as a version shows it."""
         hashes = (b"#" + password for password in self.passwords)
         others = (b"(%b)" % selector.describe() for selector in self.selectors[1:])
         return b" ".join([*self.flags(compat), *hashes, self.selectors[0].describe(), *others])
@@ -494,13 +494,13 @@ class User:
         return nearest
 
     def may_read(self, key: bytes) -> bool:
-        """Whether some selector lets a key be read, whatever the commands of that selector are."""
+        """Return True if some selector allows reading a key, whatever commands that selector allows."""
         return self.is_unlimited or any(
             selector.allows_key(key, read=True, write=False) for selector in self.selectors
         )
 
     def may_read_every_key(self) -> bool:
-        """Whether keys that are known only at run time may be read (SORT … BY and GET)."""
+        """Return True if the user may read keys that are known only at run time (SORT … BY and GET)."""
         return any(
             selector.all_keys
             or any(read and pattern == b"*" for pattern, (read, _) in selector.patterns.items())
@@ -513,7 +513,7 @@ class User:
         return any(selector.all_channels or selector.channels for selector in self.selectors)
 
     def may_listen(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
-        """Whether the user still has the permissions for its subscriptions."""
+        """Return True if the user still has the permissions for these subscriptions."""
         return all(
             any(selector.allows_channel(channel, is_pattern=False) for selector in self.selectors)
             for channel in channels
@@ -531,7 +531,7 @@ def hash_of(password: bytes) -> bytes:
 
 
 def is_username(name: bytes) -> bool:
-    """Whether the name is valid: it has no spaces and no zero bytes."""
+    """Return True if the name is valid: it has no spaces and no zero bytes."""
     return not _SPACE.search(name)
 
 
@@ -555,7 +555,7 @@ class Users:
         return {name: user.copy() for name, user in self.by_name.items()}
 
     def restore(self, users: dict[bytes, User]) -> None:
-        """Return to copied users: users that still exist become as they were, others go."""
+        """Restore copied users: reset existing users, recreate deleted ones, remove added ones."""
         before = self.by_name
         self.by_name = {}
         for name, user in users.items():

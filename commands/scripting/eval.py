@@ -34,7 +34,7 @@ def evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
 @handles(specs.EVALSHA, read_only=False)
 @handles(specs.EVALSHA_RO, read_only=True)
 def evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
-    """As EVAL, but by SHA1; NOSCRIPT if there is no such script."""
+    """Like EVAL, but by SHA1; NOSCRIPT if there is no such script."""
     client.server.calls.feed_monitors(client, args)
     if len(args[1]) != _SHA_LENGTH:
         raise ReplyError(_NOSCRIPT)
@@ -59,7 +59,7 @@ def script_debug(_client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SCRIPT_EXISTS)
 def script_exists(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 or 0 for each."""
+    """Reply 1 or 0 for each SHA1."""
     find = client.server.scripting.scripts.find
     return replies.array([replies.ONE if find(sha) is not None else replies.ZERO for sha in args[2:]])
 
@@ -82,7 +82,7 @@ def script_kill(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.SCRIPT_LOAD)
 def script_load(client: Client, args: list[bytes]) -> bytes:
-    """Reply with its SHA1 in hex."""
+    """Compile and cache a script; reply with its SHA1 in hex."""
     scripting = client.server.scripting
     return replies.bulk(scripting.scripts.add(args[2], scripting.interpreter, from_eval=False).sha)
 

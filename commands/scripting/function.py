@@ -29,7 +29,7 @@ _POLICIES: Final = frozenset((b"FLUSH", b"APPEND", b"REPLACE"))
 @handles(specs.FCALL, read_only=False)
 @handles(specs.FCALL_RO, read_only=True)
 def fcall(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
-    """Reply with the function's result, converted as that of a script."""
+    """Reply with the function's result, converted like that of a script."""
     client.server.calls.feed_monitors(client, args)
     scripting = client.server.scripting
     function = scripting.functions.find(args[1])
@@ -148,7 +148,7 @@ def function_load(client: Client, args: list[bytes]) -> bytes:
     except ReplyError as error:
         if not client.replays or error.text != UNAVAILABLE:
             raise
-        # Out of our own file, or from the master: it is data all the same.
+        # From our own file or from the master: it is data and must be kept.
         name = functions.keep_source(words[-1])
     else:
         functions.add(library, replace=replace)

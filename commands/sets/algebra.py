@@ -28,7 +28,7 @@ _LIMIT: Final = b"ERR LIMIT can't be negative"
 
 
 def _operands(client: Client, names: Sequence[bytes]) -> list[Set | None]:
-    """Return the sets at some keys, None for a missing one; raises WRONGTYPE for another type."""
+    """Return the sets at some keys, None for a missing one; raise WRONGTYPE for another type."""
     return [client.read_value(name, Set) for name in names]
 
 
@@ -69,13 +69,13 @@ def _difference(operands: list[Set | None]) -> Iterator[bytes]:
 
 
 def _subtracts(operands: list[Set | None]) -> bool:
-    """Whether SDIFFSTORE gathers the whole first set and then removes members, as Redis does where that is less work."""
+    """Return True if SDIFFSTORE copies the first set and then removes members, as Redis does where it is less work."""
     sizes = [len(each) for each in operands if each is not None]
     return operands[0] is not None and sizes[0] * len(sizes) // 2 > sum(sizes)
 
 
 def _store(client: Client, args: list[bytes], found: list[bytes], gathered: Iterable[bytes]) -> bytes:
-    """Store what was found, in the encoding that a set which once held what was gathered has got to."""
+    """Store the members ``found``, in the encoding of a set that has held the members ``gathered``."""
     made = Set(found, Set.encoding_of(gathered, client.db.keyspace.limits))
     event = args[0].lower()
     return store_result(client, args, args[1], made, events.SET, event, is_fitted=True)
@@ -116,7 +116,7 @@ def sdiffstore(client: Client, args: list[bytes]) -> bytes:
 
 
 class _Counted:
-    """The arguments of S*CARD: ``numkeys key ... [LIMIT limit]``, for some with ``[APPROX]``."""
+    """The arguments of S*CARD: ``numkeys key ... [LIMIT limit]``, and ``[APPROX]`` for some of them."""
 
     __slots__ = ("approximate", "limit", "names")
 
@@ -149,14 +149,14 @@ class _Counted:
 @handles(specs.SINTERCARD, combine=_intersection)
 @handles(specs.SDIFFCARD, combine=_difference)
 def sintercard(client: Client, args: list[bytes], *, combine: Combination) -> bytes:
-    """Reply with the number, at most LIMIT."""
+    """Reply with the number of members, at most LIMIT."""
     asked = _Counted(args)
     return asked.answer(combine(_operands(client, asked.names)))
 
 
 @handles(specs.SUNIONCARD)
 def sunioncard(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number, at most LIMIT; with APPROX the estimate of a HyperLogLog."""
+    """Reply with the number of members, at most LIMIT; with APPROX the estimate of a HyperLogLog."""
     asked = _Counted(args, may_approximate=True)
     operands = _operands(client, asked.names)
     if not asked.approximate:

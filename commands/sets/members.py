@@ -28,7 +28,7 @@ _A_REMOVAL: Final = 1024  # members of one propagated SREM
 
 
 def remove_if_empty(client: Client, name: bytes, members: Set) -> None:
-    """Delete a key whose last member is gone, and send the event."""
+    """Delete a key without members, and send the event."""
     if not members:
         client.db.remove(name)
         client.db.keyspace.notify(events.GENERIC, b"del", name, client.db)
@@ -87,7 +87,7 @@ def _removed(client: Client, name: bytes, members: Set, event: bytes, count: int
 
 @handles(specs.SMOVE)
 def smove(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if it was moved, 0 if it was not there."""
+    """Reply 1 if the member was moved, 0 if it is missing."""
     source, target, member = args[1:]
     db = client.db
     keyspace = db.keyspace
@@ -165,7 +165,7 @@ def spop(client: Client, args: list[bytes]) -> bytes:
 
 
 def _pop_effects(client: Client, name: bytes, members: Set, count: int) -> None:
-    """As ``_removed``, but watchers are signalled last."""
+    """Signal a removal like ``_removed``, but signal watchers last."""
     db = client.db
     db.keyspace.notify(events.SET, b"spop", name, db)
     remove_if_empty(client, name, members)
@@ -229,7 +229,7 @@ def srandmember(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SSCAN)
 def sscan(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[next cursor, [members]]``; COUNT is how many are examined, MATCH filters them."""
+    """Reply ``[next cursor, [members]]``; COUNT is the number of members to examine, MATCH filters them."""
     cursor = parse_cursor(client, args[2])
     members = client.read_value(args[1], Set)
     if members is None:

@@ -44,7 +44,7 @@ class _Operand:
         return self.weight * (1.0 if self.scores is None else self.scores[member])
 
     def score(self, member: bytes) -> float:
-        """As ``product``, but 0 for NaN."""
+        """Like ``product``, but 0 for NaN."""
         score = self.product(member)
         return 0.0 if isnan(score) else score
 
@@ -66,7 +66,7 @@ class _Request:
     """The arguments from numkeys on, and the inputs.
 
     Args:
-        position: of numkeys.
+        position: the index of numkeys.
         weighs: whether WEIGHTS and AGGREGATE are allowed.
         counts: whether only LIMIT is allowed.
     """
@@ -179,7 +179,7 @@ def _difference(request: _Request) -> dict[bytes, float]:
 @handles(specs.ZINTER, combine=_intersection, weighs=True)
 @handles(specs.ZDIFF, combine=_difference, weighs=False)
 def zunion(client: Client, args: list[bytes], *, combine: Combination, weighs: bool) -> bytes:
-    """Reply with an array, as ZRANGE."""
+    """Reply with an array, like ZRANGE."""
     request = _Request(client, args, weighs=weighs)
     items = sorted([(score, member) for member, score in combine(request).items()])
     return encode_items(client, items, with_scores=request.with_scores)
@@ -197,7 +197,7 @@ def zunionstore(
 
 @handles(specs.ZINTERCARD)
 def zintercard(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number, at most LIMIT."""
+    """Reply with the number of members, at most LIMIT."""
     request = _Request(client, args, counts=True)
     found = _in_all(sorted(request.operands, key=_size))
     return replies.integer(sum(1 for _ in islice(found, request.limit or None)))

@@ -125,7 +125,7 @@ def _check(options: frozenset[bytes], pairs: int) -> None:
 
 
 def _is_stopped(options: frozenset[bytes], before: float | None, score: float) -> bool:
-    """Whether a condition forbids this score for a member."""
+    """Return True if a condition forbids this score for a member."""
     if before is None:
         return b"XX" in options
     if b"NX" in options:
@@ -235,7 +235,7 @@ def zrandmember(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZSCAN)
 def zscan(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[next cursor, [member, score ...]]``; COUNT is how many are examined, MATCH filters them."""
+    """Reply ``[next cursor, [member, score ...]]``; COUNT is the number to examine, MATCH filters them."""
     cursor = parse_cursor(client, args[2])
     value = client.read_value(args[1], SortedSet)
     if value is None:
@@ -244,7 +244,7 @@ def zscan(client: Client, args: list[bytes]) -> bytes:
     cursor, found = value.page(cursor, options.count)
     if options.fits is not None:
         found = list(filter(options.fits, found))
-    # Redis spells the scores of a skiplist here in its old way; a listpack holds whole numbers as such.
+    # Here Redis formats the scores of a skiplist in its old way; a listpack stores whole numbers as integers.
     spell = score_text_7_0 if value.encoding is SKIPLIST else partial(score_text_in_listpack, client)
     scores = value.scores
     return page(cursor, [word for member in found for word in (member, spell(scores[member]))])

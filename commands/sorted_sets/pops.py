@@ -61,7 +61,7 @@ def zpopmin(client: Client, args: list[bytes], *, place: int) -> bytes:
 def _take_of_first(
     client: Client, names: list[bytes], is_lowest: bool, count: int, lookups: int = 1
 ) -> bytes | None:
-    """Take from the first existing sorted set and propagate; returns the reply, None if none exists."""
+    """Take from the first existing sorted set and propagate; return the reply, None if none exists."""
     place = _LOWEST if is_lowest else _HIGHEST
     for name in names:
         value = client.write_value(name, SortedSet)
@@ -100,7 +100,7 @@ def bzpopmin(client: Client, args: list[bytes], *, place: int) -> bytes | None:
 
 @handles(specs.BZMPOP)
 def bzmpop(client: Client, args: list[bytes]) -> bytes | None:
-    """As ZMPOP, but block if there is no member; null on timeout."""
+    """Reply like ZMPOP, but block if there is no member; null on timeout."""
     names, is_lowest, count = multiple_pop(args, 2, b"MIN", b"MAX")
     timeout = parse_seconds(client, args[1])
     reply = _take_of_first(client, names, is_lowest, count, lookups=2)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
     from ..spec.versions import Compat
 
-    # The places in a sorted set that a range has there.
+    # Returns the start and stop index of a range in a sorted set.
     Range: TypeAlias = Callable[[SortedSet], tuple[int, int]]
 
 _NOT_A_SCORE: Final = b"ERR min or max is not a float"
@@ -34,7 +34,7 @@ _SCORES_OF_NAMES: Final = b"ERR syntax error, WITHSCORES not supported in combin
 
 
 class By(Enum):
-    """What the bounds of a range mean."""
+    """The meaning of the bounds of a range."""
 
     RANK = 1
     SCORE = 2
@@ -85,7 +85,7 @@ def _name_range(low: bytes, high: bytes, *, reverse: bool) -> Range:
 class _Query:
     """The arguments of ZRANGE and its variants from the first bound on.
 
-    ``by`` and ``reverse`` are what the command's name says; for ZRANGE and ZRANGESTORE the options say it.
+    ``by`` and ``reverse`` follow from the command's name; ZRANGE and ZRANGESTORE have options for them.
     """
 
     __slots__ = ("_count", "_offset", "_range", "_reverse", "with_scores")
@@ -163,7 +163,7 @@ def zrange(client: Client, args: list[bytes], *, by: By | None, reverse: bool) -
 
 @handles(specs.ZRANGESTORE)
 def zrangestore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number stored."""
+    """Reply with the number of members stored."""
     query = _Query(client, Arguments(args, 3), stores=True)
     value = client.read_value(args[2], SortedSet)
     items = [] if value is None else query.items(value)

@@ -13,12 +13,12 @@ _LARGEST_WHOLE: Final = 1 << 62
 
 
 def score_text(client: Client, score: float) -> bytes:
-    """Return the text of a score, in the spelling of the version that the server presents."""
+    """Return the text of a score, in the format of the version that the server presents."""
     return replies.format_double(score) if client.server.compat.shortest_doubles else score_text_7_0(score)
 
 
 def score_text_in_listpack(client: Client, score: float) -> bytes:
-    """As ``score_text``, but whole numbers have all their digits in every version."""
+    """Like ``score_text``, but whole numbers have all their digits in every version."""
     if score.is_integer() and abs(score) <= _LARGEST_WHOLE:
         return b"%d" % score
     return score_text(client, score)

@@ -1,1 +1,1 @@
-"""What a command is: its declaration, its keys, its grammar, and in which versions."""
+"""The declarations of commands: records, keys, grammar, and differences between versions."""

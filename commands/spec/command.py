@@ -1,4 +1,4 @@
-"""What a command is, as data: one record for each, in the ``specs.py`` of its family.
+"""Declare commands as data: one record per command, in the ``specs.py`` of its family.
 
     XLEN = family.read("XLEN", arity=2, flags="fast", keys=INSPECTS, since="5.0.0",
         summary="Returns the number of entries in a stream.",
@@ -9,9 +9,9 @@ The handler names the record that it serves::
     @handles(specs.XLEN)
     def xlen(client: Client, args: list[bytes]) -> bytes: ...
 
-From these records alone come dispatch, arity and unknown-command errors, MULTI queueing, key extraction, COMMAND, ACL
-categories, HELP and the generated documentation. The handlers of a family are imported when a server finds its first
-command (``load``): most servers are never sent a GEOADD.
+These records alone define dispatch, arity and unknown-command errors, MULTI queueing, key extraction, COMMAND, ACL
+categories, HELP and the generated documentation. The handlers of a family are imported when a server looks up one of
+its commands for the first time (``load``): most servers never receive a GEOADD.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from .key_specs import KeyReference, KeySpec, indices_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    # Of a client and the words of the command; a client is Any here, for a declaration knows no server.
+    # Takes a client and the words of the command. The client is Any here, because declarations do not know the server.
     Handler: TypeAlias = Callable[[Any, list[bytes]], bytes | None]
-    # As written: with parameters by keyword for what differs between the commands that it serves.
+    # A handler as written: keyword parameters hold the differences between the commands that it serves.
     AnyHandler = TypeVar("AnyHandler", bound=Callable[Concatenate[Any, list[bytes], ...], bytes | None])
-    # Of a client, a batch of commands and a place in it; returns the replies of as many as it takes.
+    # Takes a client, a batch of commands and an index in it; returns the replies to the commands that it ran.
     BatchHandler: TypeAlias = Callable[[Any, list[list[bytes]], int], list[bytes] | None]
-    # A finder may state what becomes of each key; else the flags of the first spec hold for all of them.
+    # A finder may return the flags of each key; else the flags of the first spec apply to all keys.
     KeyFinder: TypeAlias = Callable[[list[bytes]], "list[int] | list[KeyReference]"]
 
-SHORTEST_RUN: Final = 4  # commands; a batch handler takes no fewer, which cost less one by one
+SHORTEST_RUN: Final = 4  # commands; a batch handler takes no fewer, because these run faster one by one
 
 # The order in which COMMAND INFO lists them.
 FLAGS = (
@@ -70,7 +70,7 @@ class Argument:
     summary: str | None = None
     since: str | None = None
     deprecated_since: str | None = None
-    shows_since: bool = True  # False: COMMAND DOCS does not say it, in Redis either
+    shows_since: bool = True  # False: COMMAND DOCS leaves it out, as Redis does
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -95,7 +95,7 @@ class Command:
     doc_flags: tuple[str, ...] = ()
     deprecated_since: str | None = None
     replaced_by: str | None = None
-    ours: bool = False  # no Redis has it: nothing that compares with real servers sends it
+    ours: bool = False  # no Redis has it: comparisons with real servers leave it out
 
     @property
     def container(self) -> str | None:
@@ -104,7 +104,7 @@ class Command:
         return head if bar else None
 
     def accepts(self, words: int) -> bool:
-        """Whether the arity allows so many words, name included."""
+        """Return True if the arity allows so many words, including the name."""
         return words == self.arity if self.arity > 0 else words >= -self.arity
 
 
@@ -112,25 +112,25 @@ class Command:
 REGISTRY: dict[str, Command] = {}
 # The commands of a server in sentinel mode: its own, and commands that it shares with others (``share_with_sentinels``).
 SENTINEL: dict[str, Command] = {}
-# What rules of the ACL may name: the commands of both modes.
+# The commands that ACL rules may name: those of both modes.
 EVERY_MODE: dict[str, Command] = {}
 # Filled while the modules of a family are imported, never afterwards.
 _HANDLERS: dict[str, Handler] = {}
 _BATCH_HANDLERS: dict[str, BatchHandler] = {}
 _IN_SENTINEL: dict[str, Handler] = {}
-_OLDER: dict[str, dict[str, Handler]] = {}  # by the version up to which they serve; a command has one at most
+_OLDER: dict[str, dict[str, Handler]] = {}  # by the version that replaces them; a command has at most one
 _loaded: set[str] = set()  # packages
 _loading = RLock()  # servers of one process may run in several threads
 
 
 class Family:
-    """What the commands of one family have in common; its methods declare one command each.
+    """The properties that the commands of one family share; each call of its methods declares one command.
 
     Args:
         room: the package of the family (``__package__``).
-        group: of COMMAND DOCS.
+        group: the group in COMMAND DOCS.
         categories: ACL categories that the flags do not imply.
-        registry: receives the commands: REGISTRY, or SENTINEL for those of sentinel mode alone.
+        registry: receives the commands: REGISTRY, or SENTINEL for commands that only sentinel mode has.
     """
 
     def __init__(
@@ -165,10 +165,10 @@ class Family:
     ) -> Command:
         """Declare a command that neither only reads nor writes data; a subcommand is named ``XGROUP|CREATE``.
 
-        ``ours`` says that no Redis has it; ``since`` is then a version of Rillet.
+        ``ours`` means that no Redis has the command; ``since`` is then a version of Rillet.
 
-        ``categories`` and ``group`` are given only where they differ from those of the family. Categories that the
-        flags imply (write, read, fast, slow, admin, pubsub, blocking, and dangerous for admin) are never given.
+        Pass ``categories`` and ``group`` only if they differ from those of the family. Never pass categories that the
+        flags imply (write, read, fast, slow, admin, pubsub, blocking, and dangerous for admin).
         """
         return _register(
             Command(
@@ -226,7 +226,7 @@ def handles(
     """Make the decorated function the handler of the commands.
 
     A handler gets the whole argv, name included (``args[0]``), and returns encoded bytes, or None when it replies
-    later (blocked) or not at all. A function that serves several commands takes what differs by keyword::
+    later (blocked) or not at all. A function that serves several commands takes the differences by keyword::
 
         @handles(specs.LPUSH, left=True)
         @handles(specs.RPUSH, left=False)
@@ -234,9 +234,9 @@ def handles(
 
     Args:
         commands: the records that it serves.
-        until: the version of Redis (``"7.2"``) up to which, itself excluded, the server answers in this older way; the
-            function then stands in a ``v….py`` beside the handler that it replaces. None: this is the present way.
-        in_sentinel: a server in sentinel mode answers in this way; the function stands in ``server/sentinel/commands``.
+        until: this older handler serves versions of Redis before this one (``"7.2"``); the function is then in a
+            ``v….py`` beside the newer handler. None: this is the current handler.
+        in_sentinel: the handler serves sentinel mode; the function is in ``server/sentinel/commands``.
         fixed: keyword arguments of the function when it serves these commands.
     """
 
@@ -246,7 +246,7 @@ def handles(
             handlers = _IN_SENTINEL if in_sentinel else _HANDLERS
             if until is not None:
                 handlers = _OLDER.setdefault(until, {})
-            # An import that failed half-way, for want of memory or files, is tried again.
+            # After an import failed half-way (no memory, no files), the next attempt registers the same handlers.
             if command.name in handlers and handlers[command.name].__module__ != handler.__module__:
                 raise ValueError(f"command {command.name} has two handlers")
             handlers[command.name] = handler
@@ -256,14 +256,14 @@ def handles(
 
 
 def _with_defaults(function: Any, fixed: dict[str, object]) -> Handler:
-    """Return a copy of a function whose keyword arguments have other defaults: a call costs 0.3 µs less than a partial."""
+    """Return a copy of a function with other keyword defaults; a call costs 0.3 µs less than one of a partial."""
     copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     copy.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **fixed}
     return copy
 
 
 def handles_batches(command: Command) -> Callable[[BatchHandler], BatchHandler]:
-    """Make the decorated function run several of a command in one call, as its handler would one by one."""
+    """Make the decorated function the batch handler of a command: it runs several of them as its handler would."""
 
     def bind(handler: BatchHandler) -> BatchHandler:
         _BATCH_HANDLERS[command.name] = handler
@@ -276,7 +276,7 @@ def load(room: str) -> None:
     """Import all modules of a family, which register their handlers.
 
     Raises:
-        ImportError, OSError: they cannot be read now, for want of file descriptors; another call tries again.
+        ImportError, OSError: the modules cannot be read now (no file descriptors left); another call tries again.
     """
     if room in _loaded:
         return
@@ -285,9 +285,7 @@ def load(room: str) -> None:
     with _loading:
         modules = list(iter_modules(import_module(room).__path__))
         if not modules:
-            raise ImportError(
-                f"the modules of {room} cannot be listed"
-            )  # iter_modules passes over the reason
+            raise ImportError(f"the modules of {room} cannot be listed")  # iter_modules hides the reason
         for module in modules:
             import_module(f"{room}.{module.name}")
         _loaded.add(room)
@@ -305,18 +303,18 @@ def handler_for(command: Command, knows: Callable[[str], bool], *, in_sentinel: 
 
 
 def batch_handler_for(command: Command) -> BatchHandler | None:
-    """Return what runs several of a command in one call, if its family has that; the family is loaded."""
+    """Return the batch handler of a command of a loaded family; None if there is none."""
     return _BATCH_HANDLERS.get(command.name)
 
 
 def subcommands_of(name: str, registry: Mapping[str, Command] = EVERY_MODE) -> list[Command]:
-    """The subcommands of a container, in declaration order."""
+    """Return the subcommands of a container, in declaration order."""
     prefix = name + "|"
     return [entry for full, entry in registry.items() if full.startswith(prefix)]
 
 
 def share_with_sentinels(containers: frozenset[str]) -> None:
-    """Give sentinel mode the named commands of REGISTRY with their subcommands."""
+    """Add the named commands of REGISTRY to sentinel mode, with their subcommands."""
     shared = {name: entry for name, entry in REGISTRY.items() if name.partition("|")[0] in containers}
     del shared["client|no-touch"]  # Redis leaves it out
     SENTINEL.update(shared)
@@ -329,7 +327,7 @@ def _register(entry: Command, registry: dict[str, Command]) -> Command:
     return entry
 
 
-@cache  # some dozens of sets serve hundreds of commands
+@cache  # hundreds of commands share some dozens of sets
 def _checked_flags(flags: str) -> frozenset[str]:
     found = frozenset(flags.split())
     unknown = found.difference(FLAGS)
@@ -361,7 +359,7 @@ def with_implied(categories: str, flags: str) -> tuple[str, ...]:
 
 
 def keys_of(entry: Command, argv: list[bytes]) -> list[KeyReference]:
-    """The keys that ``argv`` names, by the key specs (or the command's own finder)."""
+    """Return the keys that ``argv`` names, by the key specs (or the command's own finder)."""
     if entry.key_finder is not None:
         flags = entry.key_specs[0].flags if entry.key_specs else ()
         flags = tuple(flag for flag in flags if flag != "incomplete")  # which is why there is a finder
@@ -379,7 +377,7 @@ def keys_of(entry: Command, argv: list[bytes]) -> list[KeyReference]:
 
 
 def legacy_positions(entry: Command) -> tuple[int, int, int]:
-    """First key, last key and step of COMMAND INFO's older fields, from the first run of fixed-index specs."""
+    """Return first key, last key and step, COMMAND INFO's older fields, from the first run of fixed-index specs."""
     found: tuple[int, int, int] | None = None
     for spec in entry.key_specs:
         if spec.begin[0] != "index" or spec.find[0] != "range":
@@ -389,7 +387,7 @@ def legacy_positions(entry: Command) -> tuple[int, int, int]:
         if found is None:
             found = first, end, step
         elif found[1] + 1 == first:
-            # RENAME: two specs, for the keys are treated differently, and yet one run of words.
+            # RENAME: two specs, because the keys are treated differently, but one run of words.
             found = found[0], end, step
         else:
             break

@@ -1,9 +1,9 @@
-"""The argument trees of COMMAND DOCS, one file a family, and the few words they are written in.
+"""The vocabulary of the argument trees for COMMAND DOCS; the trees are in the ``specs.py`` of each family.
 
 A tree is the grammar of a command after its name: `string`, `integer` … are values (their second word is the
 option name that precedes them), `token` is a fixed word, `oneof` a choice, `block` a sequence. `optional` and
 `many` wrap what may be left out or repeated; `switch` is an optional token. Names are those of Redis 7.2 and
-later. They are facts for clients (and the source of HELP and of the README's syntax lines), not parsers.
+later. The trees inform clients (and are the source of HELP and of documented syntax lines); they do not parse.
 """
 
 from __future__ import annotations
@@ -15,57 +15,57 @@ from .command import Argument
 
 
 def string(name: str, token: str | None = None, **more: Any) -> Argument:
-    """A value that may be any bytes; ``more`` are fields of ``Argument``, here and below."""
+    """Return a value that may be any bytes; ``more`` are fields of ``Argument``, here and below."""
     return Argument(name, "string", token, **more)
 
 
 def integer(name: str, token: str | None = None, **more: Any) -> Argument:
-    """A whole number."""
+    """Return a whole number."""
     return Argument(name, "integer", token, **more)
 
 
 def double(name: str, token: str | None = None) -> Argument:
-    """A floating point number."""
+    """Return a floating point number."""
     return Argument(name, "double", token)
 
 
 def unix_time(name: str, token: str | None = None, **more: Any) -> Argument:
-    """A point in time; its unit is in the name."""
+    """Return a point in time; the name states its unit."""
     return Argument(name, "unix-time", token, **more)
 
 
 def pattern(name: str = "pattern", token: str | None = None, **more: Any) -> Argument:
-    """A glob; ``key_spec`` where it stands for keys."""
+    """Return a glob; pass ``key_spec`` if it stands for keys."""
     return Argument(name, "pattern", token, **more)
 
 
 def key(name: str = "key", token: str | None = None, *, spec: int = 0, **more: Any) -> Argument:
-    """A key; ``spec`` is the index of the key spec that finds it."""
+    """Return a key; ``spec`` is the index of the key spec that finds it."""
     return Argument(name, "key", token, key_spec=spec, **more)
 
 
 def token(word: str, *, name: str | None = None, since: str | None = None) -> Argument:
-    """A word that must stand there as it is."""
+    """Return a fixed word."""
     return Argument(word.lower() if name is None else name, "pure-token", word, since=since)
 
 
 def switch(word: str, *, name: str | None = None, since: str | None = None) -> Argument:
-    """A word that may stand there or not."""
+    """Return an optional fixed word."""
     return optional(token(word, name=name, since=since))
 
 
 def oneof(name: str, *choices: Argument, after: str | None = None, since: str | None = None) -> Argument:
-    """Exactly one of the choices, after the word ``after`` if given."""
+    """Return exactly one of the choices, after the word ``after`` if given."""
     return Argument(name, "oneof", after, arguments=choices, since=since)
 
 
 def block(name: str, *parts: Argument, after: str | None = None, since: str | None = None) -> Argument:
-    """All of the parts in this order, after the word ``after`` if given."""
+    """Return all of the parts in this order, after the word ``after`` if given."""
     return Argument(name, "block", after, arguments=parts, since=since)
 
 
 def silent(argument: Argument) -> Argument:
-    """Return the argument as one whose version COMMAND DOCS leaves out, as Redis does of a few."""
+    """Return the argument with its version hidden from COMMAND DOCS, as Redis does for a few."""
     return replace(argument, shows_since=False)
 
 

@@ -1,4 +1,4 @@
-"""Keys that no key specification can find: of XREAD, XREADGROUP, SORT, GEORADIUS, MIGRATE, and after an odd number."""
+"""Find keys that key specifications cannot find: XREAD, XREADGROUP, SORT, GEORADIUS, MIGRATE, malformed numkeys."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _FEWEST_STREAM_WORDS: Final = 2
 
 
 def keys_of_streams(argv: list[bytes]) -> list[int]:
-    """Return the positions of the keys of XREAD and XREADGROUP; none if a word is no option, or an ID is missing.
+    """Return the positions of the keys of XREAD and XREADGROUP; none if an option is unknown, or an ID is missing.
 
-    The options are walked, for a group, a consumer or a key may be called STREAMS.
+    This walks the options, because a group, a consumer or a key may be called STREAMS.
     """
     return _walk_streams(argv) if _streams_keyword(argv) else []
 
 
 def keys_of_streams_before_810(argv: list[bytes]) -> list[int]:
-    """As ``keys_of_streams``, but the first STREAMS counts, and of an odd number of words the smaller half."""
+    """Like ``keys_of_streams``, but take the first STREAMS, and of an odd number of words the smaller half."""
     first = _streams_keyword(argv)
     if not first:
         return []
@@ -74,9 +74,9 @@ def keys_of_georadius(argv: list[bytes]) -> list[KeyReference]:
 
 
 def keys_by_number(specs: Sequence[KeySpec], argv: list[bytes]) -> list[KeyReference]:
-    """Return the keys where the number of keys is not written as a number, as atoi() understands it.
+    """Return the keys of a command with a malformed number of keys, as atoi() reads it.
 
-    Redis knows nothing then of how they are used, and where a command stores comes last.
+    In this case Redis does not know how the keys are used, and lists the destination last.
     """
     *before, spec = specs
     number, start, step = (int(word) for word in spec.find[1:])
@@ -91,7 +91,7 @@ def keys_by_number(specs: Sequence[KeySpec], argv: list[bytes]) -> list[KeyRefer
 
 
 def keys_of_sort(argv: list[bytes]) -> list[KeyReference]:
-    """The key that is sorted and the last one that STORE names."""
+    """Return the key that is sorted and the last one that STORE names."""
     found = [KeyReference(1, _READS)]
     skipped = {b"LIMIT": 2, b"GET": 1, b"BY": 1}
     target = 0
@@ -108,7 +108,7 @@ def keys_of_sort(argv: list[bytes]) -> list[KeyReference]:
 
 
 def keys_of_migrate(argv: list[bytes]) -> list[int]:
-    """Return the positions of the keys: of one in its place, or of those after KEYS."""
+    """Return the positions of the keys: of the single key, or of those after KEYS."""
     skipped = {b"AUTH": 1, b"AUTH2": 2}
     at = 6
     while at < len(argv) - 1:

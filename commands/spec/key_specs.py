@@ -1,4 +1,4 @@
-"""Where the keys of a command stand among its words."""
+"""Locate the keys of a command among its words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-# As Redis reads a number of keys: no plus sign, no zeros before it.
+# A number of keys as Redis reads it: no plus sign, no leading zeros.
 _CANONICAL: Final = re.compile(rb"[1-9][0-9]{0,9}\Z|0\Z").match
 _MOST_KEYS: Final = (1 << 31) - 1
 
@@ -28,7 +28,7 @@ class KeySpec:
 def at(
     index: int, flags: str, last: int = 0, step: int = 1, limit: int = 0, notes: str | None = None
 ) -> KeySpec:
-    """A key spec that begins at a fixed word; ``flags`` is e.g. ``"RW update"``, ``last`` as in a range spec."""
+    """Return a key spec that begins at a fixed word; ``flags`` is e.g. ``"RW update"``, ``last`` as in a range spec."""
     return KeySpec(tuple(flags.split()), ("index", index), ("range", last, step, limit), notes)
 
 
@@ -52,7 +52,7 @@ class KeyReference:
 
 
 def indices_of(spec: KeySpec, argv: list[bytes]) -> list[int] | None:
-    """Return the positions of the words that are keys; None if the number of keys cannot be true."""
+    """Return the positions of the words that are keys; None if the number of keys is impossible."""
     first = _begin(spec, argv)
     if first is None:
         return []

@@ -1,6 +1,6 @@
-"""What older versions declared of a command: arity, flags, tips and key specifications.
+"""Command records of older versions: arity, flags, tips and key specifications.
 
-The records in ``specs.py`` are those of the newest version. Each function here takes back what came after a version.
+``specs.py`` has the records of the newest version. Each function here undoes the changes of one version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def as_known(compat: Compat, entry: Command) -> Command:
 
 
 def _before_810(entry: Command) -> Command:
-    """8.10 flagged what runs scripts, refuses subscriptions when memory is short, and answers CLUSTER while it loads."""
+    """Undo 8.10: it flags script runners, refuses subscriptions when memory is short, answers CLUSTER while loading."""
     if entry.name in _SCRIPT_RUNNERS:
         return replace(entry, flags=entry.flags - {"script_runner"})
     if entry.name in _SUBSCRIBE:
@@ -56,7 +56,7 @@ def _before_810(entry: Command) -> Command:
 
 
 def _all_found(entry: Command) -> Command:
-    """Return a command whose key specifications do not yet say that they may miss keys."""
+    """Return a command without the flag ``incomplete`` and the notes of its key specifications."""
     specs = tuple(
         replace(spec, flags=tuple(flag for flag in spec.flags if flag != "incomplete"), notes=None)
         for spec in entry.key_specs
@@ -65,7 +65,7 @@ def _all_found(entry: Command) -> Command:
 
 
 def _before_84(entry: Command) -> Command:
-    """8.4 lets SET compare the value: what it may write then depends on what it reads."""
+    """Undo 8.4: it lets SET compare the value, so that the write depends on what SET reads."""
     if entry.name == "set":
         return replace(entry, arguments=tuple(map(_without_comparisons, entry.arguments)))
     return entry
@@ -77,21 +77,24 @@ def _without_comparisons(argument: Argument) -> Argument:
 
 
 def _before_82(entry: Command) -> Command:
-    """8.2 lets hash fields get a time while memory is short."""
+    """Undo 8.2: it lets hash fields get an expiry while memory is short."""
     if entry.name in _HASH_EXPIRE:
         return replace(entry, flags=entry.flags | {"denyoom"})
     return entry
 
 
 def _before_74(entry: Command) -> Command:
-    """7.4 answers CLUSTER SHARDS and SLOTS while it loads."""
+    """Undo 7.4: it answers CLUSTER SHARDS and SLOTS while loading."""
     if entry.name in {"cluster|shards", "cluster|slots"}:
         return replace(entry, flags=entry.flags - {"loading"})
     return entry
 
 
 def _before_72(entry: Command) -> Command:
-    """7.2 lets scripts call what blocks, completed the tips, deprecates some commands, and looks up COMMAND GETKEYS of a command alone."""
+    """Undo 7.2: it lets scripts call blocking commands, completes the tips, and deprecates some commands.
+
+    Since 7.2, COMMAND GETKEYS also accepts a command without arguments, and ZRANK an option.
+    """
     if entry.name in _NOT_IN_SCRIPTS_BEFORE_72:
         entry = replace(entry, flags=entry.flags | {"noscript"})
     if entry.name in _TIPS_BEFORE_72:
@@ -126,7 +129,7 @@ _TIPS_BEFORE_72: Final[dict[str, tuple[str, ...]]] = {
     "randomkey": ("request_policy:all_shards", "nondeterministic_output"),
     "scan": ("nondeterministic_output", "request_policy:special"),
 }
-# By the version that ends what a function declares.
+# Each function with the version whose changes it undoes.
 _CHANGES: Final[tuple[tuple[tuple[int, int], Callable[[Command], Command]], ...]] = (
     ((8, 10), _before_810),
     ((8, 4), _before_84),

@@ -1,4 +1,4 @@
-"""The syntax of commands as text, made from their argument trees: HELP replies and the lines of docs/commands.md."""
+"""Format the argument trees of commands as text, for HELP replies and the lines of docs/commands.md."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _title(name: str) -> str:
 
 
 def _plain(argument: Argument) -> str:
-    """Format as reference pages do: ``id [id ...]``, ``[COUNT count]``, ``<* | id>``, ``[NX | XX]``."""
+    """Format an argument as reference pages do: ``id [id ...]``, ``[COUNT count]``, ``<* | id>``, ``[NX | XX]``."""
     optional = _is(argument, "optional")
     if argument.type == "oneof":
         text = " | ".join(map(_plain, _choices(argument)))
@@ -70,9 +70,9 @@ def _plain(argument: Argument) -> str:
 
 
 def _angled(argument: Argument, *, within: bool = False) -> str:
-    """Format as HELP does: ``<id> [<id> ...]``, ``[COUNT <count>]``, ``<id|$>``, ``(ON|OFF)``, ``[NX|XX]``.
+    """Format an argument as HELP does: ``<id> [<id> ...]``, ``[COUNT <count>]``, ``<id|$>``, ``(ON|OFF)``, ``[NX|XX]``.
 
-    ``within`` angle brackets of an enclosing choice a value needs none of its own.
+    ``within``: an enclosing choice already has angle brackets, so a value needs none of its own.
     """
     optional = _is(argument, "optional")
     if argument.type == "oneof":

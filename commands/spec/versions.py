@@ -37,20 +37,20 @@ class Compat:
 
     Attributes:
         version: one of VERSIONS.
-        number: the same as two numbers.
+        number: the version as two numbers.
         release: the version that INFO, HELLO and LOLWUT show: ``8.10.2``.
         creates_consumer_on_empty_read: XREADGROUP and X[AUTO]CLAIM create their consumer and set its seen-time even
             if they read or claim nothing (7.2).
         reports_active_time: XINFO shows a consumer's inactive and active-time (7.2).
         reruns_blocked_command: a blocked command runs again when it wakes up. Before: it reads only the key that
             changed, even if no entry is left, and has its own errors for a deleted key or group (7.2).
-        reset_ends_no_evict: RESET ends what CLIENT NO-EVICT began (7.2).
+        reset_ends_no_evict: RESET turns off CLIENT NO-EVICT (7.2).
         sends_own_messages_after_reply: a message that a client's own command publishes follows its reply (7.2).
-        tracks_reads_of_scripts: a client tracks the keys that its script reads. Before: those that its call declares
+        tracks_reads_of_scripts: a client tracks the keys that its script reads. Before: the keys that its call declares
             (7.2).
         getdel_unlinks: GETDEL is propagated as UNLINK under lazyfree-lazy-user-del (up to 7.0).
         selects_before_multi: the SELECT of a transaction's database is propagated before its MULTI (up to 7.0).
-        flushes_before_reply: a client that waits for its flush is sent the invalidation before the reply (7.4).
+        flushes_before_reply: a client that waits for its flush gets the invalidation before the reply (7.4).
         names_command_in_unbalanced_error: the error for an odd number of keys and IDs names the command (7.2).
         supports_plus_in_xread: ``+`` is an ID of XREAD (7.4).
         refuses_overflowing_timeouts: a timeout that overflows the clock is an error. Before: it means no limit (7.2).
@@ -63,21 +63,22 @@ class Compat:
         guards_max_deleted: XSETID may not go below max-deleted-entry-id (7.2).
         checks_bit_range_before_key: BITCOUNT and BITPOS check their range before they look up the key (7.2).
         prepares_sorted_sets: ZADD leaves a compact encoding before it adds many members, new or not (7.2).
-        prepares_for_long_members: also before long ones. Since 8.2 (Valkey 9: always) only if they are added.
-        freezes_time: TIME shows one time in a script or a transaction (7.2). Before: it runs on.
-        renames_keep_frequency: OBJECT FREQ of a key that RENAME or MOVE moves stays (7.0). Since then: it is a new key's.
+        prepares_for_long_members: also before long members. Since 8.2 (Valkey 9: always) only if they are added.
+        freezes_time: TIME stays the same within a script or a transaction (7.2). Before: it advances.
+        renames_keep_frequency: RENAME and MOVE keep the OBJECT FREQ of a key (7.0). Since then: that of a new key.
         shares_integers: OBJECT REFCOUNT of small integers is 2147483647. Since 8.2 (Valkey: since 7.2): 1.
-        refuses_negative_cursors: SCAN and its relatives refuse ``-1`` and an empty cursor, and skip blanks before one
-            (7.2). Before: ``-1`` wraps around, nothing at all is 0.
+        refuses_negative_cursors: SCAN and its relatives refuse ``-1`` and an empty cursor, and skip leading blanks
+            (7.2). Before: ``-1`` wraps around, an empty cursor is 0.
         scan_looks_up_types: SCAN with TYPE counts a hit or a miss for each key that MATCH chooses (up to 7.0).
         scan_expires_unmatched: SCAN deletes expired keys that MATCH does not choose, too (seen in 8.2.3 alone).
-        shows_sanitize_payload: ACL shows sanitize-payload of each user. Before: where a rule said so (7.2).
+        shows_sanitize_payload: ACL shows sanitize-payload of each user. Before: only if a rule set it (7.2).
         may_ask_to_block_in_scripts: XREAD with BLOCK may be called by scripts, and does not block (7.2).
         names_unknown_command_only: the error for an unknown command without arguments does not mention any (8.6).
         names_protocol_in_hello_error: the error of HELLO without AUTH shows an argument for the protocol (7.2).
         details_acl_denials: the error of a denial names the user, and ACL LOG numbers its entries (7.2).
         uses_imperative_help_line: HELP's last line is in the imperative (7.2).
-        claims_see_consumers: a claim makes its consumer and sees it at once (7.2). Before: once it got something.
+        claims_see_consumers: every claim creates its consumer and marks it as seen (7.2). Before: only one that claims
+            something.
         reads_propagate_setid: XGROUP SETID follows the XCLAIMs of XREADGROUP. Before: only with NOACK (7.4).
         reads_propagate_own_lastid: the LASTID of XREADGROUP's XCLAIMs is the entry itself (up to 8.2). Later: the
             group's position before the read (8.4, #14516).
@@ -110,12 +111,12 @@ class Compat:
             before: as strtod.
         discards_expired_values: SET and INCREX do not store a value whose expiry is already past: they delete the
             key, propagate that, and count an expired key (8.8, #14784).
-        names_last_expired: a read that meets the last field of a hash past its time sends hexpired before del (up to
+        names_last_expired: a read that finds the last field of a hash expired sends hexpired before del (up to
             8.8).
-        counts_without_replicas: master_repl_offset counts the commands of the append-only file while no stream is kept
-            (7.2).
+        counts_without_replicas: master_repl_offset counts the commands of the append-only file while there is no
+            replication stream (7.2).
         writes_aof_offsets: the manifest has replication offsets, from which a start continues to count (8.0).
-        rdb_version: of the files, DUMP payloads and snapshots that it writes.
+        rdb_version: the RDB version of the files, DUMP payloads and snapshots that the server writes.
     """
 
     version: str
@@ -183,7 +184,7 @@ class Compat:
     rdb_version: int
 
     def knows(self, since: str) -> bool:
-        """Whether this version includes the features of a version (``8.2`` or ``8.6.2``)."""
+        """Return True if this version includes the features of a version (``8.2`` or ``8.6.2``)."""
         return _number(since) <= self.number
 
 
@@ -199,7 +200,7 @@ def rdb_version_of(number: tuple[int, int]) -> int:
 
 @cache
 def compat_with(version: str) -> Compat:
-    """Return the row of one of VERSIONS."""
+    """Return the ``Compat`` of one of VERSIONS."""
     number = _number(version)
     return Compat(
         version=version,

@@ -1,11 +1,11 @@
 """Defer a command until the macro nodes or the group that it needs are ready.
 
-Redis' macro nodes are computed only when somebody asks for them (see ``storage.streams.macro_nodes``), which for a million
-entries takes seconds. The server computes them in pieces between the requests of others, and then runs the command. In a
-transaction or a script everything is computed at once.
+Redis' macro nodes are computed only on demand (see ``storage.streams.macro_nodes``), which takes seconds for a million
+entries. The server computes them in steps between the requests of other clients, then runs the command. In a
+transaction or a script it computes everything at once.
 
-A group that loses very many pending entries (``BusyGroup``) is treated in the same way: the command that removes them is
-done, and the next command that needs the group waits until they are gone.
+A group that loses very many pending entries (``BusyGroup``) works alike: the command that removes them ends at once,
+and the next command that needs the group waits until they are gone.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MANY: Final = 10_000  # pending entries; more are removed in steps
 
 
 def require_nodes(client: Client, stream: Stream, *, are_far: bool) -> None:
-    """Continue only if the macro nodes that a command needs can be known soon, or the client may not wait."""
+    """Defer the command if its macro nodes take long to compute (``are_far``) and the client may wait."""
     if are_far and client.may_block:
         raise Deferred(stream.macro_nodes.settle_some)
 
 
 def require_group(client: Client, group: Group) -> None:
-    """Continue only if a group has no ``work``; if the client may not wait, finish it."""
+    """Defer the command if the group has ``work``; if the client may not wait, finish the work."""
     if group.work is not None:
         if client.may_block and not client.server.blocking.resuming:
             raise Deferred(group.work_some)
@@ -41,13 +41,13 @@ def require_group(client: Client, group: Group) -> None:
 def require_order(
     client: Client, group: Group, consumer: Consumer | None = None, *, by_time: bool = False
 ) -> None:
-    """Continue only if a look at an order of a group's pending entries takes no time, or the client may not wait.
+    """Defer the command if it must first build or clean a long order of pending entries and the client may wait.
 
     Args:
-        client: asks for the look.
-        group: has no ``work``.
-        consumer: whose entries are looked at; None: anybody's.
-        by_time: the look is at the order by delivery time, otherwise by ID.
+        client: the client of the command.
+        group: a group without ``work``.
+        consumer: the owner of the entries; None: all consumers.
+        by_time: the command needs the order by delivery time, else the order by ID.
     """
     work = group.pel.long_work(consumer, by_time=by_time)
     if work is not None and client.may_block and not client.server.blocking.resuming:
@@ -55,7 +55,7 @@ def require_order(
 
 
 def require_claimable(client: Client, group: Group, stream: Stream, latest: int) -> None:
-    """As ``require_order`` by time, and pass over the longest idle entries that the stream has lost."""
+    """Like ``require_order`` by time; also skip the longest idle entries that the stream has lost."""
     require_order(client, group, by_time=True)
     if stream.entries_added > stream.length:
         work = pass_lost(group, stream, latest)
@@ -65,12 +65,12 @@ def require_claimable(client: Client, group: Group, stream: Stream, latest: int)
 
 
 def require_groups(client: Client, stream: Stream) -> None:
-    """Continue only if all groups of a stream are ready, to be looked at by ID, too."""
+    """Defer the command until all groups of a stream are ready, with their orders by ID."""
     for group in stream.groups.values():
         require_group(client, group)
         require_order(client, group)
 
 
 def removes_in_steps(client: Client, number: int) -> bool:
-    """Whether so many pending entries are removed in steps: only for a client that may block."""
+    """Return True if so many pending entries are removed in steps; only for a client that may block."""
     return number > MANY and client.may_block

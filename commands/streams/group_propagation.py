@@ -1,8 +1,8 @@
-r"""The records of group commands in the AOF and for the replicas.
+r"""Propagate group commands to the AOF and the replicas.
 
-A client's XREADGROUP, XCLAIM or XAUTOCLAIM is never replayed itself: each entry that changed hands is, as
-``XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id``, an absolute statement that can be
-applied to any state. Where versions of Redis differ, ``compat`` says what to do.
+XREADGROUP, XCLAIM and XAUTOCLAIM are never propagated as sent. Each entry that got a new owner is propagated as
+``XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id``: its values are absolute, so it applies
+to any state. Where versions of Redis differ, ``compat`` decides.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ...storage.groups.group import Group
     from ..runtime.client import Client
 
-# The pieces of a record: before the ID, before the delivery count, before the LASTID. The records of one command have
-# most of them in common and are joined from them; encoding each word by word takes ten times as long.
+# The pieces of a record: up to the ID, up to the delivery count, up to the LASTID. The records of one command share most
+# pieces and are joined from them; encoding each record word by word takes ten times as long.
 _HEAD: Final = b"*14\r\n$6\r\nXCLAIM\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$1\r\n0\r\n"
 _TIME: Final = b"$4\r\nTIME\r\n$%d\r\n%b\r\n$10\r\nRETRYCOUNT\r\n"
 _COUNT: Final = b"$%d\r\n%b\r\n$5\r\nFORCE\r\n$6\r\nJUSTID\r\n$6\r\nLASTID\r\n"
@@ -28,7 +28,7 @@ _SETID: Final = b"*7\r\n$6\r\nXGROUP\r\n$5\r\nSETID\r\n$%d\r\n%b\r\n$%d\r\n%b\r\
 
 
 def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
-    """Create a consumer in passing: it counts as a change and is an event, but says nothing to the AOF."""
+    """Create a consumer as a side effect: count a change and send the event, but propagate nothing."""
     return _join(client, key, group, Consumer(name, client.server.keyspace.now))
 
 
@@ -40,19 +40,22 @@ def _join(client: Client, key: bytes, group: Group, consumer: Consumer) -> Consu
 
 
 def claimant(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
-    """Return the consumer of XCLAIM or XAUTOCLAIM: it is seen, and made if need be; up to 7.0 only by ``got_entries``."""
+    """Return the consumer of XCLAIM or XAUTOCLAIM, created if missing, and mark it as seen.
+
+    Up to 7.0 only ``got_entries`` adds it to the group and marks it as seen.
+    """
     consumer = group.consumers.get(name)
     if client.server.compat.claims_see_consumers:
         if consumer is None:
             consumer = new_consumer(client, key, group, name)
         consumer.see(client.server.keyspace.now)
     elif consumer is None:
-        consumer = Consumer(name, NEVER)  # a stranger to the group so far
+        consumer = Consumer(name, NEVER)  # not in the group yet
     return consumer
 
 
 def got_entries(client: Client, key: bytes, group: Group, consumer: Consumer) -> None:
-    """Note that a claim gave its consumer entries."""
+    """Mark a consumer as seen and active after a claim that found entries; up to 7.0, add it to the group."""
     now = consumer.active_ms = client.server.keyspace.now
     consumer.see(now)
     if consumer.name not in group.consumers:
@@ -60,7 +63,7 @@ def got_entries(client: Client, key: bytes, group: Group, consumer: Consumer) ->
 
 
 def _head(key: bytes, group: bytes, consumer: bytes) -> bytes:
-    """The words before the ID in the XCLAIM of an entry."""
+    """Encode the words of an XCLAIM up to the ID."""
     return _HEAD % (len(key), key, len(group), group, len(consumer), consumer)
 
 
@@ -69,22 +72,22 @@ def _id(number: int) -> bytes:
 
 
 def _time(ms: int) -> bytes:
-    """The words after the ID there, up to the delivery count."""
+    """Encode the words of an XCLAIM after the ID, up to the delivery count."""
     text = b"%d" % ms
     return _TIME % (len(text), text)
 
 
 def _count(count: int) -> bytes:
-    """The delivery count there, and the words after it up to the LASTID."""
+    """Encode the delivery count of an XCLAIM and the words after it, up to the LASTID."""
     text = b"%d" % count
     return _COUNT % (len(text), text)
 
 
 def propagate_claims(client: Client, key: bytes, name: bytes, group: Group, changes: list[Change]) -> None:
-    """Propagate entries that got another owner or were dropped, one XCLAIM each, in this order.
+    """Propagate claimed and dropped entries, one XCLAIM each, in this order.
 
-    A dropped entry is stated with the facts that it had: the receiver lacks its message and drops it, too. One without
-    owner cannot be stated like that; it is acknowledged.
+    The XCLAIM of a dropped entry repeats its owner, time and count: the receiver lacks its message and drops it, too.
+    A dropped entry without an owner cannot be propagated like that; it is propagated as XACK.
     """
     last_id = _id(group.last_id)
     parts: list[bytes] = []
@@ -114,7 +117,7 @@ def propagate_read(
     texts: list[bytes],
     before: int,
 ) -> None:
-    """Entries with these IDs were delivered now, for the first time, by a group that stood at ``before``."""
+    """Propagate the first delivery of entries with these IDs; ``before`` was the group's last ID before it."""
     head = _head(key, name, consumer)
     tail = _time(client.server.keyspace.now) + _count(1)
     words = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
@@ -133,7 +136,7 @@ def propagate_read(
 
 
 def propagate_position(client: Client, key: bytes, name: bytes, group: Group) -> None:
-    """The group's place has changed: XGROUP SETID with both counters."""
+    """Propagate the group's last ID and entries-read counter as XGROUP SETID."""
     read = b"-1" if group.entries_read is None else b"%d" % group.entries_read
     record = b"%b%b$11\r\nENTRIESREAD\r\n$%d\r\n%b\r\n" % (
         _SETID % (len(key), key, len(name), name),
@@ -148,7 +151,7 @@ def propagate_position(client: Client, key: bytes, name: bytes, group: Group) ->
 
 
 def propagate_consumer(client: Client, key: bytes, group: bytes, consumer: bytes) -> None:
-    """A consumer was created: XGROUP CREATECONSUMER."""
+    """Propagate a new consumer as XGROUP CREATECONSUMER."""
     propagation = client.server.propagation
     since = len(propagation.effects)
     client.propagate((b"XGROUP", b"CREATECONSUMER", key, group, consumer))

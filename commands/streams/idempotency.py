@@ -1,4 +1,4 @@
-"""Messages that a producer may send twice: what XADD IDMP asks, XCFGSET, XIDMPRECORD."""
+"""Recognize messages that a producer sends twice: XADD IDMP, XCFGSET, XIDMPRECORD."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _PARAMETERS: Final = {b"IDMP-DURATION": (86400, b"seconds"), b"IDMP-MAXSIZE": (1
 def answer_duplicate(
     client: Client, args: list[bytes], options: TrimOptions, words: list[bytes]
 ) -> bytes | None:
-    """The reply to an XADD that was served before: the first one's ID; None if it is a new one.
+    """Return the reply to a duplicate XADD, the ID of the first one; None if the message is new.
 
-    For IDMPAUTO the iid is worked out, and left in the options. A duplicate is propagated as it came: a replay
-    counts it as one. So a replayed ``*`` is a duplicate even where its iid is no longer known, and a replayed ID
-    is not, even where it is still known.
+    For IDMPAUTO, compute the iid and store it in ``options``. A duplicate is propagated as sent, so that a replay
+    counts it as a duplicate. Therefore a replayed ``*`` is a duplicate even if its iid is no longer known, and a
+    replayed explicit ID is none even if its iid is still known.
     """
     if not options.iid:
         options.iid = fingerprint(words)
@@ -62,7 +62,7 @@ def answer_duplicate(
 
 @handles(specs.XCFGSET)
 def xcfgset(client: Client, args: list[bytes]) -> bytes:
-    """Configure a stream's idempotency; the values it has already change nothing and forget nothing."""
+    """Configure a stream's idempotency; values that are already set change nothing and forget nothing."""
     stream = client.write_value(args[1], Stream)
     if stream is None:
         raise ReplyError(NO_SUCH_KEY)
@@ -92,7 +92,7 @@ def xcfgset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XIDMPRECORD)
 def xidmprecord(client: Client, args: list[bytes]) -> bytes:
-    """Record an iid for an entry that is there; an iid that is recorded already must name the same entry."""
+    """Record an iid for an existing entry; an iid that is already recorded must belong to the same entry."""
     _, name, pid, iid, word = args
     stream_id = parse(word)
     if not pid:

@@ -1,6 +1,6 @@
-"""The stream and the group that words of stream commands name, idle times, and the ID of XADD.
+"""Look up the stream and the group of a command; parse idle times and the ID of XADD.
 
-All other IDs, and intervals, are parsed by ``storage.streams.ids``.
+``storage.streams.ids`` parses all other IDs, and intervals.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def find_group(
     client: Client, key: bytes, name: bytes, where: bytes = b"", *, writing: bool = False
 ) -> tuple[Stream, Group]:
-    """Return a stream and its group, which has no pending cleanup.
+    """Return a stream and its group, without unfinished ``work``.
 
     Args:
-        where: stands behind the error message.
-        writing: the command may change the stream, for its access time.
+        where: text to append to the error message.
+        writing: the command may change the stream: look it up for writing.
 
     Raises:
         ReplyError: WRONGTYPE, or NOGROUP if the key or the group is missing.
@@ -62,7 +62,7 @@ def latest_delivery(word: bytes, now: int, error: bytes) -> int:
 
 
 def parse_new_id(word: bytes) -> tuple[int, bool]:
-    """The ID argument of XADD: the ID, and whether its sequence is given (not for ``ms-*``, where it is 0)."""
+    """Parse the ID argument of XADD; return the ID and True, or for ``ms-*`` the ID ``ms-0`` and False."""
     if b"*" in word:
         ms = stream_id.parse_auto_seq(word)
         if ms is not None:

@@ -1,4 +1,4 @@
-"""What XREAD and XREADGROUP share: their options and limits, their keys and the form of their replies."""
+"""Shared by XREAD and XREADGROUP: options, limits, keys, and the form of the reply."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _UNBALANCED_7_0: Final = (
     b"ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."
 )
 _NOT_A_TIMEOUT: Final = b"ERR timeout is not an integer or out of range"
-_STEP: Final = 16  # entries looked at first where bytes are counted
-_SHORT: Final = 256  # bytes of words whose meaning is remembered
-_NEVER_DELIVERED: Final = b":0\r\n:0\r\n"  # neither idle nor delivered before
+_STEP: Final = 16  # entries read first where bytes are counted; each further step doubles the number
+_SHORT: Final = 256  # most bytes of words whose parsed options are cached
+_NEVER_DELIVERED: Final = b":0\r\n:0\r\n"  # idle time and delivery count
 
-# By the version of the protocol, how a reply begins, with the number of its streams: an array of pairs or a map.
+# The head of a reply with so many streams, by protocol version: an array of pairs or a map.
 REPLY_HEADS: Final = {2: b"*%d\r\n", 3: b"%%%d\r\n"}
 
 # Before the entries of each stream: the length of the key, the key, and the number of entries.
@@ -39,23 +39,23 @@ _NUMBER: Final = b"*%d\r\n"
 _KEY_HEADS: Final = {2: b"*2\r\n$%d\r\n%b\r\n", 3: b"$%d\r\n%b\r\n"}
 STREAM_HEADS: Final = {resp: head + _NUMBER for resp, head in _KEY_HEADS.items()}
 
-# Both, in a reply with one stream.
+# Both heads, for a reply with one stream.
 HEADS_OF_ONE: Final = {2: b"*1\r\n*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"%%1\r\n$%d\r\n%b\r\n*%d\r\n"}
 
 
 @dataclass(slots=True, eq=False)
 class ReadBudget:
-    """The limits of one call and its entries so far, over all its streams.
+    """The limits of one call, and what all its streams have used of them.
 
-    An entry goes out if fewer than MAXCOUNT went out before and fewer than MAXSIZE bytes; the first one always does.
-    The bytes are those of the reply so far. A key counts before the entries of its stream, their number after them, as
-    Redis fills it in: a key that reaches the limit goes out without entries.
+    An entry is sent if the reply so far has fewer than MAXCOUNT entries and fewer than MAXSIZE bytes; the first entry
+    is always sent. As in Redis, a key counts before the entries of its stream, and their number after them. So a key
+    that reaches the limit is sent without entries.
 
     Attributes:
-        claim: min-idle-time of CLAIM, None without.
+        claim: min-idle-time of CLAIM, None without CLAIM.
         max_count, max_size: None for no limit.
-        entries: how many have been taken.
-        size: their bytes, and those around them.
+        entries: the number of entries so far.
+        size: the bytes so far: entries, keys, and numbers of entries.
     """
 
     claim: int | None
@@ -63,10 +63,10 @@ class ReadBudget:
     max_size: int | None
     entries: int = 0
     size: int = 0
-    _before: int = 0  # the size before the present stream
+    _before: int = 0  # the size before the current stream
 
     def is_spent(self) -> bool:
-        """Whether no entry more may go out; streams that are still to come are not even looked at."""
+        """Return True if no further entry may be sent; the remaining streams are then skipped."""
         if not self.entries:
             return False
         if self.max_count is not None and self.entries >= self.max_count:
@@ -83,25 +83,25 @@ class ReadBudget:
         self.size += len(_NUMBER % number)
 
     def take_back(self) -> None:
-        """Count the key no more: the stream has nothing to give, and is left out."""
+        """Uncount the key of a stream that has no entries and is left out of the reply."""
         self.size = self._before
 
     def within(self, count: int | None) -> int | None:
-        """How many entries the next stream may give, if it may give ``count`` (None: all)."""
+        """Return how many entries the next stream may send, at most ``count`` (None: no limit)."""
         if self.max_count is None:
             return count
         left = self.max_count - self.entries
         return left if count is None else min(count, left)
 
     def add(self, size: int) -> None:
-        """One entry of so many bytes is taken."""
+        """Count one entry of ``size`` bytes."""
         self.entries += 1
         self.size += size
 
     def take(
         self, stream: Stream, after: int, count: int | None
     ) -> tuple[list[ChunkRun], list[bytes | bytearray], int]:
-        """As ``Stream.entries_after``, within the limits; with CLAIM each entry has the two numbers of a new one."""
+        """Like ``Stream.entries_after``, within the limits; with CLAIM each entry has idle time and delivery count 0."""
         count = self.within(count)
         if self.max_size is None and self.claim is None:
             pieces, parts, last = stream.entries_after(after, count)
@@ -132,12 +132,12 @@ class ReadBudget:
 
 @dataclass(slots=True, eq=False)
 class ReadOptions:
-    """The words before the keys. They are not changed once they are parsed; only a budget counts.
+    """The parsed options before the keys. After parsing, only ``budget`` changes.
 
     Attributes:
-        count: at most so many entries from each stream, None for all.
-        block: milliseconds to wait, 0 without limit, None for not at all.
-        group, consumer: the reader; None without GROUP.
+        count: the most entries from each stream, None for all.
+        block: milliseconds to wait, 0 for no limit, None to not wait.
+        group, consumer: the reader; None and empty without GROUP.
         no_ack: delivered entries do not become pending.
         budget: CLAIM, MAXCOUNT and MAXSIZE, None without any of them.
         first_key: index of the first key; the IDs follow the keys.
@@ -154,7 +154,7 @@ class ReadOptions:
 
 
 def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOptions:
-    """The words of XREAD or XREADGROUP (``grouped``) up to the first key."""
+    """Parse the words of XREAD or XREADGROUP (``grouped``) up to the first key."""
     count: int | None = None
     block: int | None = None
     group: bytes | None = None
@@ -163,7 +163,7 @@ def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOp
     newer: dict[bytes, int] | None = None
     words = len(args)
     if words == 9 and args[6] == b"STREAMS" and args[4] == b"COUNT" and args[1] == b"GROUP" and grouped:
-        # As the loop below reads these words. Long names are not remembered: that would keep their memory.
+        # Fast path, same as the loop below. Long names are not cached, because the cache would keep their memory.
         if len(args[2]) + len(args[3]) + len(args[5]) <= _SHORT:
             return _repeated_options(args[5], args[2], args[3])
         return _simple_options(args[5], args[2], args[3])
@@ -215,28 +215,28 @@ def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOp
 
 
 def _simple_options(count: bytes, group: bytes, consumer: bytes) -> ReadOptions:
-    """The options of ``XREADGROUP GROUP group consumer COUNT count STREAMS key id``."""
+    """Return the options of ``XREADGROUP GROUP group consumer COUNT count STREAMS key id``."""
     number = parse_integer(count)
     return ReadOptions(number if number > 0 else None, None, group, consumer, False, None, 7, 1)
 
 
 def _only_count(count: bytes) -> ReadOptions:
-    """The options of ``XREAD COUNT count STREAMS key id``."""
+    """Return the options of ``XREAD COUNT count STREAMS key id``."""
     number = parse_integer(count)
     return ReadOptions(number if number > 0 else None, None, None, b"", False, None, 4, 1)
 
 
-# A worker sends the same words again and again; nothing changes options that have no budget. Errors are not remembered.
-# Without it an XREAD of ten takes 3.6 instead of 3.1 us.
+# A worker repeats the same words, and options without a budget never change. The caches do not keep errors.
+# Without them, an XREAD of ten takes 3.6 instead of 3.1 us.
 _repeated_options: Final = lru_cache(maxsize=256)(_simple_options)
 _repeated_count: Final = lru_cache(maxsize=256)(_only_count)
 
-# Options later than 8.0, always with one number behind them.
+# Options added after 8.0; each takes one number.
 _NEWER: Final = {b"CLAIM": "8.4", b"MAXCOUNT": "8.10", b"MAXSIZE": "8.10"}
 
 
 def _limit(name: bytes, word: bytes) -> int:
-    """The number behind CLAIM, MAXCOUNT or MAXSIZE."""
+    """Parse the number after CLAIM, MAXCOUNT or MAXSIZE."""
     if name == b"CLAIM":
         number = parse_integer(word, b"ERR min-idle-time is not an integer or out of range")
         if number < 0:
@@ -252,7 +252,7 @@ def _read_budget(client: Client, newer: dict[bytes, int], count: int | None) -> 
     max_count = newer.get(b"MAXCOUNT")
     if max_count is not None and count is not None and max_count < count:
         raise ReplyError(b"ERR MAXCOUNT must be greater than or equal to COUNT")
-    # Without a reply no byte counts.
+    # Without a reply (CLIENT REPLY) no bytes count.
     max_size = newer.get(b"MAXSIZE") if client.reply_mode == "on" else None
     return ReadBudget(newer.get(b"CLAIM"), max_count, max_size)
 
@@ -283,5 +283,5 @@ def _timeout(client: Client, word: bytes) -> int:
 
 
 def key_specs(start: int) -> tuple[KeySpec, ...]:
-    """Return the key spec of a command whose keys follow STREAMS, looked for from a word on."""
+    """Return the key spec of a command whose keys follow STREAMS, searched from the word ``start`` on."""
     return (KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", start), ("range", -1, 1, 2)),)

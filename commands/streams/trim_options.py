@@ -1,8 +1,8 @@
-"""The options that XADD and XTRIM share: how much of a stream is to go, and how that is propagated.
+"""The options that XADD and XTRIM share: parse them, trim by them, propagate the trim.
 
-A replica that knows no reference policies and no producers receives the nearest older commands. It holds the same
-entries and the same pending entries afterwards. XNACK, XCFGSET and XIDMPRECORD have no older form: only replicas that
-know them run them, and only those remember producers.
+Replicas that do not know reference policies or producers receive equivalent older commands, which leave them with the
+same entries and the same pending entries. XNACK, XCFGSET and XIDMPRECORD have no older form: only replicas that know
+these commands run them, so only those remember producers.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ class TrimOptions:
 
     Attributes:
         strategy: ``b"MAXLEN"``, ``b"MINID"`` or None.
-        threshold: a length or an ID; its word is at ``threshold_at``, an operator right before it.
-        limit: entries to remove at most, 0 for no limit.
-        policy: the fate of the groups' references: one of POLICIES, None if it is not said (KEEPREF).
-        reached: after trimming with ACKED, the ID up to which entries were looked at.
-        new_id: XADD: the ID given, None for ``*``; its word is at ``id_at`` (behind the last word if there is none).
+        threshold: a length or an ID; its word is at ``threshold_at``, directly after the operator if there is one.
+        limit: the most entries to remove, 0 for no limit.
+        policy: what happens to the groups' references: one of POLICIES; None if it is not given (KEEPREF).
+        reached: after trimming with ACKED, the ID up to which entries were examined.
+        new_id: XADD: the given ID, None for ``*``; its word is at ``id_at`` (after the last word if there is none).
         seq_given: XADD: False for ``ms-*``.
         producer: XADD: the pid of IDMP or IDMPAUTO, empty without.
         iid: XADD: the idempotent ID, empty for IDMPAUTO.
-        needs_downgrade: replicas need the policy or the producer in older words. Only then the next two are
+        needs_downgrade: a replica needs older commands for the policy or the producer. Only then are the next two
             filled in, and only with DELREF or ACKED.
-        removed: ids of the entries that were trimmed; None if no replica needs them.
-        held: which of them the groups had pending: names and ids.
+        removed: IDs of the trimmed entries; None if no replica needs them.
+        held: the trimmed entries that were pending: names of groups with IDs.
     """
 
     strategy: bytes | None = None
@@ -82,17 +82,17 @@ class TrimOptions:
     held: Sequence[tuple[bytes, list[bytes]]] = ()
 
     def settle(self, client: Client, stream: Stream) -> None:
-        """To be called before anything is changed, if there is to be a trim: it may have to wait."""
+        """Defer the command if its trim has to wait; call this before any change."""
         if self.policy is not None and self.policy != b"KEEPREF":
             require_groups(client, stream)
         if self.policy == b"ACKED" and self.approximate:
             require_nodes(client, stream, are_far=stream.macro_nodes.is_behind)
-        elif len(stream.chunks) > FAR:  # in fewer no border is far
+        elif len(stream.chunks) > FAR:  # in fewer chunks no border is far
             is_far = trims_far(stream, self.by_length, self.threshold, self.limit)
             require_nodes(client, stream, are_far=is_far)
 
     def removes_nothing(self, stream: Stream) -> bool:
-        """Whether a trim after one more entry removes nothing, as far as a glance shows: then it may be left out."""
+        """Return True if a quick check shows that a trim after one more entry removes nothing; skip it then."""
         return (
             self.approximate
             and self.policy is None
@@ -101,7 +101,7 @@ class TrimOptions:
         )
 
     def trim(self, client: Client, stream: Stream) -> int:
-        """Trim the stream; returns how many entries went."""
+        """Trim the stream; return the number of removed entries."""
         by_policy = self.policy is not None and self.policy != b"KEEPREF"
         if by_policy and self.approximate and not client.server.compat.trims_nodes_by_policy:
             return 0
@@ -116,7 +116,7 @@ class TrimOptions:
             )
             return removed
         gone = Removed() if self.policy == b"DELREF" and stream.groups else None
-        # By a policy Redis looks into the last node, entry by entry, unless the limit forbids the whole of it.
+        # With a policy Redis examines the last node entry by entry, unless the limit forbids the whole node.
         removed = trim(
             stream,
             self.threshold,
@@ -140,10 +140,10 @@ class TrimOptions:
         forget(stream, numbers)
 
     def rewrite(self, words: list[bytes], stream: Stream) -> None:
-        """Make the words of an approximate trim exact: a replay must end with the same entries.
+        """Rewrite the words of an approximate trim to an exact one, so that a replay ends with the same entries.
 
-        With a policy the first node that is left says nothing of the entries in and behind it: Redis states it all
-        the same, but here the replay must remove what was removed, so the border itself is stated.
+        With a policy, the first remaining node does not tell which entries were removed. Redis propagates its ID even
+        so; here the replay must remove the same entries, so the border itself is propagated.
         """
         if self.approximate:
             border = self.reached + 1 if self.reached else stream.macro_nodes.first_id
@@ -153,11 +153,11 @@ class TrimOptions:
             words[self.threshold_at] = b"%d" % stream.length if self.by_length else stream_id.encode(border)
 
     def downgraded(self, words: list[bytes], stream: Stream) -> list[Sequence[bytes]]:
-        """Return XADD or XTRIM without policy and producer, and what those did, for old replicas.
+        """Return commands for old replicas: XADD or XTRIM without policy and producer, then the effects of those.
 
         Args:
             words: the command as it is propagated, its ID and threshold final.
-            stream: after it.
+            stream: the stream after the command.
         """
         verb, name = words[:2]
         older: list[Sequence[bytes]] = []
@@ -189,8 +189,8 @@ def downgraded_deletion(
     """Return XDELEX or XACKDEL for old replicas: XACK for each group, then XDEL.
 
     Args:
-        held: the groups that lose references, and which.
-        deleted: ids of the entries that went.
+        held: the groups that lose references, with the IDs.
+        deleted: IDs of the deleted entries.
     """
     older: list[Sequence[bytes]] = [(b"XACK", name, group, *texts) for group, texts in held if texts]
     if deleted:
@@ -199,14 +199,14 @@ def downgraded_deletion(
 
 
 def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> TrimOptions:
-    """Read the options of XADD (``adding``: up to and including the ID) or XTRIM (up to the end).
+    """Parse the options of XADD (``adding``: up to and including the ID) or XTRIM (up to the end).
 
-    An option that the version does not know, or a second policy, is what any unknown word is: a bad ID in XADD, a
+    An option that the version does not know, or a second policy, counts as an unknown word: a bad ID in XADD, a
     syntax error in XTRIM.
     """
     options = TrimOptions()
     if adding and args[2:4] == _USUAL and args[5:6] == _STAR and not client.replays:
-        # XADD key MAXLEN ~ threshold *: as below.
+        # XADD key MAXLEN ~ threshold *: fast path, same as below.
         options.threshold = parse_integer(args[4])
         if options.threshold < 0:
             raise ReplyError(NEGATIVE_MAXLEN)
@@ -280,7 +280,7 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
     if not adding and options.strategy is None:
         raise ReplyError(NO_STRATEGY)
     if client.replays:
-        # It was made exact when it was propagated: the threshold alone decides.
+        # The trim became exact when it was propagated: only the threshold counts.
         options.limit = 0
     elif limit_given:
         if not options.approximate:
@@ -294,7 +294,7 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
 
 
 def default_limit(node_max_entries: int) -> int:
-    """About a hundred nodes, so that one approximate trim stays short."""
+    """Return the default LIMIT: the entries of about a hundred nodes, so that one approximate trim stays short."""
     limit = 100 * node_max_entries
     return min(limit, 1_000_000) if limit > 0 else 10_000
 

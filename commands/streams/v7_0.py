@@ -1,4 +1,4 @@
-"""What 7.0 did instead: XREADGROUP as it was, estimated counters."""
+"""The behaviour of Redis 7.0: its XREADGROUP, its wake-up of blocked readers, its estimated counters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GROUP_GONE: Final = b"NOGROUP the consumer group this client was blocked on no l
 
 @handles(specs.XREADGROUP, until="7.2")
 def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
-    """Deliver new entries or answer pending ones; a consumer that gets neither is neither made nor seen."""
+    """Deliver new or pending entries; a ``>`` that finds nothing neither creates the consumer nor marks it as seen."""
     keyspace = client.server.keyspace
     options = parse_options(client, args, grouped=True)
     first, keys = options.first_key, options.keys
@@ -66,7 +66,7 @@ def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
 
 
 def _position(word: bytes) -> int | None:
-    """Where the history begins, None for new entries."""
+    """Return the ID after which the history begins; None for new entries."""
     if word == b">":
         return None
     if word == b"$":
@@ -89,7 +89,7 @@ def _consumer(client: Client, key: bytes, group: Group, options: ReadOptions) ->
 def _deliver(
     client: Client, key: bytes, stream: Stream, group: Group, consumer: Consumer, options: ReadOptions
 ) -> tuple[int, bytes]:
-    """Deliver new entries to the consumer; answers how many, and the entries."""
+    """Deliver new entries to the consumer; return their number, and the entries."""
     before = group.last_id
     pieces, parts, last = stream.entries_after(before, options.count)
     if not pieces:
@@ -110,9 +110,9 @@ def _deliver(
 
 
 def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
-    """Return the reply to a blocked XREAD or XREADGROUP whose key has changed; None if it goes on waiting.
+    """Return the reply to a blocked XREAD or XREADGROUP whose key has changed; None if it keeps waiting.
 
-    Of its keys only that one is read. Where the stream has grown the reply comes even if nothing is left of it.
+    Only the changed key is read. If the stream has grown, the client gets a reply even if the new entries are gone.
 
     Raises:
         ReplyError: the key or the group of an XREADGROUP is gone.
@@ -135,7 +135,7 @@ def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
         consumer = _consumer(client, key, group, options)
         number, entries = _deliver(client, key, stream, group, consumer, options)
     else:
-        # The last of several mentions of a key counts: they were kept by key.
+        # If a key is named several times, the last one counts, because 7.0 kept the IDs by key.
         at = max(at for at in range(first, first + keys) if args[at] == key)
         after = parse(args[at + keys])
         if stream.last_id <= after:
@@ -145,7 +145,7 @@ def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
 
 
 def advance_7_0(group: Group, stream: Stream, pieces: list[ChunkRun], last: int) -> None:
-    """``Group.advance`` by the rules of 7.0: only deletions behind an entry make the counter doubtful."""
+    """``Group.advance`` by the rules of 7.0: only deletions at or after an entry make the counter unreliable."""
     read = group.entries_read
     for entry in ids_in(pieces):
         if read is not None and not has_tombstone_7_0(stream, entry):
@@ -157,12 +157,15 @@ def advance_7_0(group: Group, stream: Stream, pieces: list[ChunkRun], last: int)
 
 
 def estimate_7_0(stream: Stream, stream_id: int) -> int | None:
-    """How many entries were ever added up to that ID; one before all deletions was thought as good as any."""
+    """Return how many entries were ever added up to an ID; None if it is unknown.
+
+    If all deletions precede the first entry, 7.0 counts all deleted entries for any ID before the last deletion.
+    """
     if stream.length and 0 < stream_id < stream.max_deleted_id < stream.first_id:
         return stream.entries_added - stream.length
     return entries_read_estimate(stream, stream_id)
 
 
 def has_tombstone_7_0(stream: Stream, stream_id: int) -> bool:
-    """Whether an entry at or after that ID was deleted; deletions before the first entry were thought past."""
+    """Return True if an entry at or after an ID was deleted; 7.0 ignores deletions before the first entry."""
     return stream.first_id <= stream.max_deleted_id and has_tombstone_from(stream, stream_id)

@@ -1,4 +1,4 @@
-"""How a pending entry leaves its consumer: XACK acknowledges it, XNACK gives it back."""
+"""XACK and XNACK: acknowledge pending entries, or return them to their group."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     pel = group.pel
     by_text = pel.by_text
     for word in ids:
-        if word not in by_text:  # perhaps it is no canonical ID, or none at all
+        if word not in by_text:  # not pending, or not a canonical ID, or no ID at all
             ids = [encode(parse(word)) for word in ids]
             break
     acknowledged = pel.acknowledge(ids)
@@ -57,13 +57,13 @@ def xack(client: Client, args: list[bytes]) -> bytes:
 
 
 class NackOptions:
-    """The words after the group.
+    """The parsed options of XNACK.
 
     Attributes:
-        mode: SILENT takes the delivery back from the counter, FAIL leaves it, FATAL sets it to its maximum.
-        retry_count: the counter itself, None if it is not given.
-        force: ids that are not pending become so.
-        ids: as they were sent; the last IDS counts.
+        mode: SILENT decrements the delivery count, FAIL keeps it, FATAL sets it to the maximum.
+        retry_count: the delivery count to set; None if RETRYCOUNT is not given.
+        force: entries of the stream that are not pending become pending.
+        ids: the IDs as sent; the last IDS wins.
     """
 
     __slots__ = ("_number_at", "force", "ids", "mode", "retry_count")
@@ -74,7 +74,7 @@ class NackOptions:
             raise ReplyError(BAD_MODE)
         self.retry_count: int | None = None
         self.force = False
-        self._number_at = 0  # where the number of IDs stands, in the last IDS
+        self._number_at = 0  # index of the number of IDs in the last IDS
         ids: list[bytes] | None = None
         options = Arguments(args, 4)
         while options:
@@ -101,12 +101,12 @@ class NackOptions:
         self.ids = ids
 
     def in_pieces(self, args: list[bytes]) -> list[list[bytes]]:
-        """Return what replicas receive if some do not know XNACK."""
+        """Return the commands for replicas if some of them do not know XNACK."""
         at = self._number_at
         return where_known_of_many(args[:at], self.ids, args[at + 1 + len(self.ids) :])
 
     def next_count(self, count: int) -> int:
-        """The delivery counter of an entry that is given back."""
+        """Return the delivery count after XNACK for the delivery count before."""
         if self.retry_count is not None:
             return self.retry_count
         if self.mode == b"SILENT":
@@ -116,7 +116,7 @@ class NackOptions:
 
 @handles(specs.XNACK)
 def xnack(client: Client, args: list[bytes]) -> bytes:
-    """Take entries from their owners, so that any claim finds them at once; answers how many."""
+    """Take entries from their owners, so that any claim may have them at once; reply with their number."""
     stream, group = find_group(client, args[1], args[2], writing=True)
     options = NackOptions(args)
     numbers = list(map(parse, options.ids))

@@ -23,16 +23,16 @@ EXHAUSTED: Final = b"ERR The stream has exhausted the last possible ID, unable t
 SMALL_ID: Final = b"ERR The ID specified in XADD is equal or smaller than the target stream top item"
 TOO_LARGE: Final = b"ERR Elements are too large to be stored"
 
-# Billions of tiny words: Redis would take them, a chunk counts its bytes in 32 bits.
+# A chunk counts its bytes in 32 bits, so an entry of billions of tiny words is refused; Redis would accept it.
 _MAX_ENCODED: Final = 3 << 30
 
-# "$5" for words of up to 1 KiB.
+# The length headers ("$5") of words up to 1 KiB.
 _LENGTHS: Final = tuple(b"$%d" % n for n in range(1025))
 
 
 @handles(specs.XADD)
 def xadd(client: Client, args: list[bytes]) -> bytes:
-    """Append an entry, then trim if asked; answers the new ID."""
+    """Append an entry, trim on request, and reply with the new ID."""
     options = new_id = None
     seq_given = True
     words = args[3:]
@@ -119,9 +119,9 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
 
 
 def _given_id(client: Client, stream_id: int, seq_given: bool, last: int) -> int:
-    """The ID that the client gave, the sequence of ``ms-*`` filled in; it must be greater than the last."""
+    """Return the requested ID, with the sequence of ``ms-*`` filled in; it must be greater than the last ID."""
     if not seq_given and stream_id >> 64 == last >> 64:
-        # A full sequence would carry into the next millisecond, which is not the one asked for.
+        # After the greatest sequence, + 1 would carry into the next millisecond, which was not requested.
         if (last + 1) >> 64 != last >> 64:
             raise ReplyError(SMALL_ID if client.server.compat.treats_partial_ids_as_small else TOO_LARGE)
         return last + 1
@@ -131,7 +131,7 @@ def _given_id(client: Client, stream_id: int, seq_given: bool, last: int) -> int
 
 
 def encode_fields(words: list[bytes]) -> bytes:
-    """Fields and values as one encoded array, which is how a stream keeps them."""
+    """Encode fields and values as one array, the form in which a stream stores them."""
     number = len(words)
     try:
         if number == 2:

@@ -1,6 +1,6 @@
-"""Many XADDs of one batch treated as one, for which ``xadd`` is the specification.
+"""Run many XADDs of one batch in one step, with the same result as ``xadd`` one by one.
 
-It is the fast way of pipelines, and of files that are loaded.
+This is the fast path for pipelines and for loading files.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from ...storage.streams.chunk_codec import Encoded
     from ..runtime.client import Client
 
-_DIGITS: Final = 20  # of the greatest number of 64 bits
+_DIGITS: Final = 20  # of the greatest 64-bit number
 _ZERO: Final = ord("0")
-_FIRST: Final = 16  # IDs that are looked at first, then four times as many, and so on
+_FIRST: Final = 16  # IDs in the first piece; each further piece has four times as many
 
 
 @handles_batches(specs.XADD)
 def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes] | None:
-    """Run the ``XADD key [MAXLEN ~ n] * | id field value …`` from a place in a batch on that are all for one key.
+    """Run consecutive ``XADD key [MAXLEN ~ n] * | id field value …`` of a batch, all for one key.
 
-    A client that could see a difference from one XADD after the other (it waits for the key, watches it, receives
-    events) prevents it, and so does all that makes an XADD fail.
+    This is possible only if no client could tell it from single XADDs (by waiting for keys, watching keys, or
+    receiving events). The run ends before an XADD that would fail.
 
     Args:
-        client: whose commands they are: a plain one, or the loader's.
-        batch: commands of the right arity.
-        at: where the run begins.
+        client: a plain client, or the loader.
+        batch: commands with a valid arity.
+        at: the index of the first command of the run.
 
     Returns:
-        The replies; None, and nothing is done, if there is no run of at least ``SHORTEST_RUN``.
+        The replies; None, without any effect, if the run is shorter than ``SHORTEST_RUN``.
     """
     verb, name, new_id = batch[at][:3]
     if not _is_run(batch, at):
@@ -63,7 +63,7 @@ def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes]
 
     db = client.db
     for _ in added.ids if db.meter is not None else added.ids[:1]:
-        db.write(name)  # an access, each of which LFU counts
+        db.write(name)  # LFU counts each access
     if db.meter is not None:
         db.meter.note_modified(db, name)
     db.keyspace.dirty += len(added.ids)
@@ -78,7 +78,7 @@ def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes]
 
 
 def _is_run(batch: list[list[bytes]], at: int) -> bool:
-    """Whether the shortest run may begin there; looked at before any fields are encoded, which may be for nothing."""
+    """Return True if the shortest run may begin at ``at``; this avoids encoding fields in vain."""
     stop = at + SHORTEST_RUN
     if stop > len(batch):
         return False
@@ -94,9 +94,9 @@ class _Added(NamedTuple):
     """The entries of a run.
 
     Attributes:
-        ids: encoded.
-        fields: encoded; none if there is nothing to record.
-        lengths: of the stream after each, where it was trimmed to about a length.
+        ids: the replies (not encoded while a file is loaded, because nothing reads them).
+        fields: the encoded fields; empty if nothing is propagated.
+        lengths: with MAXLEN, the length of the stream after each entry; else None.
     """
 
     ids: list[bytes]
@@ -120,12 +120,12 @@ def _records(verb: bytes, name: bytes, added: _Added) -> list[bytes]:
     return records
 
 
-# These answer None, and have done nothing, if the run is too short.
+# These return None, without any effect, if the run is too short.
 
 
 def _add_generated(client: Client, stream: Stream, batch: list[list[bytes]], at: int) -> _Added | None:
     """Add the entries of a run of ``XADD key *``."""
-    # 16 in a pipeline take 2.1 us each, 3.8 without it.
+    # In a pipeline of 16, an XADD takes 2.1 us, and 3.8 us without this function.
     fields = _fields(batch, at, 3)
     ms, seq = _next_id(client, stream)
     if len(fields) < SHORTEST_RUN or seq + len(fields) > MAX_U64:
@@ -136,8 +136,8 @@ def _add_generated(client: Client, stream: Stream, batch: list[list[bytes]], at:
 
 
 def _add_trimming(client: Client, stream: Stream, batch: list[list[bytes]], at: int) -> _Added | None:
-    """Add the entries of a run of ``XADD key MAXLEN ~ n *``, and trim whenever one of them would have."""
-    # 16 in a pipeline take 3.0 us each, 5.5 without it.
+    """Add the entries of a run of ``XADD key MAXLEN ~ n *``, and trim whenever a single XADD would trim."""
+    # In a pipeline of 16, an XADD takes 3.0 us, and 5.5 us without this function.
     _, operator, number, star = batch[at][2:6]
     if (
         operator != b"~"
@@ -150,7 +150,7 @@ def _add_trimming(client: Client, stream: Stream, batch: list[list[bytes]], at: 
     threshold = int(number)
     config = client.server.config
     limit = default_limit(config.stream_node_max_entries)
-    if trims_far(stream, True, threshold, limit):  # before the fields of all are encoded for nothing
+    if trims_far(stream, True, threshold, limit):  # checked first, to avoid encoding all fields in vain
         return None
     fields = _fields(batch, at, 6)
     ms, seq = _next_id(client, stream)
@@ -171,7 +171,7 @@ def _add_trimming(client: Client, stream: Stream, batch: list[list[bytes]], at: 
 
 
 def _fields(batch: list[list[bytes]], at: int, start: int) -> list[bytes]:
-    """The encoded fields, from a word on, of the commands that are the same before it."""
+    """Encode the fields, from word ``start`` on, of the leading commands that share all words before it."""
     same = batch[at][:start]
     fields: list[bytes] = []
     for args in islice(batch, at, None):
@@ -186,7 +186,7 @@ def _fields(batch: list[list[bytes]], at: int, start: int) -> list[bytes]:
 
 
 def _next_id(client: Client, stream: Stream) -> tuple[int, int]:
-    """The ID that ``*`` is now, ms and sequence."""
+    """Return the ID that ``*`` would get now, as ms and sequence."""
     last = stream.last_id
     now = client.db.keyspace.now
     return (now, 0) if now > last >> 64 else (last >> 64, (last & MAX_U64) + 1)
@@ -194,15 +194,15 @@ def _next_id(client: Client, stream: Stream) -> tuple[int, int]:
 
 def _add_given(client: Client, stream: Stream, batch: list[list[bytes]], at: int) -> _Added | None:
     """Add the entries of a run of ``XADD key id``."""
-    # IDs and values go by columns: with a step of Python for each ID and entry a workers' file of entries of three fields takes
-    # 1.1 to 1.2 times as long to load, a file of such XADDs alone 1.3 times (2026-11-28).
+    # IDs and values are processed in columns. With a Python step for each ID and entry, a workers' file with entries of
+    # three fields takes 1.1 to 1.2 times as long to load, and a file of only such XADDs 1.3 times (2026-11-28).
     verb, name = batch[at][:2]
     run: list[list[bytes]] = []
     ms: list[int] = []
     seq: list[int] = []
     last_id, size = stream.last_id, _FIRST
-    # In pieces, which cost 5 % of a long run: where each run walked to the end of the batch, a pipeline that was sent again, so
-    # that each ID was refused, took 150 us a command instead of 40 (2026-11-29).
+    # The IDs are checked in pieces, which costs 5 % of a long run. When each run walked to the end of the batch, a
+    # pipeline that was sent twice, so that each ID was refused, took 150 us a command instead of 40 (2026-11-29).
     while True:
         begin = at + len(run)
         some = _alike(batch[begin : begin + size], verb, name)
@@ -234,7 +234,7 @@ def _add_given(client: Client, stream: Stream, batch: list[list[bytes]], at: int
 
 
 def _alike(commands: list[list[bytes]], verb: bytes, name: bytes) -> list[list[bytes]]:
-    """Return the first of the commands that are ``XADD key id field value …`` for one key."""
+    """Return the leading commands that are ``XADD key id field value …`` for one key."""
     width = 0
     for number, args in enumerate(commands):
         if len(args) != width:
@@ -247,10 +247,10 @@ def _alike(commands: list[list[bytes]], verb: bytes, name: bytes) -> list[list[b
 
 
 def _ascending(words: list[bytes], last_id: int) -> tuple[list[int], list[int]]:
-    """Return the halves of the IDs up to the first that is not canonical, or not greater than the one before."""
+    """Return the leading IDs that are canonical and ascend from ``last_id``, as lists of ms and sequences."""
     if not words:
         return [], []
-    # All are checked together; if one is refused, one by one.
+    # Check all IDs together; if one fails, check them one by one.
     text = b"\n".join(words)
     parts = text.replace(b"\n", b"-").split(b"-")
     if (
@@ -278,7 +278,7 @@ def _ascending(words: list[bytes], last_id: int) -> tuple[list[int], list[int]]:
 
 
 def _encoded(words: list[bytes], run: list[list[bytes]]) -> tuple[Encoded, list[bytes] | None]:
-    """Encode the entries of a run; return their encoded fields, too, if they were made one by one."""
+    """Encode the entries of a run; also return their encoded fields if these were encoded one by one."""
     if len(set(map(len, run))) == 1:
         columns = list(zip(*run, strict=True))
         names = columns[3::2]
@@ -289,7 +289,7 @@ def _encoded(words: list[bytes], run: list[list[bytes]]) -> tuple[Encoded, list[
 
 
 def _unobserved_stream(client: Client, name: bytes) -> Stream | None:
-    """The stream at a key, if there is one and no client could see a difference from one XADD after the other."""
+    """Return the stream at a key; None if it is missing, or if a client could tell a run from single XADDs."""
     db = client.db
     keyspace = db.keyspace
     stream = db.entries.get(name)
@@ -306,5 +306,5 @@ def _unobserved_stream(client: Client, name: bytes) -> Stream | None:
 
 
 def _is_number(word: bytes) -> bool:
-    """Whether it is a number as Redis writes it, and surely fits 64 bits."""
+    """Return True if the word is a number as Redis writes it and surely fits 64 bits."""
     return word.isdigit() and len(word) < _DIGITS and (not word.startswith(b"0") or word == b"0")

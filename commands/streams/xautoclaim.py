@@ -23,7 +23,7 @@ _COUNT: Final = 100  # without COUNT
 
 @handles(specs.XAUTOCLAIM)
 def xautoclaim(client: Client, args: list[bytes]) -> bytes:
-    """Walk the PEL from ``start`` and claim idle entries; returns [cursor, entries, deleted IDs]."""
+    """Walk the PEL from ``start`` and claim idle entries; reply with [cursor, entries, deleted IDs]."""
     server = client.server
     now = server.keyspace.now
     try:
@@ -31,7 +31,7 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
         start = parse_interval_start(args[5])
         count, just_id = _parse_options(args) if len(args) > 6 else (_COUNT, False)
     except ReplyError:
-        client.db.read(args[1])  # a hit or a miss in Redis, which looks the key up before it reads the words
+        client.db.read(args[1])  # counts a hit or a miss: Redis looks up the key before it parses the options
         raise
     stream, group = find_group(client, args[1], args[2])
     require_order(client, group)
@@ -53,7 +53,7 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
 
 
 def _parse_options(args: list[bytes]) -> tuple[int, bool]:
-    """Read [COUNT count] and [JUSTID]: the COUNT, and whether only IDs are wanted."""
+    """Parse [COUNT count] and [JUSTID]; return the count, and True for JUSTID."""
     count = _COUNT
     just_id = False
     at = 6

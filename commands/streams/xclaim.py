@@ -1,4 +1,4 @@
-"""XCLAIM: a consumer becomes the owner of pending entries that it names."""
+"""XCLAIM: make a consumer the owner of the named pending entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _parse_options(args: list[bytes], at: int, now: int, latest: int) -> tuple[ClaimTerms, int]:
-    """Read [IDLE ms] [TIME ms] [RETRYCOUNT n] [FORCE] [JUSTID] [LASTID id], in any order; the last of each counts.
+    """Parse [IDLE ms] [TIME ms] [RETRYCOUNT n] [FORCE] [JUSTID] [LASTID id] in any order; the last of each wins.
 
     Returns:
         The terms of the claim, and the LASTID (0 without one).

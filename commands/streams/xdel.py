@@ -1,4 +1,4 @@
-"""Deleting entries by ID: XDEL, and with regard to groups XDELEX and XACKDEL."""
+"""Delete entries by ID: XDEL, and XDELEX and XACKDEL, which also deal with the groups' references."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ BAD_NUMBER: Final = b"ERR Number of IDs must be a positive integer"
 TOO_FEW: Final = b"ERR The `numids` parameter must match the number of arguments"
 IDS_NEEDED: Final = b"ERR IDS option is required"
 
-# The answers for each ID.
+# The results for an ID.
 _NOT_FOUND: Final = -1
 _DELETED: Final = 1
 _STILL_NEEDED: Final = 2
 
 
 def _policy_and_ids(args: list[bytes], at: int) -> tuple[bytes, list[bytes]]:
-    """[KEEPREF | DELREF | ACKED] and IDS numids id …, in any order; the last IDS counts."""
+    """Parse [KEEPREF | DELREF | ACKED] and IDS numids id … in any order; the last IDS wins."""
     policy: bytes | None = None
     ids: list[bytes] | None = None
     options = Arguments(args, at)
@@ -70,10 +70,10 @@ def _finish(
     """Notify, count and propagate a removal.
 
     Args:
-        deleted: ids of the entries that went.
-        changed: how many changes count: entries, or acknowledgements.
-        held: which references went, by group; None if no replica needs to know.
-        forgot: references went, with or without an entry.
+        deleted: IDs of the deleted entries.
+        changed: the number of changes to count: entries or acknowledgements.
+        held: the removed references by group; None if no replica needs them.
+        forgot: references were removed, with or without an entry.
     """
     keyspace = client.db.keyspace
     if deleted:
@@ -88,7 +88,7 @@ def _finish(
 
 @handles(specs.XDELEX)
 def xdelex(client: Client, args: list[bytes]) -> bytes:
-    """For each ID: 1 deleted, -1 not found, 2 (ACKED) still needed by a group, whether or not there is such an entry."""
+    """Reply per ID: 1 deleted, -1 not found, 2 (ACKED) still needed by a group, even if no such entry exists."""
     name = args[1]
     stream = client.write_value(name, Stream)
     policy, words = _policy_and_ids(args, 2)
@@ -112,7 +112,7 @@ def xdelex(client: Client, args: list[bytes]) -> bytes:
 
 
 def _delete(stream: Stream, policy: bytes, number: int) -> tuple[int, int]:
-    """Delete one entry as the policy says; answers the result and how many references went with it."""
+    """Delete one entry by the policy; return the result and the number of removed references."""
     if policy == b"ACKED" and is_referenced(stream, number):
         return _STILL_NEEDED, 0
     references = forget(stream, [number]) if policy == b"DELREF" else 0
@@ -121,9 +121,9 @@ def _delete(stream: Stream, policy: bytes, number: int) -> tuple[int, int]:
 
 @handles(specs.XACKDEL)
 def xackdel(client: Client, args: list[bytes]) -> bytes:
-    """For each ID: 1 acknowledged and gone, -1 not pending, 2 (ACKED) acknowledged, but another group needs it."""
+    """Reply per ID: 1 acknowledged and gone, -1 not pending, 2 (ACKED) acknowledged, but a group still needs it."""
     name = args[1]
-    stream = client.read_value(name, Stream)  # as a reader: a hit, or a miss with its event
+    stream = client.read_value(name, Stream)  # looked up for reading: a hit, or a miss with its event
     policy, words = _policy_and_ids(args, 3)
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:

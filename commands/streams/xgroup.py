@@ -45,14 +45,14 @@ _HELP: Final = (
 
 
 def no_consumer_group(key_name: bytes, group: bytes) -> ReplyError:
-    """NOGROUP of the commands that have made sure of the key before."""
+    """Return NOGROUP for a group that is missing from an existing stream."""
     return ReplyError(
         b"NOGROUP No such consumer group '%b' for key name '%b'" % (shown(group), shown(key_name))
     )
 
 
 def _options(args: list[bytes]) -> tuple[bool, int | None]:
-    """Parse [MKSTREAM] [ENTRIESREAD n] at the end of CREATE and SETID (which knows no MKSTREAM)."""
+    """Parse [MKSTREAM] [ENTRIESREAD n] at the end of CREATE and SETID (SETID has no MKSTREAM)."""
     make_stream = False
     entries_read: int | None = None
     at = 5
@@ -73,13 +73,13 @@ def _options(args: list[bytes]) -> tuple[bool, int | None]:
 
 
 def _refuse_more(args: list[bytes], most: int) -> None:
-    """Refuse an option too often, after the key was looked at."""
+    """Refuse more than ``most`` words (repeated options); call this after the key was looked up."""
     if len(args) > most:
         raise wrong_subcommand_arguments(args)
 
 
 def _capped(client: Client, stream: Stream, entries_read: int | None) -> int | None:
-    """A group cannot have read more than was ever added."""
+    """Return ENTRIESREAD, capped at the number of entries ever added where the version caps it."""
     if entries_read is None or not client.server.compat.caps_entries_read:
         return entries_read
     return min(entries_read, stream.entries_added)
@@ -101,7 +101,7 @@ def _group(client: Client, stream: Stream, args: list[bytes]) -> Group:
 
 
 def _changed(client: Client, args: list[bytes], event: bytes) -> None:
-    """The effects that all of them have: one change, one event, replayed as it was sent."""
+    """Apply the effects of every subcommand: count one change, send one event, propagate the command as sent."""
     keyspace = client.server.keyspace
     client.db.changed(args[2])
     keyspace.notify(events.STREAM, event, args[2], client.db)
@@ -131,7 +131,7 @@ def xgroup_create(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XGROUP_SETID)
 def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
-    """Move a group; pending entries stay. Without ENTRIESREAD the counter becomes unknown."""
+    """Set the last delivered ID; pending entries stay. Without ENTRIESREAD the counter becomes unknown."""
     _, entries_read = _options(args)
     stream = _existing(client, args)
     group = _group(client, stream, args)
@@ -144,7 +144,7 @@ def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XGROUP_DESTROY)
 def xgroup_destroy(client: Client, args: list[bytes]) -> bytes:
-    """Remove a group: 1 or 0. Clients blocked on it look again and find it gone."""
+    """Remove a group; reply 1, or 0 if it is missing. Clients blocked on it wake up and find it gone."""
     stream = _existing(client, args)
     group = stream.groups.pop(args[3], None)
     if group is None:
@@ -157,10 +157,10 @@ def xgroup_destroy(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XGROUP_CREATECONSUMER)
 def xgroup_createconsumer(client: Client, args: list[bytes]) -> bytes:
-    """Create a consumer: 1, or 0 if there is one of that name."""
+    """Create a consumer; reply 1, or 0 if it exists."""
     group = _group(client, _existing(client, args), args)
     if args[4] in group.consumers:
-        client.db.changed(args[2], 0)  # as Redis does, whose LRM clock starts again
+        client.db.changed(args[2], 0)  # as in Redis, this restarts the LRM clock of the key
         return replies.ZERO
     group.create_consumer(args[4], client.server.keyspace.now)
     _changed(client, args, b"xgroup-createconsumer")
@@ -169,7 +169,7 @@ def xgroup_createconsumer(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XGROUP_DELCONSUMER)
 def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
-    """Remove a consumer; answers how many pending entries went with it."""
+    """Remove a consumer with its pending entries; reply with their number."""
     stream = _existing(client, args)
     group = _group(client, stream, args)
     consumer = group.consumers.get(args[4])
@@ -190,7 +190,7 @@ def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
 
 
 def _replace(args: list[bytes], stream: Stream, group: Group) -> None:
-    """Delete a consumer that has all that is pending, by replacing the group by one without it: the old one can be freed later."""
+    """Delete a consumer that owns all pending entries: replace the group, so that lazyfree can free the old one."""
     stream.groups[args[3]] = fresh = Group(group.last_id, group.entries_read)
     for consumer in group.consumers.values():
         if consumer.name != args[4]:

@@ -1,4 +1,4 @@
-"""Looking into a stream: XINFO."""
+"""XINFO: describe a stream, its groups and its consumers."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def _id(number: int) -> bytes:
 
 
 def _known(number: int | None, resp: int) -> bytes:
-    """A number, or null for one that cannot be known."""
+    """Encode a number, or null if it is unknown."""
     return replies.null(resp) if number is None else replies.integer(number)
 
 
 @handles(specs.XINFO_STREAM)
 def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
-    """Counters and the outermost entries; with FULL the entries, groups, consumers and pending entries."""
+    """Reply with counters, first and last entry; with FULL the entries, groups, consumers and pending entries."""
     stream = _existing(client, args)
     require_nodes(client, stream, are_far=stream.macro_nodes.is_behind)
     resp = client.resp
@@ -114,7 +114,7 @@ def _counters(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
 
 
 def _tree_nodes(client: Client, stream: Stream) -> int:
-    """Return the nodes of Redis' radix tree; every key is a leaf. Nodes that deletions leave unmerged are missing."""
+    """Return the node count of Redis' radix tree, with a leaf per key, but without nodes left unmerged by deletions."""
     size = stream.macro_nodes.tree_size
     if client.server.compat.counts_tree_leaves:
         return size
@@ -139,7 +139,7 @@ def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count
     resp = client.resp
     for consumer in group.consumers.values():
         require_order(client, group, consumer)
-    # One format for each entry: calls for its parts took half of a reply of 100,000.
+    # One format per entry: calls for its parts took half the time of a reply with 100,000 entries.
     names = {each: replies.bulk(each.name) for each in (*group.consumers.values(), group.unowned)}
     pending = [
         b"*4\r\n$%d\r\n%b\r\n%b:%d\r\n:%d\r\n"
@@ -185,7 +185,7 @@ def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int 
 
 @handles(specs.XINFO_GROUPS)
 def xinfo_groups(client: Client, args: list[bytes]) -> bytes:
-    """One map for each group, by name."""
+    """Reply with one map per group, by name."""
     stream = _existing(client, args)
     require_groups(client, stream)
     resp = client.resp
@@ -209,7 +209,7 @@ def xinfo_groups(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XINFO_CONSUMERS)
 def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
-    """One map for each consumer, by name; idle and inactive are ages in milliseconds."""
+    """Reply with one map per consumer, by name; idle and inactive are in milliseconds."""
     stream = _existing(client, args)
     group = stream.groups.get(args[3])
     if group is None:
@@ -237,7 +237,7 @@ def xinfo_help(client: Client, _args: list[bytes]) -> bytes:
 
 
 def lag_of(compat: Compat, stream: Stream, group: Group) -> int | None:
-    """How many entries wait to be delivered, as the version computes it; None if that is not known."""
+    """Return the number of undelivered entries, as the version computes it; None if it is unknown."""
     if compat.lags_by_position:
         return group.lag(stream)
     if not stream.entries_added:

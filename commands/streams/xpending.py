@@ -1,4 +1,4 @@
-"""The pending entries of a group: XPENDING."""
+"""XPENDING: the pending entries of a group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FACTS: Final = b"$%d\r\n%b\r\n:%d\r\n:%d\r\n"
 
 @handles(specs.XPENDING)
 def xpending(client: Client, args: list[bytes]) -> bytes:
-    """The summary, or a range of pending entries. Words after the consumer are ignored, as Redis does."""
+    """Reply with the summary, or with a range of pending entries; as in Redis, words after the consumer are ignored."""
     words = len(args)
     if words != 3 and not 6 <= words <= 9:
         raise ReplyError(SYNTAX)
@@ -58,11 +58,11 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
 
 
 def _facts(entries: list[Pending], now: int) -> bytes:
-    """``[[id, consumer, milliseconds since its delivery, deliveries], …]``; one without owner is idle for -1."""
+    """Encode ``[[id, consumer, idle milliseconds, delivery count], …]``; an entry without owner is idle for -1."""
     rows = [b"*%d\r\n" % len(entries)]
     consumer, ms, count, facts = None, 0, 0, b""
     for entry in entries:
-        # Entries delivered together have the same facts: 10 % of an XPENDING of ten.
+        # Entries delivered together share these fields; reusing them saves 10 % of an XPENDING of ten.
         if entry.ms != ms or entry.consumer is not consumer or entry.count != count:
             consumer, ms, count = entry.consumer, entry.ms, entry.count
             idle = max(now - ms, 0) if ms != UNOWNED_MS else -1
@@ -73,7 +73,7 @@ def _facts(entries: list[Pending], now: int) -> bytes:
 
 
 def _summary(group: Group, resp: int) -> bytes:
-    """``[total, smallest id, greatest id, [[consumer, "count"], …]]``; the counts are bulk strings."""
+    """Encode ``[total, smallest id, greatest id, [[consumer, "count"], …]]``; the counts are bulk strings."""
     first, last = group.pel.first(), group.pel.order.last()
     if first is None or last is None:
         null = replies.null(resp)

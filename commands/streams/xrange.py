@@ -1,4 +1,4 @@
-"""Reading without waiting: XLEN, XRANGE, XREVRANGE."""
+"""Read without blocking: XLEN, XRANGE, XREVRANGE."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @handles(specs.XLEN)
 def xlen(client: Client, args: list[bytes]) -> bytes:
-    """The number of entries; 0 for a missing key."""
+    """Reply with the number of entries; 0 for a missing key."""
     stream = client.read_value(args[1], Stream)
     return replies.ZERO if stream is None else replies.integer(stream.length)
 
@@ -26,7 +26,7 @@ def xlen(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.XRANGE, reverse=False)
 @handles(specs.XREVRANGE, reverse=True)
 def xrange(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
-    """The entries between two IDs, in ID order or its reverse; XREVRANGE gives the greater ID first."""
+    """Reply with the entries between two IDs, in ID order or reversed; XREVRANGE takes the greater ID first."""
     start, end = parse_interval(args[3], args[2]) if reverse else parse_interval(args[2], args[3])
     count = _count_option(args)
     stream = client.read_value(args[1], Stream)
@@ -42,8 +42,8 @@ def xrange(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
 
 
 def _count_option(args: list[bytes]) -> int | None:
-    """``[COUNT n]`` of a range, None if it is not given; a negative one is 0, the last of several counts."""
-    if len(args) == 6 and args[4] == b"COUNT":  # as below, without a cursor
+    """Parse ``[COUNT n]`` of a range; None if it is not given. A negative count is 0; the last of several wins."""
+    if len(args) == 6 and args[4] == b"COUNT":  # fast path, same as below
         return max(parse_integer(args[5]), 0)
     count = None
     options = Arguments(args, 4)

@@ -1,4 +1,4 @@
-"""XREAD: entries behind an ID, or a wait for them."""
+"""XREAD: read entries after an ID, or wait for them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _GREATER_IN_XREAD: Final = (
 
 @handles(specs.XREAD)
 def xread(client: Client, args: list[bytes]) -> bytes | None:
-    """Read the entries above the given IDs; ``$`` is now, ``+`` the last entry itself."""
+    """Read the entries after the given IDs; ``$`` is the current last ID, ``+`` reads the last entry itself."""
     options = parse_options(client, args, grouped=False)
     budget = options.budget
     first, keys = options.first_key, options.keys
-    if keys == 1 and args[-1][:1].isdigit():  # as _plan, and then as below
+    if keys == 1 and args[-1][:1].isdigit():  # fast path, same as _plan and the loop below
         name = args[first]
         stream, after = client.read_value(name, Stream), stream_id.parse(args[-1])
         plan = [(stream, after)]
@@ -47,7 +47,7 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
         if budget is not None and budget.is_spent():
             break
         if stream is None:
-            client.db.look(args[at])  # Redis looks every key up a second time: another miss, with its event
+            client.db.look(args[at])  # Redis looks up every key twice: a second miss, with its event
             continue
         client.db.read_again(args[at], stream)
         if after < stream.last_id:
@@ -82,7 +82,7 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
 
 
 def _plan(client: Client, args: list[bytes], first: int, keys: int) -> list[tuple[Stream | None, int]]:
-    """Look up the stream of each key, and the ID after which it is read."""
+    """Look up the stream of each key and parse the ID after which to read it."""
     plan: list[tuple[Stream | None, int]] = []
     for at in range(first, first + keys):
         stream = client.read_value(args[at], Stream)
@@ -100,7 +100,7 @@ def _plan(client: Client, args: list[bytes], first: int, keys: int) -> list[tupl
 
 
 def _last_entry(stream: Stream) -> int:
-    """The ID of the last entry of a stream that is not empty."""
+    """Return the ID of the last entry of a non-empty stream."""
     if stream.contains(stream.last_id):
         return stream.last_id
     _, entry = stream.range_reverse(0, MAX_ID, 1)

@@ -1,4 +1,4 @@
-"""XREADGROUP: new entries are delivered, after idle ones with CLAIM; a consumer reads its pending ones again."""
+"""XREADGROUP: deliver new entries (with CLAIM: after idle ones), or re-deliver a consumer's pending entries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
     from .read_options import ReadBudget
 
-    # Of each key its stream, its group, and the ID after which its history is read (None: new entries).
+    # For each key: its stream, its group, and the ID after which to read the history (None: new entries).
     _Plan: TypeAlias = list[tuple[Stream, Group, int | None]]
 
 NO_GROUP_TO_READ: Final = b" in XREADGROUP with GROUP option"
@@ -40,16 +40,16 @@ MEANINGLESS: Final = (
     b"ERR The %b ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by "
     b"specifying a proper ID, or use the > ID to get new messages. The %b ID would just return an empty result set."
 )
-# Waiting for a pending entry that is due and cannot be claimed (its message is gone): as often as Redis looks when idle.
+# Milliseconds between checks for a due entry that cannot be claimed because its message is gone, as in an idle Redis.
 _PATIENCE: Final = 100
 
 
 @handles(specs.XREADGROUP)
 def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
-    """Deliver new entries (``>``) or answer the consumer's own pending ones after an ID.
+    """Deliver new entries (``>``), or re-deliver the consumer's own pending entries after an ID.
 
-    Nothing is delivered from any stream if one key is refused. The consumer is created on each of them even if
-    nothing is delivered.
+    If one key is refused, nothing is delivered from any stream. The consumer is created in the group of each stream
+    that is read, even if nothing is delivered.
     """
     keyspace = client.server.keyspace
     now = keyspace.now
@@ -90,7 +90,7 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
             if is_new:
                 _propagate_new(client, key, consumer, options)
             if budget is not None:
-                budget.claim = None  # a history ends CLAIM for the streams after it, too
+                budget.claim = None  # a history also ends CLAIM for the following streams
             items = history(client, stream, group, consumer, after, options)
             number, entries = len(items), [b"".join(items)]
         streams += 1
@@ -121,7 +121,7 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
 
 
 def _plan(client: Client, args: list[bytes], options: ReadOptions) -> _Plan:
-    """Look up the stream and the group of each key, and where the history begins (None: new entries)."""
+    """Look up the stream and the group of each key, and the start of the history (None: new entries)."""
     first, keys = options.first_key, options.keys
     assert options.group is not None
     plan: _Plan = []
@@ -133,7 +133,7 @@ def _plan(client: Client, args: list[bytes], options: ReadOptions) -> _Plan:
             if word == b"$" or (word == b"+" and client.server.compat.names_command_in_unbalanced_error):
                 raise ReplyError(MEANINGLESS % (word, word))
             after = parse(word)
-            if after == MAX_ID:  # which is how Redis writes down `>`
+            if after == MAX_ID:  # the ID as which Redis stores `>`
                 after = None
         if after is not None or options.budget is not None:
             require_orders(client, stream, group, options, after)
@@ -144,7 +144,7 @@ def _plan(client: Client, args: list[bytes], options: ReadOptions) -> _Plan:
 def require_orders(
     client: Client, stream: Stream, group: Group, options: ReadOptions, after: int | None
 ) -> None:
-    """Continue only if the order is ready that a history, or CLAIM, looks at."""
+    """Defer the command until the order of pending entries that a history or CLAIM needs is ready."""
     if after is not None:
         consumer = group.consumers.get(options.consumer)
         if consumer is not None and consumer.pending:
@@ -155,10 +155,10 @@ def require_orders(
 
 
 def _still_empty(client: Client, names: list[bytes], plan: _Plan, options: ReadOptions) -> Callable[[], bool]:
-    """Return a check for a blocked reader: whether there is still nothing for it, in less time than a read takes.
+    """Return a function that checks if a blocked reader still has nothing to read; it is faster than a read.
 
-    When many readers wait on one stream, one gets the entry; the others need only this check. Where 40 wait, an entry
-    costs 66 us with it and 241 without.
+    When many readers wait for one stream, one gets the entry; the others need only this check. With 40 readers, an
+    entry costs 66 us with the check and 241 us without it.
     """
     db = client.db
     keyspace = db.keyspace
@@ -193,7 +193,7 @@ def _deliver(
     *,
     is_new: bool,
 ) -> tuple[int, list[bytes | bytearray]]:
-    """Deliver new entries to the consumer, after those it claims; answers how many, and the entries in pieces."""
+    """Deliver new entries, after those that CLAIM takes; return their number, and the entries in pieces."""
     before = group.last_id
     claimed, items = 0, b""
     budget = options.budget
@@ -246,10 +246,10 @@ def _claim_idle(
     budget: ReadBudget,
     count: int | None,
 ) -> tuple[int, bytes]:
-    """Let the consumer have the entries that are idle for long enough (see ``storage.groups.claiming``).
+    """Claim the entries that are idle for long enough (see ``storage.groups.claiming``).
 
     Returns:
-        How many, and the items one after the other.
+        The number of claimed entries, and their joined items.
     """
     now = client.server.keyspace.now
     assert budget.claim is not None
@@ -263,14 +263,14 @@ def _claim_idle(
 
 
 def _has_any(stream: Stream, group: Group, budget: ReadBudget, now: int) -> bool:
-    """Whether there is a new entry, or one that CLAIM would take, although the budget is spent."""
+    """Return True if there is a new entry, or one that CLAIM may take, regardless of the spent budget."""
     if stream.length and stream.last_entry_id > group.last_id:
         return True
     return budget.claim is not None and may_claim(group, stream, now - budget.claim)
 
 
 def _claimable_after(group: Group, claim: int, now: int) -> int:
-    """The millisecond after which some entry of the group may be claimed, or at which it is worth another look."""
+    """Return the millisecond after which an entry of the group may be claimed or should be checked."""
     oldest = next(group.pel.oldest(), None)
     if oldest is None:
         return now + max(claim, _PATIENCE)
@@ -279,7 +279,7 @@ def _claimable_after(group: Group, claim: int, now: int) -> int:
 
 
 def _propagate_new(client: Client, key: bytes, consumer: Consumer, options: ReadOptions) -> None:
-    """A consumer was created and nothing delivered that would say so."""
+    """Propagate a new consumer that got no entry, because no other record names it."""
     if options.no_ack or client.server.compat.empty_read_propagates_new_consumer:
         assert options.group is not None
         propagate_consumer(client, key, options.group, consumer.name)
@@ -288,7 +288,7 @@ def _propagate_new(client: Client, key: bytes, consumer: Consumer, options: Read
 def history(
     client: Client, stream: Stream, group: Group, consumer: Consumer, after: int, options: ReadOptions
 ) -> list[bytes | bytearray]:
-    """Deliver the consumer's own pending entries after an ID once more; nothing of it is propagated."""
+    """Re-deliver the consumer's own pending entries after an ID; propagate nothing."""
     budget = options.budget
     count = options.count if budget is None else budget.within(options.count)
     null = replies.null_array(client.resp)

@@ -1,4 +1,4 @@
-"""XTRIM; its options stand in ``trim_options``."""
+"""XTRIM: remove the oldest entries; ``trim_options`` has its options."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @handles(specs.XTRIM)
 def xtrim(client: Client, args: list[bytes]) -> bytes:
-    """Remove the oldest entries; answers how many.
+    """Remove the oldest entries; reply with their number.
 
-    With DELREF they leave the groups' pending entries too; with ACKED those stay that a group still needs.
+    DELREF also removes them from the groups' pending entries; ACKED keeps entries that a group still needs.
     """
     options = parse_trim_options(client, args, adding=False)
     name = args[1]

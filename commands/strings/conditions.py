@@ -24,16 +24,16 @@ _DELEX_SINCE: Final = (8, 4)
 
 
 def digest_of(value: bytes) -> bytes:
-    """Return the XXH3 of 64 bits as 16 lower-case hexadecimal digits."""
+    """Return the 64-bit XXH3 as 16 lower-case hexadecimal digits."""
     return xxh3_64_hexdigest(value).encode()
 
 
 def holds(condition: bytes, operand: bytes, value: Value | None) -> bool:
-    """Whether a value meets one of CONDITIONS; a missing value equals nothing.
+    """Return True if a value meets one of CONDITIONS; a missing value equals nothing.
 
     Raises:
-        ReplyError: the value is no string, or the operand has not the length of a digest; a missing value raises
-            neither.
+        ReplyError: the value is not a string, or the operand does not have the length of a digest. A missing value
+            raises neither.
     """
     if value is None:
         return condition in {b"IFNE", b"IFDNE"}
@@ -55,7 +55,7 @@ def digest(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.DELEX)
 def delex(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if it was deleted, else 0; without a condition any type is deleted. With one propagated as DEL."""
+    """Reply 1 if it was deleted, else 0; without a condition any type is deleted. With one, propagate DEL."""
     if len(args) not in {2, 4}:
         raise wrong_arity("delex")
     name = args[1]

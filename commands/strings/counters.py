@@ -49,7 +49,7 @@ def decrby(client: Client, args: list[bytes]) -> bytes:
 
 
 def _finite(text: bytes) -> Fraction | None:
-    """Return a number, None for infinity; another text raises NOT_A_FLOAT."""
+    """Parse a number, None for infinity; raise NOT_A_FLOAT for any other text."""
     try:
         return long_double.parse(text)
     except ValueError as error:

@@ -120,7 +120,7 @@ def set_(client: Client, args: list[bytes]) -> bytes:
     """Reply OK, or null if a condition failed; with GET the old value or null instead."""
     if len(args) > 3:
         return _set_with_options(client, args)
-    # The most frequent write: overwrite() inlined, and one encoding for the AOF and the replicas.
+    # The most frequent write: overwrite() is inlined, and the AOF and the replicas share one encoding.
     name, value = args[1], args[2]
     db = client.db
     keyspace = db.keyspace
@@ -180,7 +180,7 @@ def _set_with_options(client: Client, args: list[bytes]) -> bytes:
 
 
 def _propagate_set(client: Client, args: list[bytes], options: _Options, expiry: int | None) -> None:
-    """Propagate SET with its expiry made absolute; a condition has been met and may stay."""
+    """Propagate SET with an absolute expiry; a condition may stay, because it has been met."""
     times = [b"KEEPTTL"] if options.keep_ttl else []
     if expiry is not None:
         times = [b"PXAT", b"%d" % expiry]
@@ -249,7 +249,7 @@ def setnx(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.SETEX, command_name="setex", seconds=True)
 @handles(specs.PSETEX, command_name="psetex", seconds=False)
 def setex(client: Client, args: list[bytes], *, command_name: str, seconds: bool) -> bytes:
-    """As SET with EX or PX."""
+    """Set a string like SET with EX or PX."""
     name, value = args[1], args[3]
     db = client.db
     expiry = checked_time(args[2], command_name, db.keyspace.now, seconds=seconds)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _INCREMENTS: Final = frozenset((b"BYINT", b"BYFLOAT"))
 _WITH_VALUE: Final = frozenset((*_INCREMENTS, b"LBOUND", b"UBOUND", *TIME_UNITS))
 _ALONE: Final = frozenset((b"SATURATE", b"PERSIST", b"ENX"))
-# Options of which a command has one at most.
+# Groups of options of which a command may have one.
 _EXCLUSIVE: Final = (_INCREMENTS, frozenset((b"PERSIST", *TIME_UNITS)), frozenset((b"PERSIST", b"ENX")))
 _GREATEST: Final = Fraction((1 << 16384) - (1 << 16320))  # the greatest 80-bit number
 _INFINITY: Final = 2 * _GREATEST  # beyond every number of that type
@@ -142,7 +142,7 @@ def _store(
 
 
 def _sum(old: Fraction, amount: Fraction, *, whole: bool) -> Fraction:
-    """Add as the processor does; infinite where the floating point type overflows."""
+    """Add as the processor does; infinity if the floating point type overflows."""
     if whole:
         return old + amount
     try:
@@ -152,7 +152,7 @@ def _sum(old: Fraction, amount: Fraction, *, whole: bool) -> Fraction:
 
 
 def _difference(new: Fraction, old: Fraction, *, whole: bool) -> Fraction:
-    """Return the amount added; raises ReplyError where the type does not hold it."""
+    """Return the added amount; raise ReplyError if the type cannot hold it."""
     if whole:
         if not INT64_MIN <= new - old <= INT64_MAX:
             raise ReplyError(b"ERR applied increment would overflow")

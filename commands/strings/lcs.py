@@ -19,7 +19,7 @@ from . import specs
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
-_CELL_BYTES: Final = 4  # of the table that Redis makes, which may not be larger than a string
+_CELL_BYTES: Final = 4  # of the table that Redis builds, which may not be larger than a string
 
 
 class _Match(NamedTuple):
@@ -50,7 +50,7 @@ def _length(row: int, end: int) -> int:
 
 
 def _walk(first: bytes, second: bytes, rows: list[int]) -> list[_Match]:
-    """Return the runs of one longest subsequence, last one first: the one that Redis finds."""
+    """Return the runs of the longest subsequence that Redis finds, the last run first."""
     found: list[_Match] = []
     i, j, run = len(first), len(second), 0
     while i and j:
@@ -70,7 +70,7 @@ def _walk(first: bytes, second: bytes, rows: list[int]) -> list[_Match]:
 
 
 def _strings(client: Client, names: list[bytes]) -> list[bytes]:
-    """Return what the keys hold, nothing for a missing one; both are looked up before a type is refused."""
+    """Return the strings at the keys, empty for a missing key; look up both keys before refusing a type."""
     values = [client.db.read(name) for name in names]
     if any(value is not None and type(value) is not bytes for value in values):
         raise ReplyError(b"ERR The specified keys must contain string values")

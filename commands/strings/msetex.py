@@ -24,7 +24,7 @@ class _Options:
     """The options after the pairs: NX or XX, and a unit with its amount or KEEPTTL.
 
     Attributes:
-        words: the options as they were given, but a unit only once; ``unit_at`` is the position of the unit.
+        words: the options as given, but only the last of repeated units; ``unit_at`` is the index of the unit.
     """
 
     __slots__ = ("amount", "condition", "keep_ttl", "unit", "unit_at", "words")
@@ -61,7 +61,7 @@ class _Options:
 
 @handles(specs.MSETEX)
 def msetex(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if all were set, 0 if the condition fails for one key: then none was."""
+    """Reply 1 if all were set, 0 if the condition fails for one key; then none is set."""
     error = b"ERR invalid numkeys value"
     count = parse_integer(args[1], error)
     if not 1 <= count <= _INT_MAX:
@@ -85,7 +85,7 @@ def msetex(client: Client, args: list[bytes]) -> bytes:
 
 
 def _set(client: Client, name: bytes, value: bytes, expiry: int | None, *, keep_ttl: bool) -> None:
-    """Set one key; unlike SET's, its event ``set`` follows ``expire``."""
+    """Set one key; unlike with SET, the event ``set`` follows ``expire``."""
     db = client.db
     keyspace = db.keyspace
     before = db.write(name)
@@ -100,7 +100,7 @@ def _set(client: Client, name: bytes, value: bytes, expiry: int | None, *, keep_
 
 
 def _propagate(client: Client, args: list[bytes], end: int, options: _Options, expiry: int | None) -> None:
-    """Propagate it with a relative time made absolute; older replicas receive a SET for each key."""
+    """Propagate MSETEX with an absolute time; older replicas receive a SET for each key."""
     words = list(options.words)
     if expiry is not None and options.unit in {b"EX", b"PX"}:
         words[options.unit_at : options.unit_at + 2] = (b"PXAT", b"%d" % expiry)

@@ -1,4 +1,4 @@
-"""Strings as bytes: their length, parts of them, and changes in place."""
+"""Strings as bytes: length, ranges, and changes in place."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def append(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.STRLEN)
 def strlen(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the bytes; 0 for a missing key."""
+    """Reply with the length in bytes; 0 for a missing key."""
     return replies.integer(len(read_string(client, args[1]) or b""))
 
 

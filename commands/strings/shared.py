@@ -21,7 +21,7 @@ TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)
 
 
 def read_string(client: Client, key: bytes) -> bytes | None:
-    """Return the string at a key for a read, None if missing; raises WRONGTYPE for another type."""
+    """Return the string at a key for a read, None if missing; raise WRONGTYPE for another type."""
     value = client.db.read(key)
     if value is None or type(value) is bytes:
         return value
@@ -29,7 +29,7 @@ def read_string(client: Client, key: bytes) -> bytes | None:
 
 
 def write_string(client: Client, key: bytes) -> bytes | None:
-    """Return the string at a key for a change, None if missing; raises WRONGTYPE for another type."""
+    """Return the string at a key for a change, None if missing; raise WRONGTYPE for another type."""
     value = client.db.write(key)
     if value is None or type(value) is bytes:
         return value
@@ -37,7 +37,7 @@ def write_string(client: Client, key: bytes) -> bytes | None:
 
 
 def check_length(client: Client, length: int) -> None:
-    """Refuse to make a string longer than proto-max-bulk-len."""
+    """Refuse a string longer than proto-max-bulk-len."""
     if length > client.server.config.proto_max_bulk_len:
         raise ReplyError(TOO_LONG)
 
@@ -45,10 +45,10 @@ def check_length(client: Client, length: int) -> None:
 def edited(client: Client, key: bytes, change: Callable[[BytesIO], object]) -> bytes:
     """Let ``change`` write into the string at a key, and return it; the caller stores it. A missing one is empty.
 
-    The bytes that others hold never change, and those that nobody else holds are not copied: a ``BytesIO`` copies what
-    it was made from before it writes only if there is another reference to it. So a byte into 16 MB takes 2 us and
-    appending one 14 us, not 3 ms, while snapshots, replies on their way and copies of the value keep what they have.
-    A caller that holds the value makes it be copied.
+    Bytes that others hold never change, and bytes that nobody else holds are not copied: before it writes, a
+    ``BytesIO`` copies its initial bytes only if there is another reference to them. So writing a byte into 16 MB takes
+    2 us and appending one 14 us, not 3 ms, while snapshots, unsent replies and copies of the value stay unchanged.
+    A caller that keeps a reference to the value forces a copy.
     """
     entries = client.db.entries
     value = entries.get(key)
@@ -56,13 +56,13 @@ def edited(client: Client, key: bytes, change: Callable[[BytesIO], object]) -> b
         buffer = BytesIO()
         change(buffer)
         return buffer.getvalue()
-    entries[key] = b""  # in the place of the reference
+    entries[key] = b""  # replaces the reference
     buffer = BytesIO(value)
     del value
     try:
         change(buffer)
     finally:
-        # Bytes that were hashed before they were written into would keep that hash. Other lengths make CPython forget it.
+        # Bytes that were hashed before they changed would keep that hash. A change of their length makes CPython forget it.
         end = buffer.seek(0, SEEK_END)
         buffer.write(b"\0")
         buffer.truncate(end)
@@ -71,7 +71,7 @@ def edited(client: Client, key: bytes, change: Callable[[BytesIO], object]) -> b
 
 
 def written(client: Client, key: bytes, at: int, piece: bytes) -> bytes:
-    """Return the string at a key with ``piece`` at a position (bytes); zeros fill a gap. As ``edited``."""
+    """Return the string at a key with ``piece`` at a position (bytes); zeros fill a gap. See ``edited``."""
     value = client.db.entries.get(key, b"")
     assert type(value) is bytes
     size = len(value)
@@ -88,14 +88,14 @@ def written(client: Client, key: bytes, at: int, piece: bytes) -> bytes:
 
 
 def store_sum(client: Client, key: bytes, text: bytes) -> None:
-    """As ``store``, but for the sum of floating point numbers: Redis does not look whether it is a whole number."""
+    """Like ``store``, but for a sum of floating point numbers: Redis does not check if it is a whole number."""
     store(client, key, text, b"incrbyfloat", keep_ttl=True)
     if is_integer(text):
         client.db.encodings[key] = EMBEDDED
 
 
 def store_changed(client: Client, key: bytes, value: bytes, event: bytes) -> None:
-    """As ``store``, but for a change in place: the expiry stays, and so does the room to grow."""
+    """Like ``store``, but for a change in place: the expiry stays, and so does the room to grow."""
     store(client, key, value, event, keep_ttl=True)
     client.db.encodings[key] = RAW
 
@@ -103,9 +103,9 @@ def store_changed(client: Client, key: bytes, value: bytes, event: bytes) -> Non
 def overwrite(
     client: Client, key: bytes, value: bytes, *, keep_ttl: bool = False, is_looked_up: bool = False
 ) -> None:
-    """As ``store``, but for SET and others that replace the value instead of changing it.
+    """Like ``store``, but for SET and other commands that replace the value instead of changing it.
 
-    That is an access to the key, unless the caller has looked it up for writing already.
+    This counts as an access to the key, unless the caller has already looked it up for writing.
     """
     db = client.db
     before = db.peek(key) if is_looked_up else db.write(key)

@@ -1,6 +1,6 @@
 """Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH. The dispatcher queues the commands in between.
 
-How WATCH knows of changes is said in ``storage/keyspace/watches``.
+``storage/keyspace/watches`` explains how WATCH detects changes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors.
 
 def unwatch_all(client: Client) -> None:
     """Forget every key that the client watches; also called when it closes."""
-    client.watched_touched.clear()  # first: forgotten keys must not be looked at
+    client.watched_touched.clear()  # first, because forgotten keys must not be checked
     unwatch_keys(client.watched)
     client.watched_bytes = 0
     client.watched_changed = False
 
 
 def must_fail(client: Client) -> bool:
-    """Whether EXEC can only fail: a command was refused while it was queued, or a watched key changed."""
+    """Return True if EXEC can only fail: a command was refused when queued, or a watched key changed."""
     transaction = client.transaction
     return transaction is not None and (transaction.aborted or watched_key_changed(client))
 
@@ -51,7 +51,7 @@ def _must_fail(watched: WatchedKey) -> bool:
 
 @handles(specs.MULTI)
 def multi(client: Client, _args: list[bytes]) -> bytes:
-    """Begin to queue."""
+    """Begin to queue commands."""
     if client.transaction is not None:
         raise ReplyError(b"ERR MULTI calls can not be nested")
     client.transaction = Transaction()
@@ -68,7 +68,7 @@ def exec_(client: Client, _args: list[bytes]) -> bytes:
     if transaction.aborted:
         discard_transaction(client)
         raise ReplyError(EXECABORT)
-    # Commands were not queued if a key had changed: then only a failure is left, whatever became of the watches.
+    # If a watched key had changed, commands were not queued: EXEC must fail, whatever happened to the watches.
     if watched_key_changed(client) or any(_must_fail(watched) for watched in client.watched):
         discard_transaction(client)
         return replies.null_array(client.resp)
@@ -92,7 +92,7 @@ def exec_(client: Client, _args: list[bytes]) -> bytes:
 
 
 def _behind_pushes(client: Client, reply: bytes) -> bytes:
-    """Place a reply after the pushes that its command caused; until 7.0 they were inside the array."""
+    """Place a reply after the pushes that its command caused; up to 7.0 they are inside the array."""
     pushes = b"".join(client.deferred)
     client.deferred.clear()
     return pushes + reply

@@ -1,8 +1,8 @@
 """Lua for EVAL and FCALL: the interpreter, and the functions of the server that scripts can call.
 
-The Lua side stands in the ``.lua`` files beside: ``sandbox.lua`` builds what a script may touch and runs it,
-``replies.lua`` turns what it returns into RESP, the others are the libraries that Redis ships. The Python side:
-``interpreter`` owns the Lua state, ``redis_call`` is redis.call, ``conversions`` carries values across,
-``script_cache`` keeps what EVAL and SCRIPT LOAD brought, ``libraries`` what FUNCTION LOAD brought, ``script_run`` the
-state of one run, and ``engine`` ties them to a server.
+The Lua side is in the ``.lua`` files of this folder: ``sandbox.lua`` builds the environment of a script and runs it,
+``replies.lua`` encodes its result as RESP, the others are the libraries that Redis ships. The Python side:
+``interpreter`` owns the Lua state, ``redis_call`` implements redis.call, ``conversions`` converts values,
+``script_cache`` keeps the scripts of EVAL and SCRIPT LOAD, ``libraries`` the code of FUNCTION LOAD, ``script_run`` the
+state of one run, and ``engine`` connects them to a server.
 """

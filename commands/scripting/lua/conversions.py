@@ -1,6 +1,6 @@
 """Convert values between Lua and RESP: the words of redis.call, and the replies to it.
 
-What a script returns at its end goes another way: ``replies.lua`` encodes it where it is.
+The result of a script is not converted here: ``replies.lua`` encodes it in Lua.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     MakeTable: TypeAlias = Callable[..., Any]
 
-# Beyond this Redis takes a number for a fraction, and writes no more digits than distinguish it from others.
+# Redis treats a number beyond this range as a fraction, and writes only the digits that identify it.
 _INTEGERS: Final = range(-(1 << 62), (1 << 62) + 1)
 _BULK, _INTEGER, _STATUS, _ARRAY, _ERROR = b"$:+*-"
 _NULL, _BOOLEAN, _DOUBLE, _MAP, _SET, _PUSH, _BIG, _VERBATIM = b"_#,%~>(="
@@ -26,10 +26,10 @@ class NotAWordError(ValueError):
 def to_words(values: Sequence[object], write: Callable[[float], bytes] | None = None) -> list[bytes]:
     """Return the words of a command from the values of a script: strings unchanged, numbers as text.
 
-    ``write`` formats a number that is no integer; by default ``format_number``.
+    ``write`` formats a number that is not an integer; by default ``format_number``.
 
     Raises:
-        NotAWordError: something else is among them.
+        NotAWordError: a value is neither a string nor a number.
     """
     return [value if type(value) is bytes else _written(value, write or format_number) for value in values]
 
@@ -43,12 +43,12 @@ def _written(value: object, write: Callable[[float], bytes]) -> bytes:
 
 
 def write_double(value: float) -> bytes:
-    """Format the number of a ``{double=…}``: as ``format_number``, but a NaN has no sign."""
+    """Format the number of a ``{double=…}``: like ``format_number``, but a NaN has no sign."""
     return b"nan" if math.isnan(value) else format_number(value)
 
 
 def format_number_7_0(value: float) -> bytes:
-    """As ``format_number``, but with 17 digits, as until 7.0."""
+    """Like ``format_number``, but with 17 digits, as up to 7.0."""
     if math.isfinite(value) and value == int(value) and int(value) in _INTEGERS:
         return b"%d" % int(value)
     return b"%b%b" % (b"-" if math.isnan(value) and math.copysign(1, value) < 0 else b"", b"%.17g" % value)
@@ -57,7 +57,7 @@ def format_number_7_0(value: float) -> bytes:
 def format_number(value: float) -> bytes:
     """Format a number as Redis does since 7.2: with the fewest digits that read back as the same number.
 
-    There is no exponent where a few zeros do.
+    A few zeros are written out instead of an exponent.
     """
     if math.isnan(value):
         return b"-nan" if math.copysign(1, value) < 0 else b"nan"
@@ -86,14 +86,14 @@ def format_number(value: float) -> bytes:
 
 
 def to_lua(reply: bytes, table: MakeTable) -> Any:
-    """Return the value of redis.call for a reply that is no error.
+    """Convert a reply that is not an error to the value that redis.call returns.
 
-    Strings and integers are themselves, a status is ``{ok=…}``, arrays are tables from 1, the null of RESP2 is
+    Strings and integers stay as they are, a status is ``{ok=…}``, arrays are tables from 1, the null of RESP2 is
     False and that of RESP3 nil; doubles, maps, sets, big numbers and verbatim strings are tables with the field
     ``double``, ``map``, ``set``, ``big_number`` or ``verbatim_string``.
 
     Args:
-        table: makes a table of Lua from a list or dict (``LuaRuntime.table_from``).
+        table: creates a Lua table from a list or dict (``LuaRuntime.table_from``).
     """
     kind = reply[0]
     if kind == _BULK:
@@ -108,7 +108,7 @@ def to_lua(reply: bytes, table: MakeTable) -> Any:
 
 
 def _read(data: bytes, at: int) -> tuple[Any, int]:
-    """Return the value at a position, as lists and dicts, and the position after it."""
+    """Parse the value at a position into lists and dicts; return it, and the position after it."""
     end = data.index(b"\r\n", at)
     kind, line, behind = data[at], data[at + 1 : end], end + 2
     if kind == _BULK:

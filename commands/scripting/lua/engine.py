@@ -41,7 +41,7 @@ _KILLED: Final = b"ERR Script killed by user with SCRIPT KILL."
 _KILLED_FUNCTION: Final = b"ERR Script killed by user with FUNCTION KILL."
 _STOPPED: Final = b"ERR The server is shutting down."
 _TOO_SLOW_TO_LOAD: Final = b"ERR FUNCTION LOAD timeout"
-_SERVING_NANOSECONDS: Final = 1_000_000  # to serve others takes longer than a look
+_SERVING_NANOSECONDS: Final = 1_000_000  # serving other clients takes longer than an interrupt
 _LOADING_NANOSECONDS: Final = 500_000_000
 _WRITES_ON_REPLICA: Final = b"READONLY You can not run script with write flag on readonly replica."
 _WRITES_READ_ONLY: Final = b"ERR Can not execute a script with write flag using *_ro command."
@@ -61,8 +61,8 @@ class Scripting:
     """The scripts and functions of one server.
 
     Attributes:
-        run: the script that runs just now.
-        on_slow: called now and then while a script runs for longer than busy-reply-threshold; serves others.
+        run: the running script, None if there is none.
+        on_slow: called now and then while a script runs longer than busy-reply-threshold; serves other clients.
     """
 
     def __init__(self, server: Server) -> None:
@@ -76,7 +76,7 @@ class Scripting:
         self._interpreter: Interpreter | None = None
         self._client: ScriptClient | None = None
 
-    # Interpreters, made when they are needed
+    # Interpreters, created on first use
 
     @property
     def interpreter(self) -> Interpreter:
@@ -119,7 +119,7 @@ class Scripting:
         )
 
     def memory(self) -> tuple[int, int]:
-        """Bytes of the state of scripts and of that of functions."""
+        """The bytes of the Lua state of scripts and of that of functions."""
         functions = self.functions.made
         return (
             self._interpreter.memory if self._interpreter is not None else 0,
@@ -170,8 +170,8 @@ class Scripting:
         """Run a script of EVAL for a client.
 
         Args:
-            keys: how many of those behind the third are keys.
-            read_only: it came by one of the commands ending in _RO.
+            keys: how many words after the third are keys.
+            read_only: the name of the command ends in _RO.
         """
         if script.flags is None:
             if self.server.needs_all_checks:
@@ -253,7 +253,7 @@ class Scripting:
         finally:
             self.run = None
             if run.end_with is _STOPPED:
-                # A unit that was cut off is not propagated.
+                # Do not propagate a unit that was cut off.
                 self.server.propagation.forget()
             if run.noted_slow:
                 milliseconds = (perf_counter_ns() - run.started) // 1_000_000
@@ -262,14 +262,14 @@ class Scripting:
     def _note_failures(self, reply: bytes, run: Run) -> None:
         """Count how often a script failed by the errors in its reply.
 
-        As in Redis, the script fails once for each error of its commands in the reply, and once for all of its own.
+        As in Redis, it failed once for each error of its commands in the reply, and once for all errors of its own.
         """
         own = run.own_errors
         for _ in range(number_of_errors(reply) - own + bool(own)):
             self.server.calls.note_failure()
 
     def _count_own_error(self, text: bytes) -> None:
-        """Count an error of a reply that no command gave, or that the script made of a command's."""
+        """Count an error in a reply that the script created itself, or made from a command's error."""
         assert self.run is not None
         self.server.stats.count_error(text)
         self.run.own_errors += 1
@@ -297,7 +297,7 @@ class Scripting:
         if server.replication.lacks_replicas and not client.trusted:
             raise ReplyError(_NOREPLICAS)
 
-    # Looking up while it runs
+    # Interrupts while a script runs
 
     def _interrupt(self) -> bytes | float | None:
         run = self.run
@@ -346,7 +346,7 @@ class Scripting:
         if self.run is not None:
             self.run.end_with = _STOPPED
 
-    # What scripts find in the table redis
+    # The table ``redis`` of scripts
 
     def _constants(self) -> dict[bytes, object]:
         release = self.server.compat.release
@@ -383,7 +383,7 @@ class Scripting:
         return call(run, interpreter, words)
 
     def _redis_log(self, level: float, text: bytes) -> None:
-        if not -1 < level < len(_LOG_LEVELS):  # C cuts a fraction off
+        if not -1 < level < len(_LOG_LEVELS):  # C truncates a fraction
             kind = b"log" if self.server.compat.knows("7.2") else b"debug"
             raise ScriptError(b"ERR Invalid %b level." % kind)
         write = getattr(self.server.log, _LOG_LEVELS[int(level)])

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 UNAVAILABLE: Final = b"ERR scripting is not available in this server: the Python package lupa is not installed (pip install lupa)"
 NOT_ENOUGH_MEMORY: Final = b"ERR not enough memory"
-# Lua's C stack holds about 8000 values; more values travel in tables.
+# Lua's C stack holds about 8000 values; more values are passed in tables.
 _MOST_WORDS: Final = 1000
 _LIBRARIES: Final = ("varargs", "natives", "cjson", "cmsgpack", "struct", "bit")
-# Beyond the limit of scripts: for what the server itself puts into the state, where Lua can not raise an error. It
-# holds a call with 8000 tables as arguments, and replies that are not worth a look at the memory.
+# Memory beyond the limit of scripts, for values that the server itself puts into the state, where Lua cannot raise an
+# error. It holds a call with 8000 tables as arguments, and replies that are too small for a check of the memory.
 _RESERVE: Final = 1 << 20
 _BULK: Final = ord("$")
 _LEAST_MEMORY: Final = 4 << 20
 _FEW_BYTES: Final = 1 << 16
 _OUT_OF_MEMORY: Final = b"not enough memory"
-# A table in another one with its node, on a 64-bit machine, at the moment when the outer one grows.
+# A table in another table, with its node, on a 64-bit machine, at the moment when the outer table grows.
 _BYTES_PER_VALUE: Final = 200
 # drand48(3).
 _MULTIPLIER: Final = 0x5DEECE66D
@@ -42,7 +42,7 @@ class ScriptError(Exception):
 
     Args:
         text: as in an error reply, its code first.
-        counted: the statistics have it already.
+        counted: the statistics already count it.
     """
 
     def __init__(self, text: bytes, *, counted: bool = False) -> None:
@@ -52,7 +52,7 @@ class ScriptError(Exception):
 
 
 class ScriptEndsError(Exception):
-    """The running script is to end now; ``Interpreter.look`` raises it in a function of the server."""
+    """The running script must end now; ``Interpreter.look`` raises it in a function of the server."""
 
 
 class FailedScriptError(Exception):
@@ -60,9 +60,9 @@ class FailedScriptError(Exception):
 
     Args:
         text: as in an error reply.
-        source: the chunk that it happened in, with its ``@``; None if that is unknown.
-        line: in that chunk.
-        counted: the statistics have the error already.
+        source: the chunk in which the error occurred, with its ``@``; None if it is unknown.
+        line: the line in that chunk.
+        counted: the statistics already count the error.
     """
 
     def __init__(self, text: bytes, source: bytes | None, line: int | None, *, counted: bool) -> None:
@@ -86,12 +86,12 @@ def _ignore(_text: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a Lua state has by the version of Redis.
+    """The features of a Lua state that depend on the version of Redis.
 
     Attributes:
         write_double: formats the number of a ``{double=…}``.
-        has_os: ``os.clock`` is there (7.2).
-        has_array_mt: ``cjson.decode_array_with_array_mt`` is there (8.4).
+        has_os: ``os.clock`` exists (7.2).
+        has_array_mt: ``cjson.decode_array_with_array_mt`` exists (8.4).
     """
 
     write_double: Callable[[float], bytes] = write_double
@@ -107,18 +107,18 @@ class Interpreter:
 
     Args:
         functions: the functions of the table ``redis`` written in Python; they raise ``ScriptError``.
-        constants: the values there.
-        interrupt: called now and then while a script runs; a text it returns ends the script, a number is how many
-            milliseconds the script ran since the last time.
+        constants: the values of that table.
+        interrupt: called now and then while a script runs. A returned text ends the script; a number is the
+            milliseconds since the last call.
         resp: the protocol that redis.setresp chose.
-        own_error: takes the text of each error in a reply that the statistics do not have yet.
-        register: takes a function of a library; with it this is the state of functions.
-        most_memory: bytes that scripts may take, 0 for no limit.
-        dialect: what depends on the version of Redis.
+        own_error: receives the text of each error in a reply that the statistics do not count yet.
+        register: receives a function of a library; given only for the state of functions.
+        most_memory: the most bytes that scripts may take, 0 for no limit.
+        dialect: the features that depend on the version of Redis.
 
     Attributes:
-        exhausted: the state is of no more use, for what it keeps leaves too little memory, or it failed.
-        on_exhausted: called when it becomes so.
+        exhausted: the state cannot be used any more: its data leaves too little memory, or it failed.
+        on_exhausted: called when ``exhausted`` becomes True.
 
     Raises:
         ReplyError: lupa is not installed.
@@ -149,11 +149,11 @@ class Interpreter:
             attribute_filter=_deny,
             max_memory=0,
         )
-        # Less would not hold the libraries; a file of configuration may say so, CONFIG SET refuses it.
+        # Less would not hold the libraries. CONFIG SET refuses less; a configuration file may contain it.
         self._most_memory = most_memory = max(most_memory, _LEAST_MEMORY) if most_memory else 0
         self._interrupt = interrupt
         self._random = _FIRST_STATE
-        # Why the script that runs is to end: a text, or an exception of a host function.
+        # Why the running script must end: a text, or an exception of a host function.
         self._stopped: bytes | BaseException | None = None
         self.exhausted = False
         self.on_exhausted: Callable[[], None] | None = None
@@ -200,13 +200,13 @@ class Interpreter:
         if most_memory:
             lua.set_max_memory(most_memory + _RESERVE, total=True)
 
-    # What Lua calls: no exception leaves these, for it would be a value there
+    # Functions that Lua calls: no exception leaves them, because it would be a value in Lua
 
     def _hosted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a function for Lua: it returns a value, or nil, a text and whether the error is counted.
 
-        It returns nil and False after any other exception. The script ends then, and who ran it gets the exception,
-        unless that only says that the script is to end.
+        After any other exception it returns nil and False. Then the script ends, and the exception is raised again in
+        the code that ran the script, unless it is ``ScriptEndsError``.
         """
 
         def call(*values: object) -> Any:
@@ -223,7 +223,7 @@ class Interpreter:
         return call
 
     def _look(self) -> float | bool:
-        """Milliseconds since the last look, False if the script must end now."""
+        """Call ``interrupt``; return the milliseconds since the last call, or False if the script must end now."""
         try:
             found = self._interrupt()
         except BaseException as error:  # noqa: BLE001 - kept, and raised again behind Lua
@@ -235,10 +235,10 @@ class Interpreter:
         return found or 0.0
 
     def look(self) -> None:
-        """Look out of turn, where one function of the server may take as long as many instructions of Lua.
+        """Call ``interrupt`` out of turn, for a function of the server that may take as long as many Lua instructions.
 
         Raises:
-            ScriptEndsError: the script is to end.
+            ScriptEndsError: the script must end.
         """
         if self._look() is False:
             raise ScriptEndsError
@@ -255,10 +255,10 @@ class Interpreter:
         return self._fits(size)
 
     def _make_room(self, size: int) -> bool:
-        """Whether there is room between two scripts.
+        """Make room between two scripts; return True if ``size`` bytes fit.
 
-        A state of scripts that keeps too much is given up: else each script of anybody pays for a collection, and is
-        refused. That of functions is looked at after each library.
+        A state of scripts that keeps too much is given up: otherwise each script of any client would pay for a garbage
+        collection and be refused. The state of functions is checked after each library.
         """
         if self._fits(size):
             return True
@@ -281,7 +281,7 @@ class Interpreter:
 
     def _expect_room_for_words(self, words: Sequence[bytes]) -> None:
         size = sum(map(len, words))
-        # After each script there is room for little ones.
+        # After each script there is room for a few small words.
         if (size > _FEW_BYTES or len(words) > _MOST_WORDS) and not self._make_room(
             size + _BYTES_PER_VALUE * len(words)
         ):
@@ -328,7 +328,7 @@ class Interpreter:
         return self._ended(result)
 
     def call(self, function: Any, resp: int, keys: int, words: Sequence[bytes]) -> bytes:
-        """As ``run``, but for a function of a library: the keys and the other words are its two parameters."""
+        """Like ``run``, but for a function of a library: the keys and the other words are its two parameters."""
         self._expect_room_for_words(words)
         table = self.table
         try:
@@ -380,7 +380,7 @@ class Interpreter:
         return int(self._memory())
 
     def close(self) -> None:
-        """End the state; it is of no use afterwards.
+        """Close the state; it cannot be used afterwards.
 
         The state holds functions of this object, so without this its memory waits for the garbage collector.
         """

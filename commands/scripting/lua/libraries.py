@@ -1,7 +1,7 @@
 """Function libraries: the code of FUNCTION LOAD, compiled.
 
-The keyspace keeps their source code, for that is data: it is saved, loaded and replicated. What they compile to is
-made from it here, when somebody asks.
+The keyspace keeps their source code, because it is data: it is saved, loaded and replicated. This module compiles it
+on demand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function: its name, the function of Lua, its description or None, its flags."""
+    """One function: its name, its Lua function, its description (or None) and its flags."""
 
     name: bytes
     callback: Any
@@ -49,7 +49,7 @@ class Functions:
 
     Args:
         sources: the source code, by name.
-        new_interpreter: makes the Lua state of functions.
+        new_interpreter: creates the Lua state of functions.
         log: receives a line for a library that cannot be used.
     """
 
@@ -89,7 +89,7 @@ class Functions:
                 libraries[name] = self._compile(code)
             except ReplyError as error:
                 self._log(f"Can't use function library {name!r}: {error.text.decode(errors='replace')}")
-        # Last: where this fails it is done again.
+        # Set these last, so that a failure is retried.
         self._libraries = libraries
         self._seen = version
 
@@ -117,7 +117,7 @@ class Functions:
         if len(self._libraries) < len(self.sources):
             _ = (
                 self.interpreter
-            )  # it may be in one that could not be compiled, for want of lupa: that says so
+            )  # the function may be in a library that needs lupa to compile: this raises the error
         return None
 
     # Changing them
@@ -129,7 +129,7 @@ class Functions:
             ReplyError: it is no library, its name is taken and it may not replace that one, or its code fails.
         """
         if self._seen != self.sources.version:
-            self._follow()  # which makes another Lua state: the library must live in the same
+            self._follow()  # this creates another Lua state, and the library must live in it
         return self._compile(code, replace=replace)
 
     def _compile(self, code: bytes, *, replace: bool = True) -> Library:
@@ -206,13 +206,13 @@ class Functions:
             raise ReplyError(b"ERR Library '%b' already exists" % shown(name))
 
     def keep_source(self, code: bytes) -> bytes:
-        """Keep a library that cannot be compiled here, so that other servers still get it; returns its name."""
+        """Keep a library that cannot be compiled here, so that other servers still get it; return its name."""
         name, _ = library_head(code)
         self.sources.put(name, code)
         return name
 
     def remove(self, name: bytes) -> bool:
-        """Remove a library; returns False if there is none of that name."""
+        """Remove a library; return False if there is none of that name."""
         if self.libraries.pop(name, None) is None and name not in self.sources.codes:
             return False
         self.sources.remove(name)

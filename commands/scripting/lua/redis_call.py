@@ -1,4 +1,4 @@
-"""redis.call: a command that a script runs, with every check that a client's command passes."""
+"""redis.call: run a command for a script, with every check that a client's command passes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _UNKNOWN: Final = b"ERR Unknown Redis command called from script"
 _WRONG_ARITY: Final = b"ERR Wrong number of args calling Redis command from script"
 _NOT_ALLOWED: Final = b"ERR This Redis command is not allowed from script"
 _READ_ONLY: Final = b"ERR Write commands are not allowed from read-only scripts."
-_SMALL: Final = 4096  # bytes of a reply that fits always
+_SMALL: Final = 4096  # bytes of a reply that always fits
 
-# Nanoseconds. Lua looks each 100,000 instructions, 14,000 calls of slow commands: so these look themselves.
+# Nanoseconds. Lua calls the interrupt every 100,000 instructions, or 14,000 calls: so slow commands call it themselves.
 _SLOW: Final = 50_000
 _STALE: Final = b"ERR Can not execute the command on a stale replica"
 

@@ -25,9 +25,9 @@ class Script:
 
     Attributes:
         sha: SHA1 of the source, in hex.
-        function: what it was compiled to, None if that was in a Lua state that is gone.
-        flags: those of its first line, None without such a line.
-        from_eval: it came by EVAL alone, and may be forgotten.
+        function: the compiled function, None if its Lua state was discarded.
+        flags: the flags of its first line, None without such a line.
+        from_eval: only EVAL sent it, so it may be forgotten.
     """
 
     sha: bytes
@@ -38,7 +38,7 @@ class Script:
 
 
 class Scripts:
-    """The cache of scripts. Those only seen in EVAL are limited in number; the least recently used is dropped."""
+    """The cache of scripts. It limits the number of scripts only seen in EVAL and drops the least recently used one."""
 
     def __init__(self) -> None:
         self._by_sha: dict[bytes, Script] = {}

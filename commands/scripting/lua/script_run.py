@@ -14,10 +14,10 @@ ANY_SLOT: Final = -1
 
 
 class ScriptClient(Client):
-    """The client of a script's commands: it has its own database and protocol, the rest is its caller's.
+    """The client of a script's commands: it has its own database and protocol, the rest comes from its caller.
 
     Attributes:
-        slot: on a node of a cluster the hash slot of all its keys, ANY_SLOT before the first; None if they may have
+        slot: on a cluster node, the hash slot of all its keys, ANY_SLOT before the first; None if they may have
             several.
     """
 
@@ -31,7 +31,7 @@ class ScriptClient(Client):
         self.slot: int | None = None
 
     def stand_in_for(self, caller: Client) -> None:
-        """Begin a script for a client."""
+        """Take over the state of a client that begins a script."""
         self.db = caller.db
         self.resp = 2
         self.user = caller.user
@@ -52,14 +52,14 @@ class Run:
 
     Attributes:
         name: the SHA1 of a script, the name of a function.
-        command: how it was called.
+        command: the words of the command that called it.
         propagates_to: whether its effects go to (the AOF, the replicas), by redis.set_repl.
-        wrote: a command of it may have changed data.
-        allow_oom: it said that it needs little memory, and may write when there is none left.
-        looked: when the last look was, as ``started``; 0 before the first.
-        served: when others were served last, likewise.
-        end_with: the text that it is to end with at the next look.
-        own_errors: how many errors in its reply are not those of commands.
+        wrote: one of its commands may have changed data.
+        allow_oom: it declared that it needs little memory, and may write when there is none left.
+        looked: the time of the last interrupt, like ``started``; 0 before the first.
+        served: the time when other clients were last served, likewise.
+        end_with: the text with which it must end at the next interrupt.
+        own_errors: the number of errors in its reply that are not from commands.
     """
 
     server: Server
