@@ -1,4 +1,4 @@
-"""pytest fixtures of Rillet, always on and light to import: nothing of the server is loaded before it is used.
+"""Rillet's pytest fixtures. The plugin is always active and light to import: the server is loaded on first use.
 
 ``rillet_server``: a ``rillet.testing.Server``, reset before the test; shared by tests of the same configuration.
 ``rillet``: a redis-py client on that server.
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class _AsCompiled:
-    """Finds Rillet's own modules, as Python itself does.
+    """Finds Rillet's own modules without pytest's assertion rewriting.
 
-    pytest compiles each module of a package that brings a plugin once more, to explain its asserts. For 310 modules of a server
-    that took 1.0 s of the first run after an installation (2026-11-29), and in CI each run is the first.
+    pytest recompiles each module of a package with a plugin, to explain its asserts. For the server's 310 modules that took
+    1.0 s of the first run after an installation (2026-11-29), and in CI every run is the first.
     """
 
     @staticmethod
@@ -86,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tell a simulation which test runs, and at which seed."""
+    """Tell the simulation module which test runs, and at which seed."""
     used = sys.modules.get(f"{__package__}.testing.simulated")
     if used is not None:
         used.begin_test(
@@ -98,7 +98,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _sayer(config: pytest.Config) -> Callable[[str], None] | None:
-    """Return what shows a line in the middle of a test; None in a worker of pytest-xdist, which has no terminal."""
+    """Return a function that prints a line during a test; None in a pytest-xdist worker, which has no terminal."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
     if terminal is None or hasattr(config, "workerinput"):
@@ -113,7 +113,7 @@ def _sayer(config: pytest.Config) -> Callable[[str], None] | None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Look at the server of ``--rillet-url`` before any test runs."""
+    """Check the server of ``--rillet-url`` before any test runs."""
     if session.config.getoption("rillet_url") and not hasattr(session.config, "workerinput"):
         from .testing.fixtures import check_url
 
@@ -122,7 +122,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
-    """Let a fixture of a wider scope begin with a clean session server."""
+    """Reset the session server for fixtures of a wider scope."""
     used = sys.modules.get(f"{__package__}.testing.fixtures")
     if used is not None and fixturedef.scope != "function":
         used.begin_wide(fixturedef, request)
@@ -130,7 +130,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.Fix
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add a section about the servers of a test that has failed."""
+    """Add a section about its servers to the report of a failed test."""
     report = yield
     used = sys.modules.get(f"{__package__}.testing.fixtures")
     if report.failed and used is not None:
@@ -152,7 +152,7 @@ def _rillet_servers(pytestconfig: pytest.Config) -> Iterator[Any]:
 def rillet_session_server(pytestconfig: pytest.Config, _rillet_servers: Any) -> Any:
     """The server that tests without a marker share, for fixtures of a session or a module that load data.
 
-    Such a fixture begins with a server as good as new, whatever tests have left before it.
+    It is reset before such a fixture, whatever earlier tests have left.
     """
     from .testing.fixtures import session_server
 
@@ -186,7 +186,7 @@ def rillet_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., tes
 @pytest.fixture
 def rillet_async(request: pytest.FixtureRequest) -> redis.asyncio.Redis:
     """A ``redis.asyncio`` client on a freshly reset server."""
-    # Each plugin must run the coroutine in the loop of the test, and only one of them may see it.
+    # Each plugin must run the coroutine in the test's loop, and only one of them may see it.
     by_anyio = "anyio_backend" in request.fixturenames
     if not by_anyio and not request.config.pluginmanager.hasplugin("asyncio"):
         pytest.fail(

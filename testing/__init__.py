@@ -8,10 +8,10 @@
         client = server.client()              # redis-py; any client can use server.url
         client.xadd("mystream", {"f": "v"})
         server.clock.advance(hours=1)         # idle times, expiry, BLOCK timeouts and auto IDs follow
-        server.restart()                      # the data of the AOF is loaded again
+        server.restart()                      # reloads the data from the AOF
 
-A server runs in a thread of this process (``process=True``: in a process of its own), several at once, and leaves no
-files. With pytest the fixtures ``rillet_server``, ``rillet`` and ``rillet_async`` are there without an import.
+A server runs in a thread of this process, or with ``process=True`` in its own process. Several can run at once, and they
+leave no files. With pytest, use the fixtures ``rillet_server``, ``rillet`` and ``rillet_async``; they need no import.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    # Few tests need them; a test with a server in a process needs nothing of the server, and the simulator is an extra.
+    # Few tests need these names. With `process=True` a test needs none of the server's modules; the simulator is an extra.
     if name in _LATER:
         import importlib
 
         from ..storage.gc_pause import gc_paused
 
-        with gc_paused():  # modules are no garbage
+        with gc_paused():  # an import creates no garbage
             return getattr(importlib.import_module(_LATER[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,14 +1,14 @@
 """Connections of redis-py to a server in a thread of this process, without sockets.
 
-The thread that calls runs the server's code: it takes the turn of the loop (``turn_loop``), hands its bytes to the server's
-protocol, and finds the reply in memory; nobody is woken. Timers, and all that a command schedules, are the loop's, whose
-thread is then woken. It also runs what may take long or wait for others (scripts, transactions, DEBUG, CONFIG …): a
-timeout or Ctrl-C reaches the caller meanwhile. ``in_memory`` joins a client and a server of one loop instead.
+The calling thread runs the server's code: it takes the loop's turn lock (``turn_loop``), passes its bytes to the server's
+protocol, and finds the reply in memory; no other thread wakes up. If a command schedules timers or callbacks, the loop's
+thread is woken to run them. That thread also runs commands that may take long or wait for others (scripts, transactions,
+DEBUG, CONFIG …), so that a timeout or Ctrl-C can reach the caller. ``in_memory`` connects client and server of one loop.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # the functions of `signal` make enumerations, which takes longer than a command
+import _signal  # type: ignore[import-not-found]  # `signal` wraps these in enumerations, which takes longer than a command
 import asyncio
 import os
 import re
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..server.server import Server
     from .turn_loop import TurnLoop
 
-# Unread bytes from which the server runs no more commands of a client, and up to which it goes on.
+# Unread bytes above which the server stops running a client's commands, and down to which it resumes.
 _HIGH: Final = 1 << 20
 _LOW: Final = 1 << 18
 _NO_FILE: Final = 1 << 30
@@ -43,14 +43,14 @@ _FOR_THE_LOOP: Final = re.compile(
     re.IGNORECASE,
 ).search
 _MAIN: Final = threading.main_thread().ident
-# Those whose handlers raise: Ctrl-C, the end of a time limit, a request to end.
+# Signals whose handlers usually raise: Ctrl-C, a time limit, a request to terminate.
 _SIGNALS: Final = tuple(
     int(getattr(signal, name)) for name in ("SIGINT", "SIGALRM", "SIGTERM") if hasattr(signal, name)
 )
 
 
 _Handlers = tuple[tuple[int, Any], ...]
-_came: Final[list[tuple[int, Any]]] = []  # signals within the server's code, with their frames
+_came: Final[list[tuple[int, Any]]] = []  # signals that arrived within the server's code, with their frames
 
 
 def _note(number: int, frame: Any) -> None:
@@ -58,9 +58,9 @@ def _note(number: int, frame: Any) -> None:
 
 
 def _hold_signals() -> _Handlers:
-    """Keep handlers of signals out of the server's code, in which they could raise anywhere, for the next microseconds.
+    """Replace signal handlers while this thread runs the server's code, where they could raise anywhere.
 
-    Only for the main thread. Takes 2 us; the functions of ``signal`` would take 8.
+    Call it only in the main thread. It takes 2 us; the functions of ``signal`` would take 8.
     """
     handlers: _Handlers = ()
     try:
@@ -82,12 +82,12 @@ def _give_back(handlers: _Handlers) -> None:
             _signal.signal(*left[0])
             left = left[1:]
     except BaseException:
-        _give_back(left[1:])  # a handler that is back has raised
+        _give_back(left[1:])  # a restored handler has raised
         raise
 
 
 def _release_signals(handlers: _Handlers) -> None:
-    """Give the handlers back, and let them have what has come."""
+    """Restore the handlers, and call them for the signals that have arrived."""
     _give_back(handlers)
     if _came:
         came, by_number = _came.copy(), dict(handlers)
@@ -97,17 +97,17 @@ def _release_signals(handlers: _Handlers) -> None:
 
 
 class Channel(asyncio.Transport):
-    """The server's end: a transport.
+    """The server's end of a connection: a transport.
 
     Args:
-        loop: of the server.
-        meet: makes the server's protocol of a connection.
-        place: where the server would listen.
-        timeout: seconds to wait for the turn, None for any time.
+        loop: the server's loop.
+        meet: creates the server's protocol for the connection.
+        place: the address at which the server would listen.
+        timeout: how many seconds to wait for the turn or a reply; None: without a limit.
 
     Attributes:
-        protocol: the server's.
-        ended: nothing more arrives.
+        protocol: the server's protocol.
+        ended: the connection is closed; no more bytes arrive.
     """
 
     def __init__(
@@ -123,8 +123,8 @@ class Channel(asyncio.Transport):
         self.ended = False
         self._pid = os.getpid()
         self._arrived: deque[bytes] = deque()  # for the client
-        self._sent: deque[bytes] = deque()  # for a server that does not read yet
-        self._written = self._read = 0  # bytes; each is changed by one side only
+        self._sent: deque[bytes] = deque()  # bytes that the server has not received yet
+        self._written = self._read = 0  # bytes; only one side changes each
         self._is_reading = True
         self._is_delivering = self._is_full = False
         self._readers = 0
@@ -148,7 +148,7 @@ class Channel(asyncio.Transport):
             self._await_turn(self.timeout)
         held: _Handlers = ()
         try:
-            with loop.turn:  # which no exception of a handler can leave taken
+            with loop.turn:  # a `with`, so that no exception of a signal handler can leave it locked
                 if threading.get_ident() == _MAIN:
                     held = _hold_signals()
                 if loop.is_closed():
@@ -156,7 +156,7 @@ class Channel(asyncio.Transport):
                 loop.has_new = False
                 try:
                     method(argument)
-                except Exception as error:  # noqa: BLE001 - a bug of the server's, which asyncio would handle so
+                except Exception as error:  # noqa: BLE001 - a bug of the server; asyncio would handle it the same way
                     loop.call_exception_handler({"message": "in data_received", "exception": error})
                 has_new = loop.has_new
             if has_new:
@@ -166,7 +166,7 @@ class Channel(asyncio.Transport):
                 _release_signals(held)
 
     def _await_turn(self, seconds: float) -> None:
-        """Wait while the turn is taken, as long as a socket would wait for the reply."""
+        """Wait until the turn is free, as long as a socket would wait for the reply."""
         loop = self.loop
         until = loop.time() + seconds
         while loop.turn.locked():
@@ -175,7 +175,7 @@ class Channel(asyncio.Transport):
             time.sleep(_LOOK_SECONDS)
 
     def send(self, data: bytes) -> None:
-        """Take what the client sends; as with a socket it notices the end when it reads."""
+        """Send the client's bytes to the server; as with a socket, the client notices the end only when it reads."""
         if not self.ended:
             self._call(self._receive, data)
 
@@ -193,11 +193,11 @@ class Channel(asyncio.Transport):
             loop.hand_over(self.deliver)
 
     def receive(self, size: int, *, keep: bool = False) -> bytes:
-        """Return what the server has sent, b"" at the end; waits for it.
+        """Wait for bytes from the server and return them; b"" at the end.
 
         Raises:
-            TimeoutError: nothing came in time.
-            BlockingIOError: nothing is there, and the timeout is 0.
+            TimeoutError: nothing arrived in time.
+            BlockingIOError: nothing has arrived, and the timeout is 0.
         """
         arrived = self._arrived
         if not arrived and not self._wait(self.timeout):
@@ -218,8 +218,8 @@ class Channel(asyncio.Transport):
     def _wait(self, timeout: float | None) -> bool:
         """Wait for data; return False at the end.
 
-        Not for the turn: a command that takes long must not hold up the timeout. No clock is asked, because libraries that
-        freeze the time freeze all of Python's.
+        It does not wait for the turn: a slow command must not delay the timeout. It reads no clock, because libraries that
+        freeze the time freeze all of Python's clocks.
         """
         self._readers += 1
         try:
@@ -236,7 +236,7 @@ class Channel(asyncio.Transport):
         return bool(self._arrived)
 
     def can_read(self, timeout: float) -> bool:
-        """Whether there is data, or the end, within some time."""
+        """Return True if data or the end arrives within ``timeout`` seconds."""
         if self._arrived or self.ended or not timeout:
             return bool(self._arrived or self.ended)
         try:
@@ -247,18 +247,18 @@ class Channel(asyncio.Transport):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the client has read everything, and nothing follows."""
+        """Whether the connection is closed and the client has read everything."""
         return self.ended and not self._arrived
 
     def hang_up(self) -> None:
-        """End the client's side; the garbage collector may do so in any thread, even within the server's code."""
+        """Close the client's side. The garbage collector may call it in any thread, even within the server's code."""
         if not self.ended and os.getpid() == self._pid and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._lose)
 
     # The server's code, in the thread that has the turn
 
     def deliver(self) -> None:
-        """Pass on what the client has sent; not within one of its own commands, which a slow script is."""
+        """Pass the client's bytes to the protocol, unless one of its commands is running (a slow script lends the turn)."""
         if self._is_delivering:
             return
         self._is_delivering = True
@@ -280,7 +280,7 @@ class Channel(asyncio.Transport):
             self.protocol.resume_writing()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send; a client that does not read runs no more commands, as with a socket whose buffers are full."""
+        """Send bytes to the client; if it does not read, pause its commands, as with a socket whose buffers are full."""
         if self.ended:
             return
         self._arrived.append(bytes(data))
@@ -292,7 +292,7 @@ class Channel(asyncio.Transport):
             self.protocol.pause_writing()
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes the client has not read."""
+        """Return the number of bytes that the client has not read."""
         return self._written - self._read
 
     def can_write_eof(self) -> bool:
@@ -300,11 +300,11 @@ class Channel(asyncio.Transport):
         return False
 
     def is_closing(self) -> bool:
-        """Whether it is closed."""
+        """Whether the connection is closed."""
         return self.ended
 
     def close(self) -> None:
-        """Close; the client still reads what was written."""
+        """Close; the client can still read what was written."""
         if not self.ended:
             self.ended = True
             self.loop.call_soon(self.protocol.connection_lost, None)
@@ -314,15 +314,15 @@ class Channel(asyncio.Transport):
     abort = close
 
     def is_reading(self) -> bool:
-        """Whether it passes on what the client sends."""
+        """Implement ``asyncio.ReadTransport.is_reading``."""
         return self._is_reading and not self.ended
 
     def pause_reading(self) -> None:
-        """Keep what the client sends."""
+        """Buffer the client's bytes."""
         self._is_reading = False
 
     def resume_reading(self) -> None:
-        """Pass on what the client has sent meanwhile."""
+        """Deliver the client's bytes, also those buffered meanwhile."""
         self._is_reading = True
         self.loop.hand_over(self.deliver)
 
@@ -331,12 +331,12 @@ class Channel(asyncio.Transport):
         return self.protocol
 
     def set_protocol(self, protocol: Any) -> None:
-        """Serve another protocol."""
+        """Replace the server's protocol."""
         self.protocol = protocol
 
 
 class ChannelSocket:
-    """The client's end: as much of a socket as redis-py uses."""
+    """The client's end: the part of the socket interface that redis-py uses."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -344,20 +344,20 @@ class ChannelSocket:
         self._is_open = True
 
     def sendall(self, data: bytes | bytearray | memoryview) -> None:
-        """Send."""
+        """Send all bytes."""
         self.channel.send(bytes(data))
 
     def send(self, data: bytes | bytearray | memoryview) -> int:
-        """Send all of it."""
+        """Send all bytes, and return their number."""
         self.channel.send(bytes(data))
         return len(data)
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Receive; ``MSG_PEEK`` leaves it there."""
+        """Receive bytes; ``MSG_PEEK`` leaves them in the buffer."""
         return self.channel.receive(size, keep=bool(flags & _PEEK))
 
     def recv_into(self, buffer: Any) -> int:
-        """Receive into a buffer."""
+        """Receive bytes into a buffer, and return their number."""
         data = self.receive(len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -371,15 +371,15 @@ class ChannelSocket:
         return self.channel.timeout
 
     def setblocking(self, flag: bool) -> None:
-        """Wait for ever, or not at all."""
+        """Let calls wait without a limit, or not at all."""
         self.channel.timeout = None if flag else 0
 
     def fileno(self) -> int:
-        """Return a number that no file has; -1 once it is closed."""
+        """Return a number that no open file has; -1 once closed."""
         return _NO_FILE if self._is_open else -1
 
     def setsockopt(self, *_: object) -> None:
-        """Do nothing: there is no socket."""
+        """Do nothing: there is no real socket."""
 
     def getsockname(self) -> Any:
         """Return the client's address."""
@@ -390,11 +390,11 @@ class ChannelSocket:
         return self.channel.get_extra_info("sockname")
 
     def shutdown(self, _how: int) -> None:
-        """End the connection."""
+        """Close the connection."""
         self.channel.hang_up()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._is_open = False
         self.channel.hang_up()
 
@@ -403,8 +403,8 @@ def dial(inside: Server, timeout: float | None) -> ChannelSocket:
     """Connect to a server in a thread of this process.
 
     Raises:
-        ConnectionRefusedError: it ends, or listens to no plain TCP.
-        TimeoutError: it was busy for too long.
+        ConnectionRefusedError: the server is stopping, or has no plain TCP port.
+        TimeoutError: the server was busy for too long.
     """
     if inside.stopping or not inside.listeners.doors or not inside.config.port:
         raise ConnectionRefusedError(111, "Connection refused")
@@ -417,22 +417,22 @@ def connection_class_of(find: Callable[[], Server | None]) -> type[redis.Connect
     """Return the class of connections to one server.
 
     Args:
-        find: returns the server as it runs now; None where only a socket reaches it.
+        find: returns the server that runs now; None if only a socket can reach it.
     """
     from redis import ConnectionError, __version__  # noqa: A004
 
     polls = int(__version__.partition(".")[0]) >= 8
 
     class ChannelConnection(connection_class()):  # type: ignore[misc]
-        """A connection of this process to a server in a thread of it."""
+        """A connection to a server in a thread of this process."""
 
         def _dial(self) -> Any:
-            # A system connects at once, also to a server that is busy; then the greeting waits for as long as a reply may.
+            # A real socket connects at once, even to a busy server; the greeting then waits as long as a reply may take.
             server = find()
             return super()._dial() if server is None else dial(server, self.socket_timeout)
 
         def can_read(self, timeout: float = 0) -> bool:
-            """As of any connection; from redis-py 8 on the parser of hiredis asks the system about the file of a socket."""
+            """Same as ``Connection.can_read``; from redis-py 8 on, its hiredis parser would poll the socket's descriptor."""
             sock, reader = self._sock, getattr(self._parser, "_reader", None)
             if not (polls and isinstance(sock, ChannelSocket) and reader is not None):
                 return bool(super().can_read(timeout))

@@ -1,8 +1,8 @@
 """The program of ``Server(process=True)``: a server that ends when its parent does.
 
-``python -m rillet.testing.child PARENT FOLDER [--directive value …]``: PARENT is a process ID, FOLDER is removed if the
-parent is gone at the end (empty: none is). Standard input is a pipe that the parent holds open. Standard output is the
-log, with a line ``READY <port>`` once clients are served.
+``python -m rillet.testing.child PARENT FOLDER [--directive value …]``: PARENT is a process ID. FOLDER is removed if the
+parent has ended by the time the server stops; empty means none. Standard input is a pipe that the parent holds open.
+Standard output is the log, with a line ``READY <port>`` once the server serves clients.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LAST_SECONDS: Final = 3
 
 
 class Parent:
-    """Stops a server when the parent process is gone.
+    """Stops a server when the parent process has ended.
 
-    The end of a pipe shows that on every system, however the parent ended. A process that the parent forked may hold the
-    pipe open, so Linux watches the parent itself as well. The loop does not run during a slow script: there a signal
-    (SIGIO) comes from the pipe.
+    The end of the pipe shows that on every system, however the parent ended. A process that the parent forked may hold the
+    pipe open, so on Linux the parent itself is watched as well. During a slow script the loop does not run; then the pipe
+    raises a signal (SIGIO).
     """
 
     def __init__(self, server: Server, process: int) -> None:
@@ -52,7 +52,7 @@ class Parent:
         if sys.platform == "linux":
             with contextlib.suppress(
                 OSError
-            ):  # a sandbox refuses it, or the parent is gone: then the pipe ends
+            ):  # a sandbox refuses it, or the parent has ended, and so has the pipe
                 self._watched.append(os.pidfd_open(self._process))
             signal.signal(signal.SIGIO, lambda *_: self._end())
             fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
@@ -79,7 +79,7 @@ class Parent:
 
 
 def main() -> int:
-    """Run a server until it is stopped or the parent is gone; return the exit status."""
+    """Run a server until it is stopped or the parent ends; return the exit status."""
     process, folder, *flags = sys.argv[1:]
     try:
         config = parse_arguments(flags)
@@ -87,7 +87,7 @@ def main() -> int:
         print(error)  # noqa: T201 - the parent reads it
         return 1
     if folder:
-        with contextlib.suppress(OSError):  # the parent has gone already
+        with contextlib.suppress(OSError):  # the parent has already ended
             hold(folder)
     server = server_of_this_process(config)
     if config.logfile:
@@ -106,7 +106,7 @@ def main() -> int:
 
 
 def _write(text: str) -> None:
-    with contextlib.suppress(OSError):  # the parent is gone
+    with contextlib.suppress(OSError):  # the parent has ended
         sys.stdout.write(text)
         sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""The redis-py clients that test servers make."""
+"""Creation of redis-py clients for test servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def need_redis() -> None:
-    """Say what to install where redis-py is missing; servers do without it.
+    """Raise an error that says what to install if redis-py is missing; servers do not need it.
 
     Raises:
         ImportError: redis-py is not installed.
@@ -31,10 +31,10 @@ def need_redis() -> None:
 
 
 def for_client(kind: type, options: dict[str, Any]) -> dict[str, Any]:
-    """Return options of a redis-py client of a kind, with those that spare each connection a search and a request.
+    """Return the options of a redis-py client class, with defaults that make each new connection cheaper.
 
-    redis-py 7 and later reads its version from the metadata of its package for each connection, 0.3 ms, and asks the server
-    for notifications about maintenance, which none of Rillet's sends.
+    For each connection, redis-py 7 and later reads its version from the package metadata (0.3 ms), and asks the server for
+    maintenance notifications, which Rillet does not send.
     """
     if options.keys() & {"driver_info", "lib_name", "lib_version"}:
         return options
@@ -57,13 +57,13 @@ def _spared(kind: type) -> dict[str, Any]:
 
 
 def client_like(like: Callable[..., C], url: str, options: Mapping[str, Any], *, is_async: bool) -> C:
-    """Return the client that an application makes, connected to a server.
+    """Create a client as an application does, connected to a server.
 
     Args:
         like: a client class of redis-py, or a function with the same parameters.
-        url: of the server.
-        options: which the application sets.
-        is_async: whether a ``redis.asyncio`` client is wanted.
+        url: the server's URL.
+        options: options that the application sets.
+        is_async: whether it must be a ``redis.asyncio`` client.
 
     Raises:
         TypeError: ``like`` is a class of the other kind, or cannot be called.
@@ -86,5 +86,5 @@ def client_like(like: Callable[..., C], url: str, options: Mapping[str, Any], *,
 
 
 async def close(client: redis.asyncio.Redis) -> None:
-    """Close an asynchronous client and its connections, also of a redis-py before 5.0.1, which has no ``aclose``."""
+    """Close an asynchronous client and its connections; redis-py before 5.0.1 has no ``aclose``."""
     await (client.aclose() if hasattr(client, "aclose") else client.close(close_connection_pool=True))

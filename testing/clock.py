@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """The time of one test server, in Unix milliseconds; it runs until it is frozen.
+    """The clock of one test server, in Unix milliseconds; it runs until it is frozen.
 
     Args:
-        command: runs one command on the server; returns its reply.
+        command: runs one command on the server and returns its reply.
     """
 
     def __init__(self, command: Callable[..., Any]) -> None:
@@ -31,7 +31,7 @@ class Clock:
         hours: float = 0,
         days: float = 0,
     ) -> int:
-        """Move the server's time and return it; keys expire, blocked clients time out immediately."""
+        """Advance the server's time and return it; due keys expire and due blocked clients time out immediately."""
         total = milliseconds + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
         if by is not None:
             if not isinstance(by, timedelta):
@@ -40,31 +40,31 @@ class Clock:
         return self._debug_clock(b"ADVANCE", b"%d" % round(total))
 
     def skip(self) -> int:
-        """Move to the next time that somebody waits for, and return it.
+        """Advance to the next time at which something is due, and return it.
 
-        That is the timeout of a blocked command, a time at which a pending entry is idle for long enough (XREADGROUP
-        CLAIM), the end of CLIENT PAUSE or of a ``clock_delay=``, or the expiry of a key or a field. Without any, the
-        time is left as it is.
+        That is the timeout of a blocked command, the time when a pending entry has been idle for long enough (XREADGROUP
+        CLAIM), the end of CLIENT PAUSE or of a ``clock_delay=``, or the expiry of a key or a field. If nothing is due,
+        the time does not change.
         """
         return self._debug_clock(b"SKIP")
 
     def auto_skip(self) -> AutoSkip:
-        """Skip from now on whenever all clients wait: each has a blocked command, or sends nothing for half a second.
+        """From now on, ``skip`` whenever all clients wait: each is blocked, or has sent nothing for half a second.
 
         Returns:
-            What ends it, by ``stop`` or at the end of a ``with`` block. A reset ends it as well.
+            An object that ends this with ``stop`` or at the end of a ``with`` block. A reset ends it, too.
         """
         self._debug_clock(b"AUTO-SKIP", b"yes")
         return AutoSkip(self._debug_clock)
 
     def freeze(self, at: datetime | float | None = None) -> int:
-        """Stop the clock: at a datetime (a naive one is in local time), at Unix milliseconds, or at the present time."""
+        """Stop the clock at a datetime (a naive one is local time), at Unix milliseconds, or by default at the present."""
         if isinstance(at, datetime):
             at = (at.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
         return self._debug_clock(b"FREEZE", *([] if at is None else [b"%d" % at]))
 
     def resume(self) -> int:
-        """Let a frozen clock continue from its time."""
+        """Let a frozen clock continue from the time at which it stands."""
         return self._debug_clock(b"RESUME")
 
     @property
@@ -77,13 +77,13 @@ class Clock:
 
 
 class AutoSkip:
-    """The clock skips by itself; ``Clock.auto_skip`` returns it."""
+    """Ends automatic skipping; ``Clock.auto_skip`` returns it."""
 
     def __init__(self, debug_clock: Callable[..., int]) -> None:
         self._debug_clock = debug_clock
 
     def stop(self) -> None:
-        """Let the clock run with the time of day again."""
+        """End automatic skipping: the clock runs in real time."""
         self._debug_clock(b"AUTO-SKIP", b"no")
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""A cluster for tests of clients: every node in this process, and a topology that the test sets.
+"""A cluster for tests of clients: all nodes run in this process, and the test sets the topology.
 
 ::
 
@@ -8,7 +8,7 @@
         cluster.move(cluster.slot_of("greeting"), to=cluster.shards[1])     # keys and all; clients are redirected
         cluster.fail_over(cluster.shards[0])            # its replica is the master now
 
-Nodes answer as those of Redis Cluster; there is no gossip between them.
+Nodes answer like those of Redis Cluster, but there is no gossip between them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from ..server.server import Server as RilletServer
 
 _DEADLINE: Final = 30.0  # seconds
-_LOOK: Final = 0.002  # seconds between looks at other threads
+_LOOK: Final = 0.002  # seconds between polls of other threads
 _KEYS_AT_ONCE: Final = 1000
 
 
 class ClusterNode(Server):
-    """A node: a server in a thread, with all that ``rillet.testing.Server`` has.
+    """A cluster node: a server in a thread, with all features of ``rillet.testing.Server``.
 
     Attributes:
         id: 40 hexadecimal digits, as in CLUSTER NODES.
@@ -59,26 +59,26 @@ class ClusterNode(Server):
         return "master" if self.node.is_master else "replica"
 
     def stop(self) -> None:
-        """Stop it when its replicas have all its data; the others see at once that it failed.
+        """Stop the node once its replicas have all its data; the other nodes see at once that it failed.
 
-        What it stores itself (``appendonly=True``) is there again after ``start``.
+        With ``appendonly=True`` its data is back after ``start``.
         """
         if self._server is not None and self.node.is_master and not self._is_inherited:
             self._finish_replication(self._server)
         self._halt()
 
     def restart(self) -> None:
-        """Stop and start on the same port with the same files."""
+        """Restart on the same port with the same files."""
         self._check_owner()
         self.stop()
         self.start()
 
     def discard(self) -> None:
-        """Stop it at once and remove its folder."""
+        """Stop the node at once and remove its folder."""
         super().stop()
 
     def run_inside(self, function: Callable[[], Any]) -> Any:
-        """Call a function in the node's own thread, between two turns of its loop; returns its result."""
+        """Call a function in the node's own thread, between two turns of its loop; return its result."""
         self._check_owner()
         done: Future[Any] = Future()
 
@@ -93,7 +93,7 @@ class ClusterNode(Server):
         return done.result(_DEADLINE)
 
     def call(self, *words: bytes) -> Any:
-        """Run one command as a client, on a connection of its own.
+        """Run one command as a client, on a new connection.
 
         Raises:
             hiredis.ReplyError: the reply is an error: MOVED, READONLY and all others.
@@ -106,7 +106,7 @@ class ClusterNode(Server):
         return self.node.progress()[0]
 
     def _finish_replication(self, server: RilletServer) -> None:
-        """Accept no more writes, and wait until the replicas that run have all that were accepted."""
+        """Pause writes, and wait until the reachable replicas have all earlier ones."""
         followers = [node for node in self.node.shard.replicas if self._topology.reaches(self.node, node)]
         if followers:
             self.run_inside(lambda: server.pause.hold_writes(self))
@@ -135,7 +135,7 @@ class ClusterNode(Server):
 
 
 class ClusterShard:
-    """A master, its replicas and their slots; it keeps its identity when another node becomes the master."""
+    """A master, its replicas and their slots; after a failover it is still the same shard."""
 
     def __init__(self, cluster: Cluster, shard: Shard) -> None:
         self._cluster = cluster
@@ -143,12 +143,12 @@ class ClusterShard:
 
     @property
     def master(self) -> ClusterNode:
-        """The present master."""
+        """The current master."""
         return self._cluster.node(self.shard.master)
 
     @property
     def replicas(self) -> list[ClusterNode]:
-        """The present replicas."""
+        """The current replicas."""
         return [self._cluster.node(node) for node in self.shard.replicas]
 
     @property
@@ -158,7 +158,7 @@ class ClusterShard:
 
     @property
     def slots(self) -> list[int]:
-        """The slots that it owns, in order."""
+        """The slots of the shard, in order."""
         return self._cluster.topology.slots_of(self.shard)
 
 
@@ -166,15 +166,15 @@ class Cluster(InWith):
     """A Redis Cluster for tests, in threads of this process.
 
     Args:
-        shards: masters, among which the slots are divided evenly.
-        replicas: of each master.
-        port: of the first node, the others follow; 0 picks free ones.
-        directives: of all nodes, as those of ``rillet.testing.Server``.
+        shards: the number of shards, among which the slots are divided evenly.
+        replicas: the number of replicas of each master.
+        port: the first node's port, which the other nodes' ports follow; 0 picks free ones.
+        directives: directives of all nodes, as in ``rillet.testing.Server``.
 
     Attributes:
-        nodes: the masters of the start, then the replicas.
-        shards: in the order of their slots.
-        topology: what all nodes read.
+        nodes: the initial masters, then the initial replicas.
+        shards: the shards in the order of their slots.
+        topology: the topology that all nodes share.
     """
 
     def __init__(self, shards: int = 3, replicas: int = 0, *, port: int = 0, **directives: Any) -> None:
@@ -182,7 +182,7 @@ class Cluster(InWith):
             raise ValueError("a cluster has at least one shard, and no negative number of replicas")
         self.topology = Topology()
         self._password = directives.get("requirepass")
-        # A replica logs in to its master, and gets its data at once.
+        # Replicas must log in to their master, and receive its data without a delay.
         usual = {"repl_diskless_sync_delay": 0, "masterauth": self._password or "", "databases": 1}
         if str(directives.get("compat_version", "8.10")).startswith("7."):
             del usual["databases"]
@@ -196,7 +196,7 @@ class Cluster(InWith):
         self._divide_slots()
 
     def _divide_slots(self) -> None:
-        """Give each shard the slots that ``redis-cli --cluster create`` would."""
+        """Assign to each shard the slots that ``redis-cli --cluster create`` would assign."""
         number = len(self.shards)
         with self.topology.changing():
             for each in self.topology.shards:
@@ -212,7 +212,7 @@ class Cluster(InWith):
         """Start all nodes, and wait until each replica has the data of its master.
 
         Raises:
-            StartError: with the words of the node that did not start.
+            StartError: a node did not start; the text is its own.
         """
         try:
             for node in self.nodes:
@@ -224,9 +224,9 @@ class Cluster(InWith):
         return self
 
     def reset(self) -> None:
-        """Make it as it was at the start, for the next test: all nodes run, no keys, each shard with its slots.
+        """Reset the cluster for the next test: start all nodes, remove all keys, and reassign the initial slots.
 
-        A replica that became the master stays it; what a test set on a node (CONFIG, users, clock) stays, too.
+        A replica that became the master remains the master. Other state of a node (CONFIG, users, clock) stays, too.
         """
         self.topology.heal()
         for node in self.nodes:
@@ -259,7 +259,7 @@ class Cluster(InWith):
 
     @property
     def url(self) -> str:
-        """``redis://…`` of a node that runs; clients find the others by it."""
+        """``redis://…`` of a running node, from which clients discover the others."""
         return self._some_node.url
 
     @property
@@ -295,7 +295,7 @@ class Cluster(InWith):
         """Return the shard that serves a key.
 
         Raises:
-            LookupError: none does.
+            LookupError: no shard serves it.
         """
         owner = self.topology.owners[self.slot_of(key)]
         for each in self.shards:
@@ -304,7 +304,7 @@ class Cluster(InWith):
         raise LookupError(f"no shard serves {key!r}")
 
     def _check(self, *members: ClusterNode | ClusterShard) -> None:
-        """Refuse nodes and shards of other clusters."""
+        """Raise ValueError for nodes and shards of other clusters."""
         for each in members:
             if each not in self.nodes and each not in self.shards:
                 raise ValueError(f"{each!r} is of another cluster")
@@ -317,10 +317,10 @@ class Cluster(InWith):
     # Slots
 
     def move(self, slots: int | Iterable[int], to: ClusterShard) -> None:
-        """Move slots and their keys to another shard, in one step: clients see MOVED, never ASK.
+        """Move slots and their keys to another shard in one step: clients see MOVED, never ASK.
 
         Raises:
-            ValueError: a slot has no owner, its owner does not run, or it is between two shards.
+            ValueError: a slot has no owner, its owner does not run, or it is already moving.
         """
         self._check(to)
         sources: dict[Shard | None, list[int]] = {}
@@ -335,7 +335,7 @@ class Cluster(InWith):
         self._settle()
 
     def begin_move(self, slot: int, to: ClusterShard) -> None:
-        """Mark a slot as moving: from now on its shard answers ASK for keys that it does not have."""
+        """Mark a slot as moving; from now on its shard answers ASK for keys that it does not have."""
         self._check(to)
         owner = self._owner(slot)
         if owner is not None and owner.migrating.get(slot, to.shard) is not to.shard:
@@ -346,7 +346,7 @@ class Cluster(InWith):
         self._settle()
 
     def move_keys(self, slot: int, *keys: str | bytes) -> None:
-        """Move some keys of a moving slot, or all that are left."""
+        """Move some keys of a moving slot, or by default all remaining ones."""
         source, target = self._ends(slot)
         chosen = [key.encode() if isinstance(key, str) else key for key in keys]
         while found := chosen or source.call(
@@ -360,14 +360,14 @@ class Cluster(InWith):
                 break
 
     def finish_move(self, slot: int) -> None:
-        """Move the keys that are left, and give the slot to the shard that it moves to."""
+        """Move the remaining keys, and assign the slot to its target shard."""
         _, target = self._ends(slot)
         self.move_keys(slot)
         self.topology.assign([slot], target.node.shard)
         self._settle()
 
     def cancel_move(self, slot: int) -> None:
-        """Leave a moving slot where it is; keys that were moved are moved back."""
+        """Cancel the move of a slot; move keys back that were already moved."""
         self._ends(slot)
         self.topology.turn_back(slot)
         self._settle()
@@ -375,7 +375,7 @@ class Cluster(InWith):
 
     @contextlib.contextmanager
     def migrating(self, slot: int, to: ClusterShard) -> Iterator[None]:
-        """Keep a slot between two shards for the time of a ``with``, and finish its move at the end."""
+        """Keep a slot moving during a ``with`` block, and finish the move at its end."""
         self.begin_move(slot, to=to)
         try:
             yield
@@ -397,24 +397,24 @@ class Cluster(InWith):
         self._settle()
 
     def start_node(self, node: ClusterNode) -> None:
-        """Start a stopped node again: as a replica if another one became the master."""
+        """Restart a stopped node; it becomes a replica if another node is the master now."""
         self._check(node)
         node.start()
         self._settle()
         self.wait_for_replicas()
 
     def fail_over(self, shard: ClusterShard, to: ClusterNode | None = None) -> ClusterNode:
-        """Make a replica the master of a shard; returns it.
+        """Promote a replica to the master of a shard, and return it.
 
-        While the old master is there nothing that it acknowledged is lost, and it becomes a replica. Otherwise the
-        replica leads with the data that it has.
+        If the replica reaches the old master, no acknowledged write is lost, and the old master becomes a replica.
+        Otherwise the replica takes over with the data that it has.
 
         Args:
             shard: the shard.
-            to: which replica; by default one that runs and has the most data.
+            to: the replica; by default the running one with the most data.
 
         Raises:
-            ValueError: no replica runs, or ``to`` is none.
+            ValueError: no replica runs, or ``to`` is not a running replica of the shard.
         """
         self._check(shard)
         there = [node for node in shard.replicas if node.running]
@@ -434,9 +434,9 @@ class Cluster(InWith):
 
     @contextlib.contextmanager
     def partition(self, *nodes: ClusterNode) -> Iterator[None]:
-        """Cut some nodes from all others for the time of a ``with``; clients reach both sides.
+        """Cut some nodes off from all others during a ``with`` block; clients still reach both sides.
 
-        The side without the majority of the masters answers CLUSTERDOWN; replicas beyond the cut get nothing.
+        The side without a majority of the masters answers CLUSTERDOWN. Replicas cut off from their master receive nothing.
         """
         self._check(*nodes)
         self.topology.part(node.node for node in nodes)
@@ -451,7 +451,7 @@ class Cluster(InWith):
     # Waiting
 
     def wait_for_replicas(self) -> None:
-        """Wait until each replica that reaches its master has all of its data."""
+        """Wait until each replica that can reach its master has all of the master's data."""
         wait_until(lambda: all(map(self._has_all, self.nodes)), "replicas to have the data of their masters")
 
     def _has_all(self, node: ClusterNode) -> bool:
@@ -462,7 +462,7 @@ class Cluster(InWith):
         return connected and offset >= master.progress()[0]
 
     def _settle(self) -> None:
-        """Wait until each node has reacted to the present topology."""
+        """Wait until each node has reacted to the current topology."""
         for node in self.nodes:
             if node.running:
                 node.run_inside(lambda: None)
@@ -475,10 +475,10 @@ def _finish(task: SlotTask) -> None:
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Look until something holds that other threads do.
+    """Poll until a condition holds that other threads bring about.
 
     Raises:
-        TimeoutError: it did not within a generous time.
+        TimeoutError: it does not hold within a generous time.
     """
     end = time.monotonic() + _DEADLINE
     while not holds():

@@ -1,4 +1,4 @@
-"""``rillet cluster``: a cluster for the tests of clients in any language, on the command line."""
+"""``rillet cluster``: a command that runs a cluster for tests of clients in any language."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAILOVER: this is no cluster for production.
 
 
 def main(words: list[str]) -> int:
-    """Run a cluster until SIGTERM or SIGINT; return 0 after an orderly end."""
+    """Run a cluster until SIGTERM or SIGINT; return the exit status, 0 after a clean shutdown."""
     parser = argparse.ArgumentParser(prog="rillet cluster", description=_DESCRIPTION)
     parser.add_argument("--shards", type=int, default=3, help="masters (3)")
     parser.add_argument("--replicas", type=int, default=0, help="replicas of each master (0)")
@@ -30,7 +30,7 @@ def main(words: list[str]) -> int:
         cluster = Cluster(options.shards, options.replicas, port=options.port, **_directives(rest))
     except ValueError as error:
         parser.error(str(error))
-    # Before the start: a signal that comes during it ends the cluster as well.
+    # Set handlers before the start, so that a signal during the start ends the cluster, too.
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

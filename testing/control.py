@@ -16,11 +16,11 @@ _SECONDS: Final = 30
 
 
 class ControlError(ConnectionError):
-    """The server does not let itself be controlled; the text says why."""
+    """The server cannot be controlled; the text says why."""
 
 
 class TakesCommands(ABC):
-    """A server that a test sends commands to, besides those of its clients."""
+    """A server to which a test sends commands of its own, besides those of its clients."""
 
     @abstractmethod
     def _command(self, *words: bytes) -> Any:
@@ -32,19 +32,19 @@ class TakesCommands(ABC):
 
 
 class Control:
-    """One connection for everything that a test does to its server, made at the start and kept.
+    """The connection over which a test controls its server, from the start to the end.
 
     ``DEBUG CONTROL`` hides it: CLIENT LIST and CLIENT KILL do not find it, and neither a rule of the ACL, a new
     password nor CLIENT PAUSE shuts it out. Any thread may use it.
 
     Args:
-        host: of the server.
-        port: of the server.
-        password: of the user ``default`` when the server starts; None for none.
-        username: of another user, whose the password then is.
-        hidden: send ``DEBUG CONTROL``; otherwise the server treats it as any client.
-        connect: makes the socket; then host and port only say in errors where the server is.
-        state: what the server does; for the error where it does not answer.
+        host: the server's address.
+        port: the server's port.
+        password: the password to log in with; None: do not log in.
+        username: the user that the password belongs to; None: ``default``.
+        hidden: send ``DEBUG CONTROL``; otherwise the server treats the connection as any client.
+        connect: opens the socket; then ``host`` only appears in errors.
+        state: describes what the server is doing, for the error when it does not answer.
 
     Raises:
         ControlError: the server cannot be reached, or refuses the login.
@@ -77,7 +77,7 @@ class Control:
         try:
             if password is not None:
                 self.run(b"AUTH", *(() if username is None else (username.encode(),)), password.encode())
-            # Where debug commands are switched off each later command says so.
+            # If debug commands are disabled, each later command will say so.
             if hidden:
                 with contextlib.suppress(hiredis.ReplyError):
                     self.run(b"DEBUG", b"CONTROL")
@@ -104,7 +104,7 @@ class Control:
         return reply
 
     def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Any]:
-        """Run several commands at once; returns their replies, errors as exceptions among them.
+        """Run several commands in one pipeline; return their replies, with errors as exceptions.
 
         Raises:
             ControlError: the connection broke; each command may have run.
@@ -115,7 +115,7 @@ class Control:
                 return [self._read() for _ in commands]
             except BaseException as error:
                 if not isinstance(error, ConnectionError):
-                    self.close()  # interrupted: the replies that are still to come belong to no later command
+                    self.close()  # interrupted: a later command would read the outstanding replies
                 if isinstance(error, TimeoutError):
                     name = commands[0][0].decode()
                     raise ControlError(
@@ -134,11 +134,11 @@ class Control:
         return reply
 
     def reset(self, *following: Sequence[bytes], kept: Sequence[bytes] = ()) -> list[Any]:
-        """Run DEBUG RESET, and other commands after it; a script that runs for too long is killed first.
+        """Run DEBUG RESET and other commands after it; if a slow script is running, kill it first.
 
         Args:
             following: the other commands.
-            kept: what follows KEEP.
+            kept: the arguments of KEEP.
 
         Returns:
             The replies to the other commands.
@@ -170,10 +170,10 @@ class Control:
                     raise
 
     def server_has_ended(self) -> bool:
-        """Whether the server runs no more commands.
+        """Return True if the server runs no more commands.
 
-        It asks, because the connections of a server that ends are not closed in one moment: another client may see the
-        end of its own before this one is closed. One that does not answer in time has not ended.
+        It sends PING, because a stopping server does not close all connections at once: another client may see its end
+        before this connection is closed. A server that does not answer in time has not ended.
         """
         import hiredis
 
@@ -189,7 +189,7 @@ class Control:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the server has closed it."""
+        """Whether the server has closed the connection."""
         with self._lock:
             if not self.is_open:
                 return False
@@ -205,14 +205,14 @@ class Control:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not closed here (at the end, or because a command was interrupted) and is not a parent's."""
+        """False if this side closed it (at the end, or after an interrupted command), or if it belongs to a parent process."""
         return self._socket.fileno() >= 0 and self._owner == os.getpid()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._socket.close()
 
 
 def encode(*words: bytes) -> bytes:
-    """Return a command as clients send it."""
+    """Encode a command as a RESP array."""
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)

@@ -1,4 +1,4 @@
-"""A test with one fault at a time: at each of the commands that it sends."""
+"""A test that is repeated with one fault at a time, at each command that it sends."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     Broken = dict["Place", tuple[Exception, str]]
 
 _FIXTURES: Final = ("rillet_server", "rillet", "rillet_async")
-_FIRST_RUNS: Final[list[_Plan]] = []  # those that go on, without faults
-# What client libraries send by themselves when they connect.
+_FIRST_RUNS: Final[list[_Plan]] = []  # plans whose run without faults is in progress
+# Commands that client libraries send by themselves when they connect.
 _CONNECTING: Final = {"HELLO", "AUTH", "CLIENT", "SELECT", "COMMAND"}
 _WIDE: Final = 120
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """One command of a test, and what happens to it.
+    """One command of a test, and the fault that hits it.
 
     Attributes:
-        command: ``XGROUP CREATE``, in upper case.
-        nth: the how manieth of its kind, from 1.
-        words: as it was sent in the run without faults.
+        command: the name in upper case, e.g. ``XGROUP CREATE``.
+        nth: its position among the commands of this name, from 1.
+        words: the words that were sent in the run without faults.
         fault: arguments of ``rillet.testing.Server.fault``.
     """
 
@@ -51,22 +51,22 @@ class Place:
 
 
 class every_fault:  # noqa: N801 - a decorator
-    """Make a test that runs once without a fault, then once for each of its commands and each kind of fault.
+    """Run a test once without a fault, then once for each of its commands and each kind of fault.
 
-    The test is a function or a coroutine function. It takes Rillet's fixtures (``rillet_server``, ``rillet``,
-    ``rillet_async``) and any others; without any of Rillet's, its first parameter gets a server: a
-    ``rillet.testing.Server``, or a ``LoopServer`` if it is a coroutine function. Each run begins with a server as good as
-    new. The pauses between the tries of redis-py are left out.
+    The test is a function or a coroutine function. It may take Rillet's fixtures (``rillet_server``, ``rillet``,
+    ``rillet_async``) and any others. Without a Rillet fixture, its first parameter receives a server: a
+    ``rillet.testing.Server``, or a ``LoopServer`` if it is a coroutine function. Each run begins with a freshly reset
+    server. redis-py does not pause between its retries.
 
     Args:
-        commands: only these, or their subcommands (``XGROUP CREATE``); none: all but those by which a client connects.
-        close: kinds of lost connections, as of ``Server.fault``; ``("before", "after")`` if nothing else is given.
+        commands: hit only these commands or subcommands (``XGROUP CREATE``); by default all except those that connect.
+        close: kinds of lost connections, as in ``Server.fault``; ``("before", "after")`` if nothing else is given.
         error: error replies.
         delay: delays, in seconds or as timedeltas.
-        directives: of the server that the test is given, as in ``rillet.testing.Server``.
+        directives: directives of the test's server, as in ``rillet.testing.Server``.
 
-    The test raises an AssertionError with every place that breaks it, and what the client saw there; or with the names of
-    those of ``commands`` that the run without faults never sent.
+    The test raises an AssertionError that lists every command at which a fault breaks it, and what the client saw there;
+    or the ``commands`` that the run without faults never sent.
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class every_fault:  # noqa: N801 - a decorator
 
     @staticmethod
     def from_here() -> None:
-        """Spare the commands before this point of the test, its own set-up, from faults.
+        """Spare the commands before this point of the test, which are its set-up, from faults.
 
-        Outside of ``every_fault`` it does nothing.
+        Outside ``every_fault`` it does nothing.
         """
         if _FIRST_RUNS:
             _FIRST_RUNS[-1].from_here()
 
     def __call__(self, test: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the test with its runs."""
+        """Return a test that performs all runs of ``test``."""
         signature = inspect.signature(test)
         by_fixture = any(name in signature.parameters for name in _FIXTURES)
         is_async = inspect.iscoroutinefunction(test)
@@ -157,7 +157,7 @@ class _Plan:
         self._kinds = kinds
 
     def from_here(self) -> None:
-        """Spare what the first run has sent."""
+        """Spare the commands that the first run has sent so far."""
         assert self._seen is not None
         self._spared = max((command.number for command in self._seen), default=0)
 
@@ -172,7 +172,7 @@ class _Plan:
             _FIRST_RUNS.remove(self)
 
     def run(self, server: AnyServer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Run a function."""
+        """Run a function without faults, then with each fault."""
         __tracebackhide__ = True
         broken: Broken = {}
         with _without_pauses():
@@ -186,7 +186,7 @@ class _Plan:
         _report(places, broken)
 
     async def run_async(self, server: AnyServer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Run a coroutine function."""
+        """Run a coroutine function without faults, then with each fault."""
         __tracebackhide__ = True
         broken: Broken = {}
         with _without_pauses():
@@ -210,7 +210,7 @@ class _Plan:
         found: list[Place] = []
         for command in self._seen or ():
             names = self._names_of(command)
-            for name in names:  # a fault counts all that it names: XGROUP also each XGROUP CREATE
+            for name in names:  # a fault on XGROUP also counts each XGROUP CREATE
                 counts[name] = counts.get(name, 0) + 1
             if command.number <= self._spared:
                 continue
@@ -245,7 +245,7 @@ class _Plan:
 
 
 def _seen(hit: list[RecordedCommand], place: Place) -> str:
-    """Return what the client saw of the command that was hit."""
+    """Describe what the client saw of the command that was hit."""
     if not hit:
         return "the test did not come to this command"
     [command, *_] = hit
@@ -281,7 +281,7 @@ def _each(values: Any) -> list[Any]:
 
 @contextlib.contextmanager
 def _without_pauses() -> Iterator[None]:
-    """Let redis-py try again at once."""
+    """Let redis-py retry without backoff."""
     try:
         from redis import backoff
     except ImportError:

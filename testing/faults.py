@@ -1,4 +1,4 @@
-"""Faults of a test server: commands, connections and the disk fail as a test asks."""
+"""Fault injection: commands, connections and the disk of a test server fail as a test asks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _GONE: Final = "no fault with this ID"
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What a fault hit.
+    """One hit of a fault.
 
     Attributes:
-        time: in milliseconds of the server's clock.
-        client: the name of the client, "" without one.
+        time: the server's time, in milliseconds.
+        client: the name of the client; "" if it has none.
         client_id: the ID of its connection; 0 for the disk.
-        command: in upper case, ``XGROUP CREATE``; else ``CONNECT``, ``AOF-WRITE``, ``AOF-FSYNC`` or ``AOF-REWRITE``.
-        key: the key that matched, or the first one; "" without keys.
+        command: in upper case, e.g. ``XGROUP CREATE``; or ``CONNECT``, ``AOF-WRITE``, ``AOF-FSYNC`` or ``AOF-REWRITE``.
+        key: the key that matched, or the first key; "" without keys.
     """
 
     time: int
@@ -42,11 +42,11 @@ class Hit:
 
 
 class Fault:
-    """A fault, for ``with``; ``rillet.testing.Server.fault`` returns it.
+    """A fault; it is on during a ``with`` block. ``rillet.testing.Server.fault`` returns it.
 
     Attributes:
-        id: while it is on, and afterwards; None before.
-        options: in the words of ``DEBUG FAULT ADD``.
+        id: the fault's ID on the server; None before the first start.
+        options: the options, as the words of ``DEBUG FAULT ADD``.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Fault:
 
     @property
     def options(self) -> str:
-        """What it does, in the words of ``DEBUG FAULT ADD``."""
+        """The options, as the words of ``DEBUG FAULT ADD``."""
         return " ".join(map(_text, self._words))
 
     def start(self) -> Self:
-        """Begin; what an earlier use has hit is forgotten.
+        """Turn the fault on, and discard the hits of an earlier use.
 
         Raises:
             ValueError: the server does not know the command.
@@ -87,10 +87,10 @@ class Fault:
         return self
 
     def stop(self) -> None:
-        """End it: what it delays goes on, and connections that it has silenced are closed.
+        """Turn the fault off: delayed commands continue, and silenced connections are closed.
 
         Raises:
-            AssertionError: it was to hit something, and has not.
+            AssertionError: it has ``expect_hits`` and hit nothing.
         """
         self._end()
         self._check()
@@ -104,7 +104,7 @@ class Fault:
             raise AssertionError(f"the fault hit nothing: {self.options} ({self._fitted} commands fitted)")
 
     def check_if_on(self) -> None:
-        """Raise AssertionError if it is on still, was to hit something, and has not; a server that has ended cannot say."""
+        """Raise AssertionError if the fault is on, has ``expect_hits`` and hit nothing; pass if the server has ended."""
         if self._is_on and self._expects_hits:
             with contextlib.suppress(RuntimeError, OSError):
                 self._ask(b"LIST")
@@ -118,27 +118,27 @@ class Fault:
     ) -> None:
         try:
             self._end()
-        except (RuntimeError, OSError):  # no longer there, or the server has ended
-            if kind is None:  # the error of the block itself is more important
+        except (RuntimeError, OSError):  # the fault was cleared, or the server has ended
+            if kind is None:  # an error of the block matters more
                 raise
         if kind is None:
             self._check()
 
     @property
     def hits(self) -> list[Hit]:
-        """What it has hit so far, the last 1,000."""
+        """The last 1,000 hits."""
         self._ask(b"LIST")
         return self._hits
 
     @property
     def count(self) -> int:
-        """How often it has hit so far."""
+        """The number of hits so far."""
         self._ask(b"LIST")
         return self._count
 
     @property
     def fitted(self) -> int:
-        """How many commands it might have hit so far, without ``nth``, ``every``, ``first`` and ``probability``."""
+        """How many commands matched so far, before ``nth``, ``every``, ``first`` and ``probability`` select from them."""
         self._ask(b"LIST")
         return self._fitted
 
@@ -166,16 +166,16 @@ class Fault:
 
 
 class HasFaults(TakesCommands):
-    """The part of a test server that lets it fail.
+    """Fault injection for a test server.
 
     Attributes:
-        made_faults: the last that ``fault`` has returned; the report of a failed test names those that hit.
+        made_faults: the last 100 faults from ``fault``; the report of a failed test names the ones with hits.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.made_faults: deque[Fault] = deque(maxlen=100)
-        self._expected: list[Fault] = []  # those that are to hit something
+        self._expected: list[Fault] = []  # faults with `expect_hits`
 
     def fault(
         self,
@@ -200,34 +200,35 @@ class HasFaults(TakesCommands):
         disk: str | None = None,
         expect_hits: bool = False,
     ) -> Fault:
-        """Return a fault, for ``with``; it hits every command unless it is limited.
+        """Return a fault for a ``with`` block; without filters it hits every command.
 
         Args:
             command: a command or subcommand: ``XACK``, ``XGROUP CREATE``.
-            key: a glob; one of the keys of the command matches.
-            client: a glob for the name, the user or the library of the client; or the ID of its connection. With ! before
-                it: all other clients.
-            nth: only the nth of these commands.
-            every: only every nth of them.
-            first: only the first n of them.
-            probability: each of them with this probability, from 0 to 1.
+            key: a glob that must match one of the command's keys.
+            client: a glob for the client's name, user or library; or the ID of its connection. A leading ! inverts it: all
+                other clients.
+            nth: hit only the nth matching command.
+            every: hit only every nth matching command.
+            first: hit only the first n matching commands.
+            probability: hit each matching command with this probability, from 0 to 1.
             seed: of the probability; the same seed and the same commands give the same hits.
-            empty: ``nth``, ``every`` and ``first`` also count waits that end without anything (BLOCK that times out).
+            empty: ``nth``, ``every`` and ``first`` also count waits that end without a result (BLOCK that times out).
             error: the text of an error reply (``CODE text``), or the name of one: LOADING READONLY MISCONF OOM BUSY NOAUTH
                 CLUSTERDOWN MOVED ASK TRYAGAIN. The command does not run.
-            close: ``before`` the command runs, ``after`` it ran and without its reply, or ``midway`` in its reply.
-            reply_bytes: how many bytes of the reply are sent; then the connection is closed, or with ``silence`` is silent.
-            silence: the command runs, and nothing more is sent on this connection; the end of the fault closes it.
-            slow: how many bytes of the reply are sent at a time, and the time before each lot.
-            delay: the command waits before anything else; seconds or a timedelta of real time.
-            clock_delay: likewise, until the server's clock has moved so far.
-            connections: ``refuse``: new connections are closed.
-            disk: ``append``: there is no space for the append-only file; ``fsync``: it cannot be synced, or with ``delay``
-                takes so long; ``rewrite``: its rewrite fails.
-            expect_hits: if it hits nothing, its end is an AssertionError, and so is the end of the server before that.
+            close: close the connection ``before`` the command runs, ``after`` it ran but before its reply, or ``midway``
+                through the reply.
+            reply_bytes: send only this many bytes of the reply; then close the connection, or with ``silence`` keep it open.
+            silence: run the command, and send nothing more on this connection; it is closed when the fault ends.
+            slow: send the reply in pieces: the bytes of each piece, and the time before each.
+            delay: let the command wait before anything else; seconds or a timedelta of real time.
+            clock_delay: let the command wait until the server's clock has moved by this time.
+            connections: ``refuse`` closes new connections.
+            disk: ``append``: no space for the append-only file; ``fsync``: syncing it fails, or with ``delay`` takes that
+                long; ``rewrite``: rewriting it fails.
+            expect_hits: raise AssertionError if the fault ends, or the server stops, before it hit anything.
 
         Raises:
-            ValueError: something is missing, unknown or contradictory.
+            ValueError: an option is missing, unknown or contradictory.
         """
         from ..server.debugging.fault_spec import parse_fault
 
@@ -270,12 +271,12 @@ class HasFaults(TakesCommands):
         return made
 
     def check_faults(self) -> None:
-        """Look at the faults with ``expect_hits`` that were begun by ``start`` and are on still.
+        """Check the faults with ``expect_hits`` that are still on.
 
-        The end of the server or the proxy does so, and that of a test with the fixtures.
+        It is called when the server or the proxy stops, and at the end of each test that uses the fixtures.
 
         Raises:
-            AssertionError: one has hit nothing.
+            AssertionError: one of them hit nothing.
         """
         expected, self._expected = self._expected, []
         for fault in expected:
@@ -285,14 +286,14 @@ class HasFaults(TakesCommands):
         self._expected.clear()
 
     def fault_in_words(self, *words: bytes) -> Fault:
-        """Return a fault, for ``with``, by the words of ``DEBUG FAULT ADD``; it raises ValueError when it begins."""
+        """Return a fault from the words of ``DEBUG FAULT ADD``; invalid words raise ValueError when it starts."""
         made = Fault(self._command, list(words))
         self.made_faults.append(made)
         return made
 
     @property
     def faults(self) -> list[Fault]:
-        """All faults that are on, in the order of adding, those of other clients too."""
+        """All active faults, including those of other clients, in the order in which they were added."""
         found = self._command(b"DEBUG", b"FAULT", b"LIST")
         return [Fault(self._command, words, id_=number) for number, words, *_ in found]
 

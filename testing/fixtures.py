@@ -1,4 +1,4 @@
-"""What the fixtures of ``pytest_plugin.py`` do; loaded when a test first asks for one."""
+"""The implementation of the fixtures in ``pytest_plugin.py``; loaded when a test first uses one."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 MARKER: Final = "rillet"
 SERVERS: Final = pytest.StashKey[
     list[tuple[Server, int]]
-]()  # of a test, with the lines that their logs had before
-_USED: Final[set[Server | RemoteRillet]] = set()  # by tests, since the last fixture of a wider scope
+]()  # the servers of a test, each with the number of log lines before the test
+_USED: Final[set[Server | RemoteRillet]] = set()  # servers that tests used since the last wider fixture
 
 
 def servers_of_session(config: pytest.Config) -> Iterator[Pool | RemoteRillet]:
-    """Give the session its servers, or the server of ``--rillet-url``."""
+    """Yield the session's pool of servers, or the server of ``--rillet-url``."""
     url = config.getoption("rillet_url")
     if not url:
         with Pool() as pool:
@@ -43,14 +43,14 @@ def servers_of_session(config: pytest.Config) -> Iterator[Pool | RemoteRillet]:
 
 
 def session_server(config: pytest.Config, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
-    """Return the server of the ini option alone."""
+    """Return the server that the ini option alone configures."""
     return servers.get(_of_session(config).server) if isinstance(servers, Pool) else servers
 
 
 def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
-    """Reset the session's server for a fixture of a wider scope that uses it, if a test has used it since the last one.
+    """Reset the session's server before a wider fixture that uses it, if a test has used it since the last such fixture.
 
-    Without a test in between, the data is that of another such fixture.
+    Otherwise its data comes from another wider fixture, and is kept.
     """
     if fixture.argname in {"rillet_session_server", "_rillet_servers"} or not _USED:
         return
@@ -70,7 +70,7 @@ def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) 
 
 
 def server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
-    """Return the server that a test has asked for by markers and ini option, reset."""
+    """Return the freshly reset server that a test's markers and the ini option configure."""
     server = _server_of_test(request, servers)
     request.addfinalizer(server.check_faults)
     return server
@@ -102,7 +102,7 @@ def _server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet
 
 
 def client(request: pytest.FixtureRequest, server: Server | RemoteRillet) -> Iterator[redis.Redis]:
-    """Give a test its redis-py client."""
+    """Yield the redis-py client of a test."""
     with server.client_of_test(**options_of(request.node).client) as connected:
         yield connected
 
@@ -113,14 +113,14 @@ def async_client(request: pytest.FixtureRequest, server: Server | RemoteRillet) 
 
 
 def factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
-    """Give a test a function that starts servers; all of them are stopped at its end."""
+    """Yield a function that starts servers, and stop all of them at the end of the test."""
     if request.config.getoption("rillet_url"):
         pytest.skip("starts Rillet servers of its own, and --rillet-url names a server that runs")
     defaults = _of_session(request.config).server
     with contextlib.ExitStack() as stack:
 
         def start(**options: Any) -> Server:
-            """Start a server; ``options`` are those of ``rillet.testing.Server``, over the ini option's."""
+            """Start a server; ``options`` are those of ``rillet.testing.Server`` and override the ini option."""
             server = Server(**defaults | options)
             stack.callback(server.stop)
             _note(request.node, server)
@@ -142,12 +142,12 @@ def add_section(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def options_of(item: pytest.Item) -> Options:
-    """Return what the ini option and the markers of a test say; the closest marker wins."""
+    """Merge the options of the ini option and of the test's markers; the closest marker wins."""
     return _split(_ini(item.config) | _marked(item))
 
 
 def check_url(config: pytest.Config) -> None:
-    """Refuse a server of ``--rillet-url`` that cannot be reached, is shared by workers, or holds data.
+    """Refuse a ``--rillet-url`` server that cannot be reached, is shared by pytest-xdist workers, or holds data.
 
     Raises:
         pytest.UsageError: with the reason.

@@ -1,10 +1,10 @@
-"""The temporary folders of test servers; each belongs to the process that has made it.
+"""The temporary folders of test servers; each belongs to the process that created it.
 
-A process that is killed leaves its folders behind, and the next that makes one removes them. A lock says whether the
-owner lives: the system drops it when the process ends, however it ends, so that a process ID that is used again, another
-user or a container with processes of its own misleads nobody.
+A killed process leaves its folders behind, and the next process that creates one removes them. A lock shows whether the
+owner is alive: the system drops it when the process ends, however it ends. Reused process IDs, other users and containers
+with their own process IDs therefore cause no mistakes.
 
-A forked child has copies of its parent's objects, and leaves its parent's blocks as well: there they remove nothing.
+A forked child has copies of its parent's objects and exits its parent's ``with`` blocks, too; there they remove nothing.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _PRIVATE: Final = 0o700
 
 
 class TemporaryFolder:
-    """A folder that is removed by ``remove``, at the end of a ``with`` block, as garbage, or when the interpreter ends.
+    """A folder that is removed by ``remove``, at the end of a ``with`` block, as garbage, or when the interpreter exits.
 
     Args:
-        where: the folder to make it in; None: the system's place for temporary files.
+        where: the parent folder; None: the system's folder for temporary files.
 
     Attributes:
-        path: of the folder; it names the process that made it.
+        path: the folder's path, which contains the ID of the process that created it.
     """
 
     def __init__(self, where: str | None = None) -> None:
@@ -44,7 +44,7 @@ class TemporaryFolder:
         lock = None
         while True:
             self.path = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place)
-            with contextlib.suppress(FileNotFoundError, BlockingIOError):  # another start removes it already
+            with contextlib.suppress(FileNotFoundError, BlockingIOError):  # another process is removing it
                 lock = hold(self.path)
                 Path(self.path).stat()
                 break
@@ -53,11 +53,11 @@ class TemporaryFolder:
         self._remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def __fspath__(self) -> str:
-        """Return its path."""
+        """Return the folder's path."""
         return self.path
 
     def remove(self) -> None:
-        """Remove it, unless this is a fork of the process that made it."""
+        """Remove the folder, unless this is a fork of the process that created it."""
         self._remove()
 
     def __enter__(self) -> Self:
@@ -73,11 +73,11 @@ def hold(folder: str) -> int | None:
     """Lock a folder until this process ends.
 
     Returns:
-        The descriptor; None where the file system has no locks.
+        The descriptor; None if the file system has no locks.
 
     Raises:
         FileNotFoundError: there is no such folder.
-        BlockingIOError: another process removes it.
+        BlockingIOError: another process is removing it.
     """
     if not system.HERE.locks_folders:
         return None
@@ -101,13 +101,13 @@ def _remove(path: str, lock: int | None, owner: int) -> None:
 
 
 def _remove_abandoned(place: str) -> None:
-    """Remove this user's folders of processes that have ended."""
+    """Remove this user's folders whose processes have ended."""
     if not system.HERE.locks_folders:
         return
     with os.scandir(place) as entries:
         found = [entry.path for entry in entries if _NAME.fullmatch(entry.name)]
     for path in found:
-        with contextlib.suppress(OSError):  # it is in use, of another user, or gone
+        with contextlib.suppress(OSError):  # it is in use, belongs to another user, or was removed
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 status = os.fstat(descriptor)

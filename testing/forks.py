@@ -1,7 +1,7 @@
-"""What a forked child keeps of its parent's servers: nothing that is the server's end of a connection.
+"""Close a parent's server sockets in forked children.
 
-A socket is closed, and its port free, once every process has closed it. Without this a child that lives on would hold its
-parent's port, and no client would see the end of a connection that the server closes.
+A socket is closed, and its port free, only once every process has closed it. Otherwise a child that lives on would hold its
+parent's port, and clients would not notice when the server closes their connections.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _let_go() -> None:
     places = {
         place
         for server, thread in _RUNNING.items()
-        # A fork in the server's own thread is one in which it saves.
+        # A fork from the server's own thread is a child that saves its data.
         if not server.stopping and (thread != own or server.shares_loop)
         for place in (server.config.port, server.config.tls_port, server.listeners.unix_place)
         if place
@@ -57,7 +57,7 @@ def _sockets() -> Iterator[int]:
 
 
 def _place_of(descriptor: int) -> Any:
-    """Return the port or the path at this end of a socket."""
+    """Return the local port or path of a socket."""
     with contextlib.closing(socket.socket(fileno=os.dup(descriptor))) as sock:
         name = sock.getsockname()
     return name[1] if isinstance(name, tuple) else name

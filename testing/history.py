@@ -1,8 +1,8 @@
-"""The lives of stream entries, from the commands that a recording has and their replies.
+"""The lives of stream entries, derived from recorded commands and their replies.
 
-Only a reply says what a command did: XREADGROUP, XCLAIM and XAUTOCLAIM name the entries, XACK says how many. Commands
-between MULTI and EXEC have the replies of EXEC. The commands of a script are recorded beside it, but by an older Rillet
-they are not, and MAXLEN does not name what it trims: such events are not certain.
+Only a reply shows what a command did: XREADGROUP, XCLAIM and XAUTOCLAIM name the entries, XACK only counts them. Commands
+between MULTI and EXEC have the replies of EXEC. The commands of a script are recorded beside it, except by an older Rillet,
+and MAXLEN does not name the entries that it trims: such events are not certain.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ class Event:
     """What one command did to an entry.
 
     Attributes:
-        what: "added", "delivered", "claimed", "read again" (a consumer read what it has pending), "acknowledged", "given
-            back" (XNACK), "dropped from pending" (its consumer or group is gone), "deleted", "trimmed", "removed with its
-            stream", "came with its stream" (RENAME, COPY, RESTORE put another stream in this place), "perhaps changed by
-            a script" (an older Rillet does not record what scripts did).
-        time: in milliseconds of the server's clock; of a blocked command the time of its reply.
-        group: of a delivery, a claim, an acknowledgement; else "".
-        consumer: the owner from then on, or the last one; "" where that is unknown.
+        what: "added", "delivered", "claimed", "read again" (a consumer read its pending entries), "acknowledged", "given
+            back" (XNACK), "dropped from pending" (its consumer or group was removed), "deleted", "trimmed", "removed with
+            its stream", "came with its stream" (RENAME, COPY or RESTORE put another stream under this key), "perhaps
+            changed by a script" (an older Rillet does not record the commands of scripts).
+        time: the server's time in milliseconds; for a blocked command, the time of its reply.
+        group: the group of a delivery, a claim or an acknowledgement; else "".
+        consumer: the owner from then on, or the last owner; "" if unknown.
         client: the name of the client that sent the command, or ``id=…``.
-        number: of the command in the recording.
-        lost: a fault hit the command, so that the client may not have got the reply.
-        certain: False where another command may have done it.
-        note: more about it, as ``XACK inside EVAL`` of a command of a script; "" for nothing.
+        number: the command's number in the recording.
+        lost: a fault hit the command, so the client may not have received the reply.
+        certain: False if another command may have caused the event.
+        note: a detail, e.g. ``XACK inside EVAL`` for a command of a script; "" if there is none.
     """
 
     what: str
@@ -90,9 +90,9 @@ class History:
 
     Attributes:
         stream: the key.
-        id: of the entry.
-        events: in the order in which they happened.
-        gaps: what the recording cannot know; empty if it has seen the whole life.
+        id: the entry's ID.
+        events: the events in chronological order.
+        gaps: what the recording does not show; empty if it covers the whole life.
     """
 
     stream: str
@@ -101,7 +101,7 @@ class History:
     gaps: tuple[str, ...] = ()
 
     def of(self, *what: str, group: str | None = None) -> list[Event]:
-        """Return the events of some kinds, of one group if it is given."""
+        """Return the events of these kinds, only those of ``group`` if it is given."""
         return [each for each in self.events if each.what in what and group in {None, each.group}]
 
     def __iter__(self) -> Iterator[Event]:
@@ -119,28 +119,29 @@ class History:
 @dataclass(slots=True)
 class _Life:
     events: list[Event] = field(default_factory=list)
-    holders: dict[str, str] = field(default_factory=dict)  # consumers by group, while it is pending
+    holders: dict[str, str] = field(default_factory=dict)  # by group, the consumer that has it pending
 
 
 class Lives:
-    """The entries of one stream as a recording has seen them.
+    """The lives of one stream's entries, as far as a recording shows them.
 
     Args:
-        commands: in the order of the recording.
-        database: its index.
+        commands: the commands in the order of the recording.
+        stream: the key.
+        database: the index of the stream's database.
 
     Attributes:
-        by_id: the events of each entry, those of the whole stream excepted.
+        by_id: the events of each entry, without those of the whole stream.
     """
 
     def __init__(self, commands: Iterable[RecordedCommand], stream: str, database: int = 0) -> None:
         self.stream = stream
         self.by_id: dict[str, _Life] = {}
         self._database = database
-        self._wide: list[Event] = []  # what concerns every entry there is
+        self._wide: list[Event] = []  # events of the whole stream
         self._trims: list[Event] = []
         self._scene: RecordedCommand
-        self._inside = ""  # which command of a script it is
+        self._inside = ""  # e.g. "XACK inside EVAL", for a command of a script
         acts: dict[str, Callable[[Sequence[str], Any], None]] = {
             "XADD": self._add,
             "XREADGROUP": self._read,
@@ -180,7 +181,7 @@ class Lives:
                 act(command.words, command.reply)
 
     def history(self, entry: str, *, exists: bool) -> History:
-        """Return the life of an entry that the stream still has or no longer has."""
+        """Return the life of an entry; ``exists`` says whether the stream still has it."""
         own = self.by_id.get(entry, _Life()).events
         events = list(_undergone(_in_order(own + self._wide), exists=exists))
         gaps = []
@@ -218,7 +219,7 @@ class Lives:
             if key != self.stream:
                 continue
             for entry in entries or ():
-                # With CLAIM an entry has its idle time and the deliveries before this one.
+                # With CLAIM, each entry comes with its idle time and its number of previous deliveries.
                 was_delivered = len(entry) > 3 and int(entry[3]) > 0
                 what = READ_AGAIN if starts[key] != ">" else CLAIMED if was_delivered else DELIVERED
                 self._note(entry[0], what, group, consumer, note="NOACK: never pending" if unowned else "")
@@ -228,7 +229,7 @@ class Lives:
     def _claim(self, words: Sequence[str], reply: Any) -> None:
         just_ids = any(word.upper() == "JUSTID" for word in words[5:])
         self._claimed(words, reply, just_ids=just_ids)
-        # An entry that was deleted is no longer pending once XCLAIM names it.
+        # XCLAIM removes a deleted entry from the PEL.
         for word in itertools.takewhile(_ID.match, words[5:]):
             life = self.by_id.get(id_of(word))
             if (
@@ -264,7 +265,7 @@ class Lives:
         self._leave_pending(words[2], _ids(words), reply, GIVEN_BACK)
 
     def _leave_pending(self, group: str, ids: list[str], count: int, what: str) -> None:
-        """Note what as many of these entries as the reply counts did."""
+        """Record that these entries left the PEL: all if ``count`` covers them, else those known to be pending."""
         for entry in dict.fromkeys(ids):
             life = self.by_id.get(entry)
             holder = "" if life is None else life.holders.get(group, "")
@@ -346,7 +347,7 @@ class Lives:
             self._replace(f"MOVE to database {words[2]}", comes=False)
 
     def _replace(self, note: str, *, comes: bool) -> None:
-        """Note that the stream left its place, and perhaps that another one took it."""
+        """Record that the stream left its key, and with ``comes`` that another stream took its place."""
         self._remove((), reply=True, note=note)
         if comes:
             self._wide.append(self._event(CAME, note=note))
@@ -371,7 +372,10 @@ class Lives:
 
 
 def in_effect(commands: Iterable[RecordedCommand]) -> Iterator[tuple[RecordedCommand, str]]:
-    """Give commands when they run, those of a script in its place, and say inside of which script they are."""
+    """Yield commands in execution order, each with "" or, for a script's command, e.g. "XACK inside EVAL".
+
+    The commands of a transaction come at its EXEC. The commands of a script replace it.
+    """
     for command in _outside_transactions(commands):
         if command.words[0].upper() not in _SCRIPTS or command.scripted is None:
             yield command, ""
@@ -389,7 +393,7 @@ def in_effect(commands: Iterable[RecordedCommand]) -> Iterator[tuple[RecordedCom
 
 
 def _outside_transactions(commands: Iterable[RecordedCommand]) -> Iterator[RecordedCommand]:
-    """Give the commands of a transaction when EXEC runs them, with their own replies."""
+    """Yield commands in execution order: those of a transaction at its EXEC, with their own replies."""
     queued: dict[int, list[RecordedCommand]] = {}
     for command in commands:
         name = command.words[0].upper()
@@ -397,7 +401,7 @@ def _outside_transactions(commands: Iterable[RecordedCommand]) -> Iterator[Recor
             queued.pop(command.client_id, None)
         elif name == "EXEC":
             known, answers = queued.pop(command.client_id, []), command.reply or ()
-            # A recording that begins behind MULTI has only the last of its commands.
+            # A recording that began after MULTI has only the last commands of the transaction.
             before = max(len(answers) - len(known), 0)
             for position, (each, reply) in enumerate(zip(known, answers[before:], strict=False), before):
                 error = str(reply) if isinstance(reply, Exception) else None
@@ -419,7 +423,7 @@ def _outside_transactions(commands: Iterable[RecordedCommand]) -> Iterator[Recor
 
 
 def _in_order(events: list[Event]) -> list[Event]:
-    """Sort by time; a blocked XREADGROUP has a lower number than the XADD that it waited for."""
+    """Sort events by time; put XADD before the blocked XREADGROUP that it served, whose number is lower."""
     ordered = sorted(events, key=lambda each: (each.time, each.number))
     at = next((index for index, each in enumerate(ordered) if each.what == ADDED), 0)
     while at and ordered[at - 1].time == ordered[at].time and ordered[at - 1].what == DELIVERED:
@@ -429,7 +433,7 @@ def _in_order(events: list[Event]) -> list[Event]:
 
 
 def _undergone(events: Iterable[Event], *, exists: bool) -> Iterator[Event]:
-    """Leave out what happened to the whole stream while the entry was not in it, as far as these events show."""
+    """Yield the entry's events, without events of the whole stream from times when it did not contain the entry."""
     is_there, came = False, None
     for event in events:
         if event.what == CAME:
@@ -451,13 +455,13 @@ def _undergone(events: Iterable[Event], *, exists: bool) -> Iterator[Event]:
 
 
 def _lived(own: list[Event], event: Event) -> bool:
-    """Whether an entry was there when something happened to the whole stream."""
+    """Return True if an entry existed when an event of the whole stream happened."""
     first = min((each.number for each in own), default=0)
     ends = [each.number for each in own if each.what in _ENDS]
     return first <= event.number and (not ends or event.number < ends[0])
 
 
 def _ids(words: Sequence[str]) -> list[str]:
-    """Return the IDs behind the word IDS and their number."""
+    """Return the IDs that follow the word IDS and their count."""
     at = [word.upper() for word in words].index("IDS")
     return [id_of(word) for word in words[at + 2 : at + 2 + int(words[at + 1])]]

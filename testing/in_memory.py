@@ -1,6 +1,6 @@
-"""Connections inside the process: a client and a server of one event loop need no sockets.
+"""In-memory connections between a client and a server in the same event loop, without sockets.
 
-By TCP, a test of 13 commands takes 2.6 ms of processor time, and 1.8 this way (fakeredis: 2.1).
+A test of 13 commands takes 1.8 ms of processor time this way, and 2.6 ms over TCP (fakeredis: 2.1 ms).
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING, Final, cast
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Unread bytes from which the writer has to wait, up to which it goes on, and which one call of ``data_received`` gets.
+# Unread bytes above which the writer pauses, and down to which it resumes; the most that one ``data_received`` gets.
 _HIGH: Final = 64 << 10
 _LOW: Final = 16 << 10
 _PIECE: Final = 256_000
-# What a socket would hold: the other side reads that much although the connection was aborted.
+# The bytes that a socket would buffer: the other end can read them even after an abort.
 _IN_FLIGHT: Final = _HIGH
-# Stands for the port of a client, above those that systems give.
+# Made-up port numbers of clients, above the usual ephemeral ports.
 PORTS: Final = count(61_000)
 
 
 class End(asyncio.Transport):
-    """One end of a connection. What it is given to write arrives at the other end in a later turn of the loop.
+    """The transport at one end of a connection. Written bytes arrive at the other end in a later turn of the loop.
 
-    As with a socket, a reader that pauses lets the bytes of its writer wait, and the writer is told to pause.
+    As with a socket, bytes wait while the reader pauses, and if too many wait, the writer's protocol is paused.
 
     Attributes:
         other: the other end.
-        protocol: whom it serves.
-        arrived: bytes that the other end has written and the protocol has not been given.
-        is_writer_paused: the other end was told to write no more.
-        ended: it is closed, though the protocol may not know yet.
-        is_lost: the protocol knows.
+        protocol: the protocol of this end.
+        arrived: bytes that the other end wrote and the protocol has not received yet.
+        is_writer_paused: the protocol at the other end was told to pause writing.
+        ended: this end is closed; ``connection_lost`` may still be due.
+        is_lost: ``connection_lost`` was called.
     """
 
     other: End
@@ -47,7 +47,7 @@ class End(asyncio.Transport):
         self.arrived = bytearray()
         self._is_reading = True
         self._is_scheduled = False
-        self.is_writer_paused = False  # of the other end
+        self.is_writer_paused = False
         self.ended = False
         self.is_lost = False
         self._had_eof = False
@@ -55,20 +55,20 @@ class End(asyncio.Transport):
     # Reading
 
     def is_reading(self) -> bool:
-        """Whether it passes on what arrives."""
+        """Implement ``asyncio.ReadTransport.is_reading``."""
         return self._is_reading and not self.ended
 
     def pause_reading(self) -> None:
-        """Keep what arrives."""
+        """Implement ``asyncio.ReadTransport.pause_reading``: buffer arriving bytes."""
         self._is_reading = False
 
     def resume_reading(self) -> None:
-        """Pass on what has arrived meanwhile, and what arrives."""
+        """Implement ``asyncio.ReadTransport.resume_reading``: deliver the buffered bytes, too."""
         self._is_reading = True
         self.schedule()
 
     def schedule(self) -> None:
-        """Let the protocol have what has arrived, or the end, in the next turn of the loop."""
+        """Deliver the arrived bytes, or the end, to the protocol in the next turn of the loop."""
         if not self._is_scheduled and self.is_reading() and (self.arrived or self.other.ended):
             self._is_scheduled = True
             self._loop.call_soon(self._deliver)
@@ -98,7 +98,7 @@ class End(asyncio.Transport):
     # Writing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes; if the other end is closed, the connection is lost after one more reading."""
+        """Send bytes; if the other end is closed, lose the connection after delivering the bytes that have arrived."""
         if self.ended:
             return
         other = self.other
@@ -122,15 +122,15 @@ class End(asyncio.Transport):
     # The end
 
     def is_closing(self) -> bool:
-        """Whether it is closed, or will be in this turn of the loop."""
+        """Implement ``asyncio.BaseTransport.is_closing``."""
         return self.ended
 
     def close(self) -> None:
-        """Close; the other end still reads all that was written."""
+        """Close; the other end can still read everything that was written."""
         self._end(None)
 
     def abort(self) -> None:
-        """Close; the other end reads what a socket would have held."""
+        """Close; the other end can still read as many bytes as a socket would have buffered."""
         del self.other.arrived[_IN_FLIGHT:]
         self._end(None)
 
@@ -139,13 +139,13 @@ class End(asyncio.Transport):
             self.ended = True
             self._loop.call_soon(self._lose, error)
             if self.is_writer_paused and self.arrived:
-                self.other.lose_soon()  # even if it does not read: a socket cannot send what waits
+                self.other.lose_soon()  # even if it does not read: a socket could not send the waiting bytes
             else:
                 self.other.schedule()
             self.arrived.clear()
 
     def lose_soon(self) -> None:
-        """Lose the connection, as a socket that cannot send; first pass on what it has received."""
+        """Deliver the bytes that have arrived, then lose the connection like a socket that cannot send."""
         self.schedule()
         self._loop.call_soon(self._end, ConnectionResetError("The other end is closed"))
 
@@ -154,22 +154,22 @@ class End(asyncio.Transport):
         self.protocol.connection_lost(error)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return the protocol that it serves."""
+        """Return the protocol of this end."""
         return self.protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Serve another protocol."""
+        """Replace the protocol of this end."""
         self.protocol = cast("asyncio.Protocol", protocol)
 
 
 def connect(
     meet: Callable[[], asyncio.Protocol], host: str, port: int
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Return the streams of a client that is connected now.
+    """Connect a new client, and return its streams.
 
     Args:
-        meet: makes the server's protocol of a connection.
-        host, port: where the server would listen.
+        meet: creates the server's protocol for the connection.
+        host, port: the address at which the server would listen.
     """
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)

@@ -1,4 +1,4 @@
-"""The log of a test server, for the test that looks at it and for the logging module."""
+"""The log of a test server, kept for the test and passed on to the logging module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT: Final = 1000
 logger: Final = logging.getLogger("rillet")
 logger.addHandler(
     logging.NullHandler()
-)  # without it, logging would print warnings where nothing is configured
+)  # without a handler, logging would print warnings if nothing is configured
 
 
 class ServerLog:
@@ -33,9 +33,9 @@ class ServerLog:
         self._level = logging.INFO
 
     def feed(self, text: str) -> None:
-        """Take one or more lines; a line without a stamp (a traceback) has the level of the line before it.
+        """Add one or more lines; a line without a stamp (of a traceback) has the level of the line before it.
 
-        Bytes of clients that are no UTF-8 are written out: pytest-xdist cannot send a report of what was logged with them.
+        Bytes that are not UTF-8 are escaped: pytest-xdist cannot send a report with lone surrogates.
         """
         for line in text.encode(errors="backslashreplace").decode().splitlines():
             if not line.strip():
@@ -48,6 +48,6 @@ class ServerLog:
             logger.log(self._level, "%s", found[2] if found else line)
 
     def text(self, since: int = 0) -> str:
-        """Return the lines after the first ``since`` ever, as far as they are kept."""
+        """Return the lines that followed the first ``since`` lines, as far as they are kept."""
         kept = list(self.lines)
         return "\n".join(kept[max(0, since - self.count + len(kept)) :])

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS: Final = 0.01
 _DEFAULT_PORT: Final = 6379
-# What needs other threads, processes or kinds of sockets than every event loop has.
+# Features that need threads, processes or kinds of sockets that not every event loop has.
 _REFUSED: Final = {
     "replicaof": "a replica", "slaveof": "a replica", "cluster_enabled": "a node of a cluster",
     "unixsocket": "a Unix socket", "tls_port": "TLS", "daemonize": "a process of its own",
@@ -55,16 +55,16 @@ _REFUSED: Final = {
 class LoopServer(HasSpies, HasFaults):
     """A Rillet server in the running event loop, for ``async with``: no thread, no process.
 
-    It runs in asyncio and uvloop, and in loops with virtual time (looptime) or a simulated network (simloop, simloom): it
-    needs no more of a loop than timers and ``create_server(factory, host, port)``. Where the loop's time is virtual, the
-    server's clock follows it from 2026-01-01 on. What it does for the disk (fsync, BGSAVE) it does in line.
+    It runs in asyncio and uvloop, and in loops with virtual time (looptime) or a simulated network (simloop, simloom): a
+    loop needs only timers and ``create_server(factory, host, port)``. If the loop's time is virtual, the server's clock
+    starts at 2026-01-01 and follows it. Disk work (fsync, BGSAVE) runs in line.
 
-    All but its life and ``wait_until_idle`` is as in ``rillet.testing.Server`` and returns without a wait, because the
-    server's code is called directly. Call it in the thread of the loop.
+    Except for the lifecycle and ``wait_until_idle``, every method works as in ``rillet.testing.Server`` and returns without
+    waiting, because it calls the server's code directly. Call methods only in the loop's thread.
 
     Args:
-        host: where it listens. In a loop without sockets ``host`` becomes the address that the loop gives it.
-        port: 0 picks a free one, or 6379 in a loop without sockets; kept over ``restart``.
+        host: the address to listen on. In a loop without sockets, it becomes the address that the loop assigns.
+        port: 0 picks a free port, or 6379 in a loop without sockets. ``restart`` keeps it.
         seed: as in ``rillet.testing.Server``.
         directives: as in ``rillet.testing.Server``.
 
@@ -86,7 +86,7 @@ class LoopServer(HasSpies, HasFaults):
         self._seed = seed
         self._directives = directives
         self._folder: TemporaryFolder | None = None
-        self._owner = 0  # the process that has started it
+        self._owner = 0  # the ID of the process that started it
         self._server: RilletServer | None = None
         self._server_clock: ServerClock | None = None
         self._task: asyncio.Task[None] | None = None
@@ -101,10 +101,10 @@ class LoopServer(HasSpies, HasFaults):
     # Lifecycle
 
     async def start(self) -> Self:
-        """Start, and return once clients are served.
+        """Start the server, and return once it serves clients.
 
         Raises:
-            StartError: whatever the reason; with the server's own words.
+            StartError: the server did not start, for any reason; the text is its own error or its log.
         """
         if self.running:
             return self
@@ -131,7 +131,7 @@ class LoopServer(HasSpies, HasFaults):
         server.log.listener = self.log.feed
         server.listeners.naming = self._naming
         if isinstance(self._server_clock, LoopClock):
-            # How long a command takes is real time; in virtual time the order must not depend on it.
+            # The duration of a command is real time; in virtual time the order must not depend on it.
             server.turns.slice = NEVER
             server.slow_nanoseconds = NEVER
         ready = loop.create_future()
@@ -139,7 +139,7 @@ class LoopServer(HasSpies, HasFaults):
         self._loop = loop
         task = loop.create_task(server.serve(lambda: ready.set_result(None)), name="rillet")
         try:
-            with gc_paused():  # of a first start, which imports
+            with gc_paused():  # a first start imports many modules
                 await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
             task.cancel()
@@ -163,9 +163,9 @@ class LoopServer(HasSpies, HasFaults):
         return self
 
     async def stop(self) -> None:
-        """Stop in order, close the clients that ``client`` has made, and remove the temporary folder.
+        """Shut down cleanly, close the clients from ``client``, and remove the temporary folder.
 
-        In a fork of its process only this object forgets the server.
+        In a fork, only drop the references to the server.
         """
         try:
             if not self._is_inherited:
@@ -184,8 +184,8 @@ class LoopServer(HasSpies, HasFaults):
         """Restart on the same port, with the same files and the same clock.
 
         Args:
-            crash: it ends as a machine that loses its power: replies that wait are not sent, and of an append-only file
-                nothing is left that was not synced: up to a second of it with ``appendfsync everysec``.
+            crash: end like a machine that loses power. Held replies are not sent, and the append-only file loses
+                everything that was not synced: up to one second with ``appendfsync everysec``.
         """
         if crash:
             await self.crash()
@@ -195,7 +195,7 @@ class LoopServer(HasSpies, HasFaults):
         await self._disconnect()
 
     async def crash(self) -> None:
-        """End as a machine that loses its power, see ``restart``; ``start`` starts it again."""
+        """End like a machine that loses power (see ``restart``); ``start`` restarts the server."""
         server = self._inside
         aof = server.persistence.aof
         self._release_snapshots()
@@ -229,7 +229,7 @@ class LoopServer(HasSpies, HasFaults):
 
     @property
     def _is_inherited(self) -> bool:
-        """Whether this process is a fork of the one that has started the server, and has only a copy of it."""
+        """Whether this process is a fork of the one that started the server, and so has only a copy of it."""
         return self._owner not in {0, os.getpid()}
 
     async def __aenter__(self) -> Self:
@@ -244,7 +244,7 @@ class LoopServer(HasSpies, HasFaults):
 
     @property
     def running(self) -> bool:
-        """Whether it is running; a server that was shut down by a command is not."""
+        """Whether the server is running; False after a command has shut it down."""
         server, task = self._server, self._task
         if self._is_inherited:
             return False
@@ -262,10 +262,10 @@ class LoopServer(HasSpies, HasFaults):
     def client(
         self, *, like: Callable[..., redis.asyncio.Redis] | None = None, **options: Any
     ) -> redis.asyncio.Redis:
-        """Return a new ``redis.asyncio`` client; ``stop`` closes it, if nobody has.
+        """Return a new ``redis.asyncio`` client; ``stop`` closes it if it is still open.
 
-        It is connected inside the process, unless the loop simulates a network or is not the server's. With ``like``, as in
-        ``rillet.testing.Server.async_client``, it is connected as the application's.
+        It connects in memory, unless the loop simulates a network or is not the server's loop. With ``like``, as in
+        ``rillet.testing.Server.async_client``, it connects as the application's client does.
         """
         need_redis()
         import redis.asyncio
@@ -300,10 +300,10 @@ class LoopServer(HasSpies, HasFaults):
     async_client = client
 
     def reset(self) -> Awaitable[None]:
-        """Return to the state of the start: its seed, no other data and no connections. It is one ``DEBUG RESET``.
+        """Restore the initial state: the seed's data and no other, no connections. It sends one ``DEBUG RESET``.
 
         Returns:
-            What may be awaited, for clients of ``client`` that were connected: they connect again.
+            An awaitable that drops closed connections from the clients of ``client``, so that these reconnect.
 
         Raises:
             hiredis.ReplyError: something could not be reset; the text says what.
@@ -315,12 +315,12 @@ class LoopServer(HasSpies, HasFaults):
         return asyncio.ensure_future(self._disconnect())
 
     async def _disconnect(self) -> None:
-        """Let the clients of ``client`` forget connections that the server has closed."""
+        """Drop the connections that the server has closed from the pools of the clients of ``client``."""
         for client in self._clients:
             await client.connection_pool.disconnect(inuse_connections=False)
 
     def snapshot(self) -> Snapshot:
-        """Return a copy of all data and functions, which nothing changes later."""
+        """Return an immutable copy of all data and functions."""
         return self._store.take()
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -328,10 +328,10 @@ class LoopServer(HasSpies, HasFaults):
         self._store.restore(snapshot)
 
     async def wait_until_idle(self, stream: str, group: str, timeout: float = 5.0) -> None:  # type: ignore[override] # noqa: ASYNC109
-        """Wait until a group has everything delivered and acknowledged; ``timeout`` in seconds of the loop.
+        """Wait until a group has delivered and acknowledged every entry; ``timeout`` is in seconds of the loop's time.
 
         Raises:
-            TimeoutError: with what is pending and what is not delivered.
+            TimeoutError: the text lists the pending and the undelivered entries.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout
@@ -360,7 +360,7 @@ class LoopServer(HasSpies, HasFaults):
         self.restore(self._planted)
 
     def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Any]:
-        """Run several commands, here and now; returns their replies, errors as exceptions among them."""
+        """Run several commands immediately; return their replies, with errors as exceptions."""
         return [self._run(words) for words in commands]
 
     @property
@@ -376,7 +376,7 @@ class LoopServer(HasSpies, HasFaults):
         return self._server
 
     def _command(self, *words: bytes) -> Any:
-        """Run one command, here and now; raises error replies."""
+        """Run one command immediately; raise error replies."""
         reply = self._run(words)
         if isinstance(reply, hiredis.ReplyError):
             raise reply

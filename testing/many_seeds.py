@@ -19,21 +19,21 @@ _TELL_SECONDS: Final = 1.0
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def first_failure(
     seeds: Sequence[int], processes: int, folder: Path, passes: Passes, tell: Callable[[int], None]
 ) -> int:
-    """Return the position of the first seed that fails, by several processes; the number of seeds if none does.
+    """Run seeds in several processes; return the position of the first that fails, or the number of seeds if none does.
 
-    The processes are forks: a test function, its fixtures and the modules that it has imported cannot be sent to another
-    interpreter. Each has one seed of each round, and a folder of its own, and ends where the others have found an earlier failure.
-    ``tell`` is told about once a second how many seeds have passed.
+    The processes are forks, because a test function, its fixtures and its imported modules cannot be sent to another
+    interpreter. Each process runs every ``processes``-th seed in its own folder, and stops once an earlier seed has failed.
+    About once a second, ``tell`` is called with the number of seeds that have passed.
 
     Raises:
-        RuntimeError: the system has no fork, or a process has ended in the middle of a seed.
+        RuntimeError: the system has no fork, or a process ended in the middle of a seed.
     """
     if "fork" not in multiprocessing.get_all_start_methods():
         raise RuntimeError("jobs= needs a system that forks processes: leave it out")
@@ -50,7 +50,7 @@ def first_failure(
         )
     with _ended(children):
         with warnings.catch_warnings():
-            # Python warns of locks that other threads may hold: a child runs its own loop, and no thread of others.
+            # Python warns about locks that other threads may hold; a child runs only its own loop.
             warnings.simplefilter("ignore", DeprecationWarning)
             for child in children:
                 child.start()
@@ -79,7 +79,7 @@ def _run(
             return
         try:
             has_passed = passes(seeds[place], folder)
-        except BaseException:  # noqa: BLE001 - the parent runs the seed again, and raises it
+        except BaseException:  # noqa: BLE001 - the parent reruns the seed and raises the error
             has_passed = False
         if has_passed:
             with passed.get_lock():
@@ -92,7 +92,7 @@ def _run(
 
 @contextlib.contextmanager
 def _ended(children: Sequence[multiprocessing.process.BaseProcess]) -> Iterator[None]:
-    """Let no child outlive an interrupt of this process."""
+    """Terminate the children that still run at the end, e.g. after an interrupt."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Options of fixtures: what belongs to the server and what to its clients, divided by name."""
+"""Options of fixtures, divided by name into the server's and its clients'."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Options(NamedTuple):
 
 
 def split(options: Mapping[str, Any]) -> Options:
-    """Return which options are the server's, and which its clients'.
+    """Divide options into the server's and the clients'.
 
-    A directive of redis.conf (with underscores) and an argument of ``rillet.testing.Server`` is the server's; an argument
-    of ``redis.Redis`` the clients'.
+    Directives of redis.conf (with underscores) and arguments of ``rillet.testing.Server`` go to the server, arguments of
+    ``redis.Redis`` to the clients.
 
     Raises:
         ValueError: a name is neither.
     """
     found = Options({}, {})
     for name, value in options.items():
-        # The directives last: they are in modules of the server, which this process may not need.
+        # Directives last: to know them, this process must import modules of the server.
         if name in _server_arguments():
             found.server[name] = value
         elif name in _client_names():
@@ -57,7 +57,7 @@ def split(options: Mapping[str, Any]) -> Options:
 
 
 def parse(lines: Iterable[str]) -> dict[str, Any]:
-    """Return the options of ``name=value`` lines; yes, no, none and numbers become what they say.
+    """Parse ``name=value`` lines; yes, no, none and numbers become Python values.
 
     Raises:
         ValueError: a line has another form.
@@ -75,7 +75,7 @@ def _value(text: str) -> Any:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     for number in (int, float):
-        # 7.20 is a version, too: only a number that reads as it was written is one.
+        # 7.20 may be a version: convert only what reads the same as a number.
         try:
             if str(number(text)) == text:
                 return number(text)

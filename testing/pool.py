@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Pool:
-    """Servers that are started when a test first asks for their configuration, and stopped together."""
+    """Servers that start when a test first asks for their configuration, and stop together."""
 
     def __init__(self) -> None:
         self._servers: dict[tuple[tuple[str, str], ...], Server] = {}
         self._stack = contextlib.ExitStack()
 
     def get(self, options: Mapping[str, Any]) -> Server:
-        """Return the running server of these arguments; one that a test has stopped is started again.
+        """Return the server with these arguments, running; restart it if a test has stopped it.
 
         Raises:
             StartError: it does not start.
@@ -30,9 +30,9 @@ class Pool:
         return server
 
     def find(self, options: Mapping[str, Any]) -> Server:
-        """Return the server of these arguments, started before, or now.
+        """Return the server with these arguments; start it on first use.
 
-        Unlike ``get`` it sends no request to ask whether a test has ended the server since.
+        Unlike ``get``, it does not ask the server whether a test has ended it since.
 
         Raises:
             StartError: it does not start.

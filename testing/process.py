@@ -1,4 +1,4 @@
-"""A server in a process of its own, seen from the process of the test."""
+"""A server in its own process, as seen from the process of the test."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _READY: Final = "READY "  # testing/child.py prints it
 
 
 class StartError(RuntimeError):
-    """A server did not start, whatever the reason; the text says why, with the server's log."""
+    """A server did not start, for any reason; the text says why, with the server's log."""
 
 
 class StopError(RuntimeError):
-    """A server in a thread did not stop in time; the text says what its thread does."""
+    """A server in a thread did not stop in time; the text says what its thread is doing."""
 
 
 class InWith(ABC):
-    """What starts when a ``with`` block begins, and stops when it ends."""
+    """Starts when a ``with`` block begins, and stops when it ends."""
 
     @abstractmethod
     def start(self) -> object:
@@ -42,7 +42,7 @@ class InWith(ABC):
 
     @abstractmethod
     def _forget_faults(self) -> None:
-        """Let no fault raise that has hit nothing: the error of the block is more important."""
+        """Do not let faults with ``expect_hits`` raise: the error of the block matters more."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -61,11 +61,11 @@ class ServerProcess:
 
     Args:
         flags: the words of a command line, ``--port`` …
-        folder: what the child removes if it outlives this process; None: nothing.
-        log: receives what the child prints.
+        folder: the folder that the child removes if it outlives this process; None: nothing.
+        log: receives the output of the child.
 
     Raises:
-        StartError: it ended, or was not ready in two minutes.
+        StartError: the child ended, or was not ready in two minutes.
     """
 
     def __init__(self, flags: list[str], folder: str | None, log: ServerLog) -> None:
@@ -73,7 +73,7 @@ class ServerProcess:
         self._logged = log.count
         self.popen = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, "-m", f"{__package__}.child", str(os.getpid()), folder or "", *flags],
-            stdin=subprocess.PIPE,  # its end is the end of this process
+            stdin=subprocess.PIPE,  # it closes when this process ends
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             encoding="utf-8",
@@ -84,7 +84,7 @@ class ServerProcess:
         self._drainer.start()
 
     def stop(self) -> None:
-        """Stop it in order, or kill it if that takes too long: a script may be without an end."""
+        """Terminate the child, or kill it if that takes too long: a script may never end."""
         self.popen.terminate()
         try:
             self.popen.wait(STOP_SECONDS)

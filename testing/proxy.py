@@ -1,4 +1,4 @@
-"""A proxy in front of a real server for a test, in a thread or in the loop of the test."""
+"""A proxy between a test and a real server, in a thread or in the test's event loop."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _REFUSED: Final = {
 
 
 class _HasListener(HasSpies, HasFaults):
-    """What a test does with a proxy, wherever that runs."""
+    """The part of a proxy that does not depend on where it runs."""
 
-    _keeps_ids = False  # of clients, when the server tells them theirs
+    _keeps_ids = False  # whether clients keep the proxy's IDs once they know the server's
 
     def __init__(self, url: str, *, port: int = 0, host: str = "127.0.0.1") -> None:
         super().__init__()
@@ -55,11 +55,11 @@ class _HasListener(HasSpies, HasFaults):
         return self._upstream.url(self.host, self.port)
 
     def client(self, *, like: Callable[..., redis.Redis] | None = None, **options: Any) -> redis.Redis:
-        """Return a new redis-py client through the proxy; it is made as ``Server.client`` makes one.
+        """Return a new redis-py client that connects through the proxy; see ``Server.client``.
 
         Args:
-            like: the class that the application calls, or its own function.
-            options: redis-py's (``protocol=3``, …).
+            like: how the application creates its client: a class or a function.
+            options: redis-py's options (``protocol=3``, …).
 
         Raises:
             ImportError: redis-py is not installed.
@@ -74,7 +74,7 @@ class _HasListener(HasSpies, HasFaults):
     def async_client(
         self, *, like: Callable[..., redis.asyncio.Redis] | None = None, **options: Any
     ) -> redis.asyncio.Redis:
-        """Return a new ``redis.asyncio`` client through the proxy."""
+        """Return a new ``redis.asyncio`` client that connects through the proxy."""
         need_redis()
         import redis.asyncio
 
@@ -85,7 +85,7 @@ class _HasListener(HasSpies, HasFaults):
         )
 
     def _client_url(self, options: dict[str, Any]) -> str:
-        """Return the URL; the database in it would override ``db``."""
+        """Return the URL, without its database if ``db`` is given: it would override ``db``."""
         return self.url.rpartition("/")[0] if "db" in options else self.url
 
     @property
@@ -96,9 +96,9 @@ class _HasListener(HasSpies, HasFaults):
     # What a proxy can and a server cannot
 
     def record_to(self, file: TextIO) -> None:
-        """Write a line for each command to a file when its reply has come, from now on: number, time, client, words, reply.
+        """From now on, write one line per command to a file when its reply arrives: number, time, client, words, reply.
 
-        The file must stay open until the proxy stops.
+        Keep the file open until the proxy stops.
         """
 
         def begin(listener: Listener) -> None:
@@ -109,10 +109,10 @@ class _HasListener(HasSpies, HasFaults):
         self._run(begin)
 
     def push(self, *words: object, client: str | int | None = None) -> int:
-        """Send a RESP3 push of the test's own, as of maintenance: ``proxy.push("MOVING", 1, 15, "10.0.0.1:6379")``.
+        """Send clients a RESP3 push, e.g. about maintenance: ``proxy.push("MOVING", 1, 15, "10.0.0.1:6379")``.
 
-        It arrives between two replies, at all clients that speak RESP3, or at those whose name, user, library or ID the
-        glob ``client`` means. Returns to how many.
+        It arrives between two replies, at all RESP3 clients or at those whose name, user, library or ID matches the glob
+        ``client``. Return the number of clients.
         """
         data = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         if not data:
@@ -121,21 +121,21 @@ class _HasListener(HasSpies, HasFaults):
         return self._run(lambda listener: listener.push(data, glob))
 
     def partition(self) -> None:
-        """Cut the network: connections stay, and nothing passes in either direction until ``heal``."""
+        """Cut the network: connections stay open, but nothing passes in either direction until ``heal``."""
         self._run(Listener.part)
 
     def heal(self) -> None:
-        """Mend the network: what was sent meanwhile arrives."""
+        """Restore the network; bytes that were sent during the partition arrive now."""
         self._run(Listener.heal)
 
     # Its listener and the server
 
     def _run(self, what: Callable[[Listener], T]) -> T:
-        """Call something of the listener in its loop."""
+        """Call a function with the listener, in the listener's loop; return its result."""
         raise NotImplementedError
 
     def _command(self, *words: bytes) -> Any:
-        """Run one command: DEBUG on the proxy, everything else on the server behind it, past the proxy."""
+        """Run one command: DEBUG on the proxy, any other on the server, over a connection that bypasses the proxy."""
         if words[0] != b"DEBUG":
             return self._controller().run(*words)
         import hiredis
@@ -175,17 +175,17 @@ class _HasListener(HasSpies, HasFaults):
             self._control = None
 
     def _check_server(self) -> None:
-        """Raise StartError: the server cannot be reached, or a proxy cannot stand in front of it."""
+        """Raise StartError if the server cannot be reached or does not support a proxy (cluster, sentinel)."""
         import hiredis
 
         try:
             text = self._controller().run(b"INFO", b"server")
         except hiredis.ReplyError:
-            return  # its user may not ask
+            return  # the user may not run INFO
         except ControlError as error:
             raise StartError(str(error)) from error
         finally:
-            self._drop_control()  # CLIENT LIST has one of the proxy's own only once the test asks for something
+            self._drop_control()  # so CLIENT LIST shows a connection of the proxy only once the test asks for something
         found = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
         refused = _REFUSED.get(str(found.get("redis_mode", found.get("server_mode", ""))))
         if refused is not None:
@@ -193,7 +193,7 @@ class _HasListener(HasSpies, HasFaults):
 
 
 class Proxy(_HasListener, InWith):
-    """A proxy in front of a real server, in a thread of this process: faults, spies and recordings as of a ``Server``.
+    """A proxy in front of a real server, in a thread of this process; it has the faults, spies and recordings of ``Server``.
 
     ::
 
@@ -202,18 +202,18 @@ class Proxy(_HasListener, InWith):
             with proxy.fault(command="XACK", close="after"):
                 …
 
-    Its clients log in themselves. It never retries, reorders or invents; when the server closes a connection, so does
-    the proxy. See docs/testing/proxy.md.
+    Clients log in themselves. The proxy never retries, reorders or invents bytes; when the server closes a connection, so
+    does the proxy. See docs/testing/proxy.md.
 
     Args:
-        url: ``redis://``, ``rediss://`` or ``unix://`` of the server, with what a client needs to log in.
-        port: of the proxy; 0 picks a free one.
-        host: the address that it listens on; any other lets other machines in.
-        answers_debug: whether clients may send the proxy ``DEBUG FAULT`` and ``DEBUG RECORD``.
+        url: the server's ``redis://``, ``rediss://`` or ``unix://`` URL, with the user and password to log in with.
+        port: the proxy's port; 0 picks a free one.
+        host: the address to listen on; the default accepts only connections from this machine.
+        answers_debug: whether the proxy answers ``DEBUG FAULT`` and ``DEBUG RECORD`` from clients.
 
     Attributes:
-        host: of the proxy.
-        port: of the proxy.
+        host: the proxy's address.
+        port: the proxy's port.
     """
 
     def __init__(
@@ -225,10 +225,10 @@ class Proxy(_HasListener, InWith):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> Self:
-        """Start, and wait until clients are served.
+        """Start the proxy, and wait until it serves clients.
 
         Raises:
-            StartError: the server cannot be reached, or is a sentinel or the node of a cluster; or the port is in use.
+            StartError: the server cannot be reached, or is a sentinel or a cluster node; or the port is in use.
         """
         if self._thread is not None:
             return self
@@ -241,10 +241,10 @@ class Proxy(_HasListener, InWith):
         return self
 
     def stop(self) -> None:
-        """Close all connections and end.
+        """Close all connections and stop.
 
         Raises:
-            AssertionError: a fault that is on was to hit something, and has not; the proxy has ended.
+            AssertionError: an active fault with ``expect_hits`` hit nothing; the proxy has stopped.
         """
         try:
             self.check_faults()
@@ -308,9 +308,9 @@ class Proxy(_HasListener, InWith):
 
 
 class AsyncProxy(_HasListener):
-    """A proxy in the event loop of the test, for ``async with``; ``client`` returns a ``redis.asyncio`` client.
+    """A proxy in the test's event loop, for ``async with``; ``client`` returns a ``redis.asyncio`` client.
 
-    What asks the server behind it (``stream``, ``age`` …) waits for it in the loop; the server must not run in this loop.
+    Methods that query the server (``stream``, ``age`` …) block the loop until it replies, so the server must not run in it.
     """
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""``rillet proxy``: faults in front of a real server, for clients in any language, on the command line."""
+"""``rillet proxy``: a command that runs a proxy with faults in front of a real server, for clients in any language."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FLAGS: Final = frozenset(("SILENCE", "EMPTY"))
 
 
 def main(words: list[str]) -> int:
-    """Run a proxy until SIGTERM or SIGINT; return 0 after an orderly end."""
+    """Run a proxy until SIGTERM or SIGINT; return the exit status, 0 after a clean shutdown."""
     parser = argparse.ArgumentParser(prog="rillet proxy", description=_DESCRIPTION)
     parser.add_argument(
         "url", help="of the server: redis://, rediss:// or unix://, with the password of clients"
@@ -51,7 +51,7 @@ def main(words: list[str]) -> int:
         parser.error(str(error))
     except ReplyError as error:
         parser.error(error.text.decode().removeprefix("ERR "))
-    # Before the start: a signal that comes during it ends the proxy as well.
+    # Set handlers before the start, so that a signal during the start ends the proxy, too.
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -59,7 +59,7 @@ def main(words: list[str]) -> int:
     try:
         with contextlib.ExitStack() as stack:
             if options.record is not None:
-                # Line by line: who reads it sees what has happened so far.
+                # Line-buffered, so that readers see each command at once.
                 file = stack.enter_context(Path(options.record).open("a", buffering=1, encoding="utf-8"))
             stack.enter_context(proxy)
             if options.record is not None:
@@ -80,7 +80,7 @@ def main(words: list[str]) -> int:
 
 
 def words_of(fault: str) -> list[bytes]:
-    """Return the words of DEBUG FAULT ADD for a fault of the command line: ``XACK close=after nth=3``."""
+    """Convert a command-line fault (``XACK close=after nth=3``) to the words of DEBUG FAULT ADD."""
     names: list[str] = []
     words: list[str] = []
     for word in shlex.split(fault):

@@ -1,4 +1,4 @@
-"""What the clients of a test server sent, and what they were answered."""
+"""The commands that clients sent to a test server, and the replies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORGOTTEN: Final = "no recording with this ID"
 
 
 class RecordingError(RuntimeError):
-    """A recording no longer has all the commands that it is asked about."""
+    """A recording no longer has all commands that a caller asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class ScriptedCommand:
     """A write command that a script ran.
 
     Attributes:
-        position: of the script's command in its transaction, from 0; 0 outside of one.
-        database: selected by the script.
+        position: the index of the script's command in its transaction; 0 outside a transaction.
+        database: the database that the script had selected.
         keys: the words that are keys.
-        words: as the script gave them; passwords are ``(redacted)``.
+        words: the command and its arguments; passwords are ``(redacted)``.
         reply: the reply as Python values; None for an error.
         error: the text of an error reply, else None.
     """
@@ -45,24 +45,24 @@ class ScriptedCommand:
 class RecordedCommand:
     """One command of a client, and its reply.
 
-    Words, keys and replies are text; bytes that are no UTF-8 are surrogates (``word.encode(errors="surrogateescape")``).
+    Words, keys and replies are text. Bytes that are not UTF-8 are surrogates (``word.encode(errors="surrogateescape")``).
 
     Attributes:
-        number: counts the commands of the server; a later one has a higher number.
-        words: as sent; passwords are ``(redacted)``.
-        reply: the reply as Python values; None without one, and for an error. Errors inside the reply of EXEC are
+        number: the server's command counter; a later command has a higher number.
+        words: the command and its arguments, as sent; passwords are ``(redacted)``.
+        reply: the reply as Python values; None for an error or without a reply. Errors inside the reply of EXEC are
             exceptions.
         error: the text of an error reply, else None.
-        client: the name of the client when it sent the command, "" without one.
+        client: the name that the client had when it sent the command; "" if none.
         client_id: the ID of its connection.
-        database: the database that was selected.
+        database: the selected database.
         keys: the words that are keys.
         time: when the command ran, in milliseconds of the server's clock.
-        fault: the ID of the fault that hit it; then the client may not have got the reply. None without one.
-        answered: when its reply was due; None while it is blocked, or if the client left before.
-        encoded: the bytes of the reply as they were sent; None without one.
-        scripted: the write commands that a script ran, in order; with EXEC those of all scripts in the transaction. None
-            if the server is a Rillet that does not record them yet.
+        fault: the ID of the fault that hit the command; then the client may not have received the reply. Otherwise None.
+        answered: when the reply was due; None while the command is blocked, or if the client left first.
+        encoded: the bytes of the reply as sent; None without a reply.
+        scripted: the write commands that a script ran, in order; for EXEC, those of all scripts in the transaction. None
+            if the server is an older Rillet that does not record them.
     """
 
     number: int
@@ -80,7 +80,7 @@ class RecordedCommand:
     scripted: tuple[ScriptedCommand, ...] | None = ()
 
     def is_a(self, command: str) -> bool:
-        """Whether it is this command or subcommand: ``xack``, ``XGROUP CREATE``, ``XGROUP|CREATE``."""
+        """Return True if it is this command or subcommand: ``xack``, ``XGROUP CREATE``, ``XGROUP|CREATE``."""
         names = command.upper().replace("|", " ").split()
         return [word.upper() for word in self.words[: len(names)]] == names
 
@@ -99,16 +99,16 @@ class RecordedCommand:
 
 
 class Recording:
-    """The commands of all clients since its beginning; a sequence, also while it goes on.
+    """A sequence of all clients' commands since the start of the recording; it can be read while it is on.
 
     ``rillet.testing.Server.recording`` returns it, for ``with``. Between MULTI and EXEC each command has the reply
-    QUEUED, and EXEC has their replies; the write commands of a script stand in its ``scripted``. DEBUG is not recorded. A blocked command has its
-    reply as soon as it is served. It may be read in several threads.
+    QUEUED, and EXEC has their replies. The write commands of a script are in its ``scripted``. DEBUG is not recorded. A
+    blocked command gets its reply once it is served. Several threads may read a recording.
 
     Args:
         command: runs one command on the server.
-        last: the most commands to keep; the oldest are dropped, and ``dropped`` counts them. None: 100,000, and a caller that
-            asks for commands after some were dropped gets a ``RecordingError``. A recording also never has more than
+        last: the number of commands to keep; older ones are dropped, and ``dropped`` counts them. None keeps 100,000, and
+            raises a ``RecordingError`` if commands are read after some were dropped. A recording never holds more than
             64 MB of words and replies.
     """
 
@@ -120,34 +120,34 @@ class Recording:
         self._id: bytes | None = None
         self._commands: dict[int, RecordedCommand] = {}
         self._dropped = 0
-        self._is_forgotten = False  # by the server
+        self._is_forgotten = False  # whether the server no longer has the recording
         self._lock = threading.Lock()
 
     def start(self) -> Self:
-        """Begin to record; what an earlier use has recorded is forgotten."""
+        """Start recording, and discard the commands of an earlier use."""
         self.started(self._command(*self.beginning))
         return self
 
     @property
     def beginning(self) -> tuple[bytes, ...]:
-        """The command by which the server begins it; ``started`` is given the reply."""
+        """The command that starts the recording on the server; pass its reply to ``started``."""
         words = () if self._last is None else (b"LAST", b"%d" % self._last)
         return (b"DEBUG", b"RECORD", b"START", *words)
 
     def started(self, number: int) -> None:
-        """Take the ID that the server has given it."""
+        """Store the recording's ID on the server, and discard the commands of an earlier use."""
         self._commands, self._dropped, self._is_forgotten = {}, 0, False
         self._id = b"%d" % number
 
     def stop(self) -> None:
-        """End the recording; it keeps what it has."""
+        """Stop recording; the commands stay readable."""
         with self._lock:
             self._read(b"STOP")
             self._id = None
 
     @property
     def is_on(self) -> bool:
-        """Whether it goes on, as far as this side knows."""
+        """Whether it is on, as far as this side knows."""
         return self._id is not None and not self._is_forgotten
 
     def __enter__(self) -> Self:
@@ -158,11 +158,11 @@ class Recording:
     ) -> None:
         try:
             self.stop()
-        except (RecordingError, OSError):  # forgotten, or the server has ended
-            if kind is None:  # the error of the block itself is more important
+        except (RecordingError, OSError):  # the server no longer has it, or has ended
+            if kind is None:  # an error of the block matters more
                 raise
 
-    # What it holds
+    # Reading
 
     def of(
         self, client: str | int | None = None, *, command: str | None = None, key: str | None = None
@@ -172,7 +172,7 @@ class Recording:
         Args:
             client: the name of the client, or the ID of its connection.
             command: a command or subcommand, in any case.
-            key: a glob; one of the keys matches it.
+            key: a glob that one of the keys must match.
 
         Raises:
             RecordingError: commands were dropped, and ``last`` was not given.
@@ -193,7 +193,7 @@ class Recording:
 
     @property
     def dropped(self) -> int:
-        """How many commands it no longer has."""
+        """The number of commands that were dropped."""
         with self._lock:
             self._read(b"READ")
             return self._dropped
@@ -208,7 +208,7 @@ class Recording:
         return self._all()[index]
 
     def __str__(self) -> str:
-        """Return a line for each command, and one for the dropped ones."""
+        """Return one line per command, and one line with the number of dropped commands."""
         dropped = self.dropped
         lines = [f"({dropped} earlier commands were dropped)"] if dropped else []
         return "\n".join([*lines, *map(str, self._commands.values())])
@@ -223,7 +223,7 @@ class Recording:
             return list(self._commands.values())
 
     def _read(self, action: bytes) -> None:
-        """Fetch new commands, and those whose reply is still to come."""
+        """Fetch new commands, and refresh those that had no reply yet."""
         if self._id is None:
             return
         known = self._commands
@@ -292,9 +292,9 @@ def _shown(word: str) -> str:
 
 
 def parse_reply(data: bytes) -> Any:
-    """Return an encoded reply as Python values, texts decoded; errors are exceptions, also inside arrays.
+    """Decode a reply to Python values, with text as ``str``; errors become exceptions, also inside arrays.
 
-    Pushes beside a reply (SUBSCRIBE of several channels) make it a list of all of them.
+    If there are several values, such as the confirmations of SUBSCRIBE to several channels, return a list of them.
     """
     import hiredis
 

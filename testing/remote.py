@@ -1,4 +1,4 @@
-"""A server that runs elsewhere, in the place of a test server: ``--rillet-url``."""
+"""A server that runs elsewhere, in place of a test server: ``--rillet-url``."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from .server import Server
 
 
 class RemoteRillet(Proxy):
-    """A running Redis or Valkey behind a proxy: faults, recordings and spies are those of a ``rillet.testing.Server``.
+    """A running Redis or Valkey behind a proxy, with the faults, recordings and spies of a ``rillet.testing.Server``.
 
-    A test that wants of it what only Rillet can do (``clock``, ``restart`` …) is skipped.
+    A test that uses a feature that only Rillet has (``clock``, ``restart`` …) is skipped.
     """
 
-    client_of_test = Proxy.client  # which closes it at the end
+    client_of_test = Proxy.client  # the client closes at the end of its `with` block
 
     def reset(self) -> None:
-        """Remove all keys, or those of the database that the URL names; end all faults. Nothing else is as at the start."""
+        """Remove all keys, or those of the database in the URL, and end all faults. Nothing else is reset."""
         for fault in self.faults:
             fault.stop()
         self._command(b"FLUSHDB" if self._upstream.database else b"FLUSHALL")
 
     def is_empty(self) -> bool:
-        """Whether there is no key that ``reset`` would remove."""
+        """Return True if there is no key that ``reset`` would remove."""
         if self._upstream.database:
             return not self._command(b"DBSIZE")
         return b"keys=" not in self._command(b"INFO", b"keyspace")

@@ -1,4 +1,4 @@
-"""What pytest shows of a server when a test has failed."""
+"""The report about a server that pytest shows after a failed test."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _STREAMS: Final = 10
 _PENDING: Final = 5
 _LOG_LINES: Final = 20
 _WIDTH: Final = 200
-# A client library sends them with each connection.
+# Commands that client libraries send on each connection.
 _GREETINGS: Final = ("CLIENT SETINFO", "CLIENT MAINT_NOTIFICATIONS", "HELLO")
 
 
 def describe(server: Server, logged: int) -> str:
-    """Return faults, commands, streams and log of a server; what it cannot say any more is named.
+    """Describe a server's faults, commands, streams and log; name the parts that it can no longer provide.
 
     Args:
-        server: of the test, running or not.
-        logged: how many lines its log had when the test began.
+        server: the test's server, running or not.
+        logged: the number of lines in its log when the test began.
     """
     lines = [f"server {server.url}"]
     for part in (_faults, _commands, _streams):
@@ -33,7 +33,7 @@ def describe(server: Server, logged: int) -> str:
     log = server.log.text(logged).splitlines()
     lines += ["log:", *log[-_LOG_LINES:]] if log else []
     shown = "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in lines)
-    return shown.encode(errors="backslashreplace").decode()  # names of any bytes, for any terminal
+    return shown.encode(errors="backslashreplace").decode()  # names may be any bytes
 
 
 def _said(part: Callable[[Server], Iterator[str]], server: Server) -> list[str]:
@@ -43,7 +43,7 @@ def _said(part: Callable[[Server], Iterator[str]], server: Server) -> list[str]:
     try:
         lines.extend(part(server))
     except (OSError, RuntimeError, LookupError, hiredis.ReplyError) as error:
-        # The failure of the test is what matters: a server that is gone must not hide it.
+        # A server that has ended must not hide the failure of the test.
         lines.append(f"  (the server does not say more: {error})")
     return lines
 

@@ -1,4 +1,4 @@
-"""What a test server holds at its start: a dump file, an append-only folder, a file of commands, or a dict."""
+"""The initial data of a test server: a dump file, an append-only folder, a file of commands, or a dict."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class RunsCommands(Protocol):
-    """What commands of a seed are sent to."""
+    """The receiver of a seed's commands."""
 
     def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Any]:
-        """Run several commands; returns their replies, errors as exceptions among them."""
+        """Run several commands; return their replies, with errors as exceptions."""
 
 
 Seed: TypeAlias = "str | os.PathLike[str] | Mapping[str | bytes, Any]"
@@ -32,14 +32,14 @@ _TOGETHER: Final = 100  # commands that are sent before their replies are read
 
 
 def seed_file(seed: Seed, load: Callable[[str, str], bytes]) -> bytes | None:
-    """Return a seed that is a dump file or an append-only folder as an RDB file; None if it consists of commands.
+    """Return a seed as an RDB file if it is a dump file or an append-only folder; None if it consists of commands.
 
     Args:
-        seed: what the user gave.
-        load: lets a server load the append-only file of a folder, by its name; returns its data as an RDB file.
+        seed: the seed that the user gave.
+        load: lets a server load a folder's append-only file, by name; returns the data as an RDB file.
 
     Raises:
-        StartError: it is missing, or its folder holds no append-only file.
+        StartError: the seed cannot be read, or its folder does not hold exactly one append-only file.
     """
     if isinstance(seed, Mapping):
         return None
@@ -58,7 +58,7 @@ def run_commands(seed: Seed, control: RunsCommands) -> None:
     """Run the commands of a seed.
 
     Raises:
-        StartError: a command is malformed or fails; the text names its place.
+        StartError: a command is malformed or fails; the text says which one.
     """
     commands = _of_mapping(seed) if isinstance(seed, Mapping) else _of_file(Path(seed))
     while some := list(islice(commands, _TOGETHER)):
@@ -70,7 +70,7 @@ def run_commands(seed: Seed, control: RunsCommands) -> None:
 
 
 def _of_folder(folder: Path, load: Callable[[str, str], bytes]) -> bytes:
-    """Return the data of an append-only folder; the folder itself is left as it is."""
+    """Return the data of an append-only folder; work on a copy, so that the folder does not change."""
     manifests = [*folder.glob("*.manifest"), *folder.glob("*/*.manifest")]
     if len(manifests) != 1:
         raise StartError(f"The seed {folder} holds {len(manifests) or 'no'} append-only files (*.manifest)")
@@ -91,7 +91,7 @@ def _of_file(path: Path) -> Iterator[tuple[str, Command]]:
 
 
 def _lines(path: Path, content: bytes) -> Iterator[tuple[str, Command]]:
-    """Yield lines as redis-cli reads them; empty lines and those that begin with # are left out."""
+    """Split lines into words as redis-cli does; skip empty lines and comments (#)."""
     from ..protocol.inline import split_inline
 
     for number, line in enumerate(content.splitlines(), 1):
@@ -128,7 +128,7 @@ def _of_mapping(seed: Mapping[str | bytes, Any]) -> Iterator[tuple[str, Command]
 
 
 def _of_value(place: str, key: bytes, value: Any) -> Iterator[Command]:
-    """Yield the commands that make a value: one, or one for each entry of a stream."""
+    """Yield the commands that create a value: usually one; one per entry for a stream, several for a large value."""
     if isinstance(value, (str, bytes, int, float)) and not isinstance(value, bool):
         yield [b"SET", key, _word(place, value)]
     elif not isinstance(value, (Mapping, AbstractSet, list, tuple)):

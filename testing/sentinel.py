@@ -1,4 +1,4 @@
-"""A master, its replicas, and a sentinel that watches them, for tests of clients."""
+"""A master, its replicas, and a sentinel that monitors them, for tests of clients."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Sentinel(InWith):
     """A Rillet in sentinel mode over a Rillet master and replicas; use it in a ``with``.
 
     Args:
-        replicas: how many.
-        name: of the master.
-        port: of the sentinel; 0 picks a free one.
-        down_after: for how long a server must be silent to count as down, as ``down-after-milliseconds``. None: a
-            server that was stopped is down at once, one that hangs after five seconds.
-        failover_timeout: a failover that failed is tried again after twice this time.
-        process: run each server in a process of its own instead of a thread.
-        directives: of the master and the replicas, as those of ``Server``; replicas are sent snapshots at once
-            (``repl_diskless_sync_delay=0``). ``requirepass`` holds for all of them; the
-            sentinel needs no password.
+        replicas: the number of replicas.
+        name: the name of the master.
+        port: the sentinel's port; 0 picks a free one.
+        down_after: how long a server must be silent to count as down, as ``down-after-milliseconds``. None: a
+            stopped server counts as down at once, and one that hangs after five seconds.
+        failover_timeout: a failed failover is retried after twice this time.
+        process: run each server in its own process instead of a thread.
+        directives: directives of the master and the replicas, as in ``Server``. By default, snapshots are sent to replicas
+            without a delay (``repl_diskless_sync_delay=0``). ``requirepass`` applies to the master and the replicas;
+            the sentinel needs no password.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Sentinel(InWith):
         """Start all servers, and wait until the replicas follow and the sentinel knows them.
 
         Raises:
-            StartError: with the words of the server that did not start.
+            StartError: a server did not start; the text is its own.
         """
         if self.servers:
             return self
@@ -136,14 +136,14 @@ class Sentinel(InWith):
 
     @property
     def replicas(self) -> list[Server]:
-        """All other servers, stopped ones too."""
+        """All servers except the master, including stopped ones."""
         master = self.master
         return [server for server in self.servers if server is not master]
 
     # For tests
 
     def command(self, *words: str) -> Any:
-        """Run a command on the sentinel; raises error replies as ``hiredis.ReplyError``."""
+        """Run a command on the sentinel; raise error replies as ``hiredis.ReplyError``."""
         return self._sentinel.command(*[word.encode() for word in words])
 
     def fail_over(self) -> Server:
@@ -161,7 +161,7 @@ class Sentinel(InWith):
         """Wait until the sentinel's master runs and every other running server follows it; return the master.
 
         Raises:
-            TimeoutError: the text says what each server is.
+            TimeoutError: the text gives the role of each server.
         """
         return self._wait(lambda: True, timeout)
 
@@ -198,7 +198,7 @@ class Sentinel(InWith):
     # Clients
 
     def client(self, **options: Any) -> redis.Redis:
-        """Return a redis-py client of the master, whichever that is; ``options`` are redis-py's."""
+        """Return a redis-py client that follows the current master; ``options`` are redis-py's."""
         client: redis.Redis = self.sentinel(**options).master_for(self.name)  # type: ignore[no-untyped-call]
         return client
 
@@ -208,7 +208,7 @@ class Sentinel(InWith):
         return client
 
     def async_client(self, **options: Any) -> redis.asyncio.Redis:
-        """Return a ``redis.asyncio`` client of the master; closing it closes its connections to the sentinel, too."""
+        """Return a ``redis.asyncio`` client of the master; closing it also closes its connections to the sentinel."""
         need_redis()
         from redis.asyncio import Redis
         from redis.asyncio.sentinel import Sentinel as AsyncRedisSentinel
@@ -223,7 +223,7 @@ class Sentinel(InWith):
                 for each in found.sentinels:
                     await close(each)
 
-            close = aclose  # as redis-py before 5.0.1 calls it
+            close = aclose  # the name in redis-py before 5.0.1
 
         client: redis.asyncio.Redis = found.master_for(self.name, redis_class=Client)
         return client
@@ -242,7 +242,7 @@ class Sentinel(InWith):
 
 
 class _Node(Server):
-    """A server that starts again in the role in which it stopped, as CONFIG REWRITE makes it with a file."""
+    """A server that restarts in the role in which it stopped, as if CONFIG REWRITE had saved that."""
 
     def _end(self) -> None:
         role = _role(self) if self.running else []
@@ -254,14 +254,14 @@ class _Node(Server):
 
 
 class SentinelServer(Server):
-    """A sentinel alone; ``lines`` are those of sentinel.conf without their first word."""
+    """The sentinel process alone; ``lines`` are the lines of sentinel.conf without the word ``sentinel``."""
 
     def __init__(self, lines: list[str], *, port: int = 0, process: bool = False) -> None:
         super().__init__(port=port, process=process)
         self.lines = lines
 
     def command(self, *words: bytes) -> Any:
-        """Run a command; raises error replies."""
+        """Run a command; raise error replies."""
         return self._command(*words)
 
     def _flags(self) -> list[str]:
@@ -270,7 +270,7 @@ class SentinelServer(Server):
 
 
 def _role(server: Server) -> list[Any]:
-    """Return the reply of ROLE; nothing where the server stops, disconnects its clients or refuses them."""
+    """Return the reply of ROLE; [] if the server is stopping, disconnects its clients or refuses them."""
     import hiredis
 
     try:

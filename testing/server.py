@@ -52,17 +52,17 @@ class Server(HasSpies, HasFaults, InWith):
     """A Rillet server for a test.
 
     Args:
-        port: 0 picks a free one; kept over ``restart``.
-        process: run in a process of its own instead of a thread.
-        seed: what it holds at its start and after each ``reset``: the path of a dump file (RDB), of an append-only
+        port: the port to listen on; 0 picks a free one. ``restart`` keeps it.
+        process: run in its own process instead of a thread.
+        seed: the data at the start and after each ``reset``: the path of a dump file (RDB), of an append-only
             folder or of a file of commands, or a dict of keys and values. See docs/testing/snapshots.md.
-        transport: ``memory``: the clients of ``client`` need no socket, and the thread that calls runs the server's code.
-            See docs/testing/transports.md.
+        transport: ``tcp`` or ``memory``. With ``memory``, clients from ``client`` use no socket, and the calling thread
+            runs the server's code. See docs/testing/transports.md.
         directives: any redis.conf directive with underscores, e.g. ``appendonly=True``, ``requirepass="x"``.
-            Without ``dir`` the server works in a temporary folder that is removed at the end.
+            Without ``dir``, the server works in a temporary folder that ``stop`` removes.
 
-    In a fork of the process that started it, the object still reaches the server (clients, ``clock``, ``fault`` …), and
-    its ``stop`` only forgets it: neither server nor files are the child's.
+    In a fork of the process that started it, the object still reaches the server (clients, ``clock``, ``fault`` …), but
+    ``stop`` only drops the object's references: the server and its files belong to the parent.
 
     Attributes:
         log: the last lines of the server's log; they also go to the logger ``rillet``.
@@ -91,7 +91,7 @@ class Server(HasSpies, HasFaults, InWith):
         self._process_mode = process
         self._directives = directives
         self._folder: TemporaryFolder | None = None
-        self._owner = 0  # the process that has started it
+        self._owner = 0  # the ID of the process that started it
         self._thread: threading.Thread | None = None
         self._server: RilletServer | None = None
         self._server_clock: ServerClock | None = None
@@ -107,10 +107,10 @@ class Server(HasSpies, HasFaults, InWith):
     # Lifecycle
 
     def start(self) -> Server:
-        """Start and wait until clients are served.
+        """Start the server and wait until it serves clients.
 
         Raises:
-            StartError: whatever the reason; with the server's own words.
+            StartError: the server did not start, for any reason; the text is its own error or its log.
         """
         if self.running:
             return self
@@ -120,7 +120,7 @@ class Server(HasSpies, HasFaults, InWith):
         try:
             self._start()
         except BaseException as error:
-            with contextlib.suppress(StopError):  # why it did not start is more important
+            with contextlib.suppress(StopError):  # the reason why it did not start matters more
                 self._halt()
             if found is None:
                 self._remove_folder()
@@ -130,11 +130,11 @@ class Server(HasSpies, HasFaults, InWith):
         return self
 
     def stop(self) -> None:
-        """Stop in order and remove the temporary folder. In a fork of its process only this object forgets the server.
+        """Shut down cleanly and remove the temporary folder. In a fork, only drop the references to the server.
 
         Raises:
-            StopError: its thread does something that cannot be ended, and is left behind.
-            AssertionError: a fault that is on was to hit something, and has not; the server has stopped.
+            StopError: the server's thread does not end; it is left running.
+            AssertionError: an active fault with ``expect_hits`` hit nothing; the server has stopped.
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self._remove_folder)
@@ -153,7 +153,7 @@ class Server(HasSpies, HasFaults, InWith):
         """Restart on the same port with the same files (in a thread also with the same clock).
 
         Raises:
-            StopError: another process has started it, of which this is a fork.
+            StopError: this process is a fork of the one that started the server.
         """
         self._check_owner()
         self._halt()
@@ -164,7 +164,7 @@ class Server(HasSpies, HasFaults, InWith):
 
     @property
     def running(self) -> bool:
-        """Whether it is running; a server that was shut down by a command is not."""
+        """Whether the server is running; False after a command has shut it down."""
         process, thread, server = self._process, self._thread, self._server
         if self._is_inherited:
             return self._is_reached()
@@ -178,7 +178,7 @@ class Server(HasSpies, HasFaults, InWith):
 
     @property
     def _is_inherited(self) -> bool:
-        """Whether this process is a fork of the one that has started the server."""
+        """Whether this process is a fork of the one that started the server."""
         return self._owner not in {0, os.getpid()}
 
     def _is_reached(self) -> bool:
@@ -195,7 +195,7 @@ class Server(HasSpies, HasFaults, InWith):
             )
 
     def _await_end(self, process: ServerProcess) -> None:
-        """Wait until a process has ended that has closed the control connection, unless it serves others."""
+        """Wait until the process ends; it closed the control connection. Return early if it accepts another one."""
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -220,12 +220,12 @@ class Server(HasSpies, HasFaults, InWith):
     def client(self, *, like: Callable[..., redis.Redis] | None = None, **options: Any) -> redis.Redis:
         """Return a new redis-py client.
 
-        Without ``like`` it has the defaults of ``redis.Redis.from_url``: it sends nothing again, so a lost reply is an error.
+        Without ``like``, it has the defaults of ``redis.Redis.from_url``: it does not retry, so a lost reply is an error.
 
         Args:
-            like: the class that the application calls, ``redis.Redis`` or one derived from it, or its own function: the
-                client has all of its defaults, retries too. It is called with ``host``, ``port``, ``db``, the password.
-            options: redis-py's (``protocol=3``, ``db=1``, …).
+            like: how the application creates its client: ``redis.Redis``, a subclass, or a function. It is called with
+                ``host``, ``port``, ``db`` and the password; the client has all of its defaults, including retries.
+            options: redis-py's options (``protocol=3``, ``db=1``, …).
 
         Raises:
             ImportError: redis-py is not installed; the text says what to install.
@@ -251,7 +251,7 @@ class Server(HasSpies, HasFaults, InWith):
         return connection_class_of(self._find)
 
     def _find(self) -> RilletServer | None:
-        """Return the server itself; None in another process."""
+        """Return the server object; None in a fork of this process."""
         if os.getpid() != self._pid:
             return None
         if self._server is None:
@@ -260,9 +260,9 @@ class Server(HasSpies, HasFaults, InWith):
 
     @contextlib.contextmanager
     def client_of_test(self, **options: Any) -> Iterator[redis.Redis]:
-        """Give a test a client as ``client`` makes it, which serves the next one, too, unless the test changes it.
+        """Lend a test a client from ``client``; keep it for the next test unless this one changes it.
 
-        The server must have been reset. A client of the application's own class serves one test.
+        Reset the server first. A client created with ``like`` serves one test only.
         """
         if "like" in options:
             with contextlib.closing(self.client(**options)) as own:
@@ -281,7 +281,7 @@ class Server(HasSpies, HasFaults, InWith):
     def async_client(
         self, *, like: Callable[..., redis.asyncio.Redis] | None = None, **options: Any
     ) -> redis.asyncio.Redis:
-        """Return a new ``redis.asyncio`` client; all is as in ``client``, but ``like`` is ``redis.asyncio.Redis`` or alike."""
+        """Return a new ``redis.asyncio`` client. Same as ``client``, but ``like`` creates a ``redis.asyncio.Redis``."""
         need_redis()
         import redis.asyncio
 
@@ -292,7 +292,7 @@ class Server(HasSpies, HasFaults, InWith):
         )
 
     def reset(self) -> None:
-        """Return to the state of the start: its seed, no other data and no connections. It is one ``DEBUG RESET``.
+        """Restore the initial state: the seed's data and no other, no connections. It sends one ``DEBUG RESET``.
 
         Raises:
             ControlError: the server has ended, or cannot be reached.
@@ -311,7 +311,7 @@ class Server(HasSpies, HasFaults, InWith):
             control = self._controller()
         with taken(self._pools) as kept:
             try:
-                # Without a look at the server first, which would cost as much; a second reset does no harm.
+                # Do not probe the server first: that costs as much as a reset, and a second reset does no harm.
                 return control.reset(*following, kept=kept)
             except ControlError:
                 if not control.is_open:  # the server took too long
@@ -319,20 +319,20 @@ class Server(HasSpies, HasFaults, InWith):
                 return self._controller().reset(*following, kept=kept)
 
     def snapshot(self) -> Snapshot:
-        """Return a copy of all data and functions, which nothing changes later."""
+        """Return an immutable copy of all data and functions."""
         return self._store.take()
 
     def restore(self, snapshot: Snapshot) -> None:
         """Replace all data and functions by a snapshot of this server or another one.
 
         Raises:
-            SnapshotError: the server that kept it has ended without an order.
+            SnapshotError: the server that kept it ended without a clean shutdown.
             hiredis.ReplyError: the server is a replica, or its append-only file cannot be written.
         """
         self._store.restore(snapshot)
 
     def save_seed(self, path: str | os.PathLike[str]) -> None:
-        """Write all data and functions to a dump file, for ``Server(seed=path)``; a failure leaves no part of it."""
+        """Write all data and functions to a dump file for ``Server(seed=path)``; a failure leaves no partial file."""
         replace_file(Path(path), self.snapshot().rdb(), 0o644)
 
     # The two ways to run
@@ -379,7 +379,7 @@ class Server(HasSpies, HasFaults, InWith):
     def _flags(self) -> list[str]:
         return flags_of(self._directives, self.host, self.port, self._path)
 
-    @gc_paused()  # a seventh of a first test went to its collections
+    @gc_paused()  # garbage collection took a seventh of a first test
     def _start_thread(self) -> None:
         from ..server.config.file import parse_arguments
         from ..server.server import Server as RilletServer
@@ -427,10 +427,10 @@ class Server(HasSpies, HasFaults, InWith):
         return TurnLoop
 
     def _prepare(self, server: RilletServer) -> None:
-        """Do what must be done before a server in a thread runs; in that thread."""
+        """Prepare a server before it runs; called in the server's thread."""
 
     def _arrive(self, server: RilletServer, ready: Future[None]) -> None:
-        """Let ``start`` return, because the server serves clients, or end it where ``start`` has given up.
+        """Let ``start`` return, now that the server serves clients; end the server if ``start`` has given up.
 
         Called in the server's thread.
         """
@@ -440,7 +440,7 @@ class Server(HasSpies, HasFaults, InWith):
             server.stop()
 
     def _halt(self) -> None:
-        """End the server if this process has started it; forget it."""
+        """End the server if this process started it, and drop all references to it."""
         if self._is_inherited:
             self._thread = self._server = self._process = self._control = self._snapshots = None
             self._folder = None
@@ -469,14 +469,14 @@ class Server(HasSpies, HasFaults, InWith):
             process.stop()
 
     def _end_script(self) -> None:
-        """Shut down a server in the only way that ends a script that has written."""
+        """Send SHUTDOWN NOSAVE: nothing else ends a script that has already written."""
         with contextlib.suppress(ControlError), contextlib.closing(self._connect()) as control:
             control.run(b"SHUTDOWN", b"NOSAVE")
 
     # Commands without a client library
 
     def _controller(self) -> Control:
-        """Return the control connection; another one if the server has closed it."""
+        """Return the control connection; open a new one if the server has closed it."""
         if not self._is_inherited and not self.running:
             raise ControlError("The server is not running")
         with self._controlling:
@@ -492,7 +492,7 @@ class Server(HasSpies, HasFaults, InWith):
         )
 
     def _state(self) -> str:
-        """Say what a server does that does not answer."""
+        """Describe what an unresponsive server is doing."""
         return _place_of(self._thread) if self._thread is not None else f"Its log:\n{self.log.text()}"
 
     @property
@@ -507,7 +507,7 @@ class Server(HasSpies, HasFaults, InWith):
             self._control = None
 
     def _command(self, *words: bytes) -> Any:
-        """Run one command on the control connection; raises error replies."""
+        """Run one command on the control connection; raise error replies."""
         return self._controller().run(*words)
 
 
@@ -522,7 +522,7 @@ class AsyncServer(Server):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._is_inherited:
-            self.stop()  # the threads of the loop are not in the fork
+            self.stop()  # the loop's threads do not exist in the fork
         else:
             await asyncio.to_thread(self.stop)
 

@@ -1,4 +1,4 @@
-"""What matters in a simulation that failed: the smallest part of what went wrong with which it fails."""
+"""Shrinking of a failed simulation: find the fewest disturbances with which it still fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 LATENCY: Final = ("latency",)
 LOSS: Final = ("loss",)
 
-# What goes wrong: its kind, and what tells it from others of its kind.
+# Something that goes wrong: its kind, and what distinguishes it from others of this kind.
 Disturbance = tuple[Any, ...]
 
 _WORDS: Final = {
@@ -26,9 +26,9 @@ _WORDS: Final = {
 def smallest(
     whole: Sequence[Disturbance], fails: Callable[[Sequence[Disturbance]], bool]
 ) -> list[Disturbance]:
-    """Return a part of what went wrong with which it fails, and without any one of which it passes.
+    """Return a minimal part of the disturbances with which it fails: it passes without any one of them.
 
-    It leaves out all, then halves, then quarters, at last each one until none can be left out.
+    Leave out all, then halves, then quarters, and finally single ones until none can be left out.
     """
     known: dict[frozenset[Disturbance], bool] = {}
     kept = list(whole)
@@ -50,12 +50,12 @@ def smallest(
 def summary(
     needed: Mapping[Disturbance, str], off: Iterable[Disturbance], orders: tuple[int, int]
 ) -> list[str]:
-    """Return lines that say what matters, and what does not.
+    """Return lines that say which disturbances matter, and which do not.
 
     Args:
-        needed: with a text for each.
-        off: what it fails without, too.
-        orders: in how many other orders of the tasks it failed, and how many there were.
+        needed: the disturbances that the failure needs, each with a description.
+        off: the disturbances without which it also fails.
+        orders: the number of other task orders in which it failed, and the number that were tried.
     """
     counts = Counter(each[0] for each in off)
     rest = ", ".join(_WORDS[kind][count > 1].format(count) for kind, count in counts.items())

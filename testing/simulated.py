@@ -1,6 +1,6 @@
-"""A test in a deterministic simulation: many seeds, virtual time, a network that fails, a server inside.
+"""Deterministic simulation of a test: many seeds, virtual time, a failing network, and a server in the same process.
 
-It stands on simloop, which simulates the event loop and the network (``pip install 'rillet[simulation]'``, Python 3.12).
+It builds on simloop, which simulates the event loop and the network (``pip install 'rillet[simulation]'``, Python 3.12).
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
     Test = Callable[..., Coroutine[Any, Any, object]]
 
 _SERVER: Final = "redis"
-# Seconds of virtual time, after which the network is calm, so that a system can recover and a test can ask whether it did.
+# Seconds of virtual time until chaos ends, so that the system can recover and the test can check that it did.
 _CHAOS_SECONDS: Final = 30.0
 _RESTART_SECONDS: Final = 1.0
 _KEPT: Final = 10_000
 _FROZEN_AT_START: Final = 1000  # objects; Python 3.12 itself freezes 375, other versions none
-_ORDERS: Final = 5  # other orders of the tasks, in which a failure is tried again
+_ORDERS: Final = 5  # how many other task orders a failure is rerun with
 _PROGRESS_SECONDS: Final = 10.0
 _HIDDEN: Final = {__name__.partition(".")[0], "simloop", "asyncio"}
 
 __unittest = True  # unittest hides frames of this module
 
-Kept = TypeVar("Kept", bound="Test")  # a type checker sees the test as it was written
+Kept = TypeVar("Kept", bound="Test")  # a type checker sees the test's own signature
 
 
 @dataclass
 class _Session:
-    """What pytest says of the test that runs."""
+    """What pytest says about the running test."""
 
     test: str = ""
     seed: int | None = None
@@ -77,22 +77,22 @@ def begin_test(
     """Note which test pytest is about to run.
 
     Args:
-        test: as pytest names it.
-        seed: of ``--rillet-seed``.
-        is_verbose: a story is shown whole.
-        say: shows a line of progress; None: nowhere.
+        test: its pytest node ID.
+        seed: the value of ``--rillet-seed``.
+        is_verbose: show stories in full.
+        say: shows a line of progress; None shows none.
     """
     _SESSION.test, _SESSION.seed, _SESSION.is_verbose, _SESSION.say = test, seed, is_verbose, say
 
 
 class _Progress:
-    """Says every ten seconds how far a test is."""
+    """Reports the progress of a test every ten seconds."""
 
     def __init__(self) -> None:
         self._said = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Say it if it is time for that."""
+        """Report a line if ten seconds have passed since the last one."""
         if _SESSION.say is not None and time.monotonic() - self._said >= _PROGRESS_SECONDS:
             self._said = time.monotonic()
             _SESSION.say(f"{_SESSION.test}: {text}")
@@ -123,20 +123,20 @@ def simulation(
     jobs: int = 1,
     **directives: object,
 ) -> Any:
-    """Make a test of a coroutine function, which is run once for each seed and gets a ``Simulation``.
+    """Turn a coroutine function into a test that runs it once per seed, each time with a ``Simulation``.
 
     Args:
         test: the coroutine function; its first parameter is the simulation, others are fixtures of pytest.
-        seeds: how many, from 0 on; or which.
-        chaos: how much goes wrong by itself in the first half minute, from 0 (nothing but the order of tasks) to 1:
+        seeds: the number of seeds, from 0 on; or the seeds themselves.
+        chaos: how much goes wrong by itself in the first half minute, from 0 (only the task order varies) to 1:
             messages between hosts take up to ``chaos`` seconds, commands and replies of hosts are lost together with
-            their connection, hosts are cut off, crash and start again. The test's own client is spared.
-        jobs: how many processes share the seeds; 0: one for each core. They are forks of this one, so what the test appends to
-            a list of its module stays in them. The seed that is reported is the same.
-        directives: of the server, as in ``rillet.testing.Server``; it has an append-only file unless they say no.
+            their connection, and hosts are cut off, or crash and restart. The test's own client is spared.
+        jobs: the number of processes that share the seeds; 0 means one per core. They are forks of this process, so changes
+            that the test makes to its module are lost with them. It does not affect which seed is reported.
+        directives: directives of the server, as in ``rillet.testing.Server``; ``appendonly`` is on by default.
 
     Returns:
-        A function that raises the error of the first seed that fails, with a note: the seed, and the story by host.
+        A function that raises the error of the first failing seed, with a note that has the seed and the story by host.
     """
     if not 0 <= chaos <= 1:
         raise ValueError("chaos is a number from 0 to 1")
@@ -196,7 +196,7 @@ def simulation(
 
 
 def trace(test: Test, seed: int, *, chaos: float = 0.2, **directives: object) -> str:
-    """Run a coroutine function at one seed; return the whole story and its error, the same in every process."""
+    """Run a coroutine function at one seed; return the full story and the error, which are equal in every process."""
     with _folder() as folder:
         test_of = functools.partial(_apply, test, (), {})
         run = _Plan(test_of, chaos, directives, folder, tells_always=True).run(seed)
@@ -208,14 +208,14 @@ def _apply(test: Test, args: Any, kwargs: Any, sim: Simulation) -> Coroutine[Any
 
 
 class Simulation:
-    """One run of a test: a network of hosts, a server at the host ``redis``, and the test itself, which is no host.
+    """One run of a test: a network of hosts, a server at the host ``redis``, and the test itself, which is not a host.
 
     Attributes:
-        seed: of this run.
+        seed: the seed of this run.
         net: the simulator's network (``simloop.SimNetwork``).
-        server: the server, as in ``rillet.testing.LoopServer``. ``await sim.server.restart(crash=True)`` loses what is not
-            synced; with ``appendfsync everysec`` that is the last second.
-        random: random numbers of the seed, for the test.
+        server: the server, a ``rillet.testing.LoopServer``. ``await sim.server.restart(crash=True)`` loses unsynced writes:
+            with ``appendfsync everysec`` those of the last second.
+        random: a generator for the test, seeded with the seed.
     """
 
     def __init__(
@@ -231,14 +231,14 @@ class Simulation:
         self._loop = loop
         self.net = loop.net
         self._chaos = chaos
-        self._only = only  # of all that goes wrong; None: all
+        self._only = only  # the disturbances that may happen; None: all
         self._programs: dict[
             str, tuple[Callable[..., Awaitable[object]], tuple[Any, ...], dict[str, Any]]
         ] = {}
         self._down: set[str] = set()
         self.events: list[Event] = []
-        self.lost: dict[int, str] = {}  # what a fault does, by its ID
-        self.disturbances: dict[Disturbance, str] = {}  # all that has gone wrong, and how a reader calls it
+        self.lost: dict[int, str] = {}  # the effects of faults, by ID
+        self.disturbances: dict[Disturbance, str] = {}  # everything that went wrong, with a description
         self._starts = 0  # of the server
         self._own = 0  # the number of the last crash or partition by the test
         self._told = 0  # the number of the last command in the story
@@ -253,12 +253,12 @@ class Simulation:
 
     @property
     def url(self) -> str:
-        """Of the server, for any client library on any host."""
+        """The server's URL, for any client library on any host."""
         return self.server.url
 
     @property
     def client(self) -> redis.asyncio.Redis:
-        """The test's own client, whose connection does not fail."""
+        """The test's own client; chaos spares its connection."""
         if self._client is None:
             self._client = self.server.client()
         return self._client
@@ -266,10 +266,10 @@ class Simulation:
     def start(
         self, name: str, program: Callable[..., Awaitable[object]], /, *args: Any, **kwargs: Any
     ) -> None:
-        """Run a coroutine function on a host of its own, as a program with a supervisor.
+        """Run a coroutine function on its own host, like a program with a supervisor.
 
-        If it raises a ConnectionError or a TimeoutError of any library it is started again a second later. Any other
-        error fails the test.
+        If it raises a ConnectionError or TimeoutError of any library, it is restarted a second later. Any other error
+        fails the test.
         """
         if name in {_SERVER, DRIVER}:
             raise ValueError(f"{name!r} is the name of another host")
@@ -278,12 +278,12 @@ class Simulation:
         self._launch(name)
 
     def crash(self, name: str, *, silent: bool = False) -> None:
-        """Let a host end: its tasks are cancelled, and what it has sent and not yet delivered is lost.
+        """Crash a host: cancel its tasks, and lose the data that it sent and that was not yet delivered.
 
         Args:
-            name: of the host.
-            silent: as a machine without power, whose connections stay open at the other end; otherwise as a killed
-                process, whose system closes them.
+            name: the name of the host.
+            silent: crash like a machine that loses power, whose connections stay open at the other end; otherwise like a
+                killed process, whose operating system closes them.
         """
         if name not in self._programs:
             raise ValueError(f"There is no host {name!r}; started are: {', '.join(self._programs) or 'none'}")
@@ -305,7 +305,7 @@ class Simulation:
                     )
 
     def restart(self, name: str) -> None:
-        """Start a host's program again; if the host runs, it crashes before."""
+        """Restart a host's program; crash the host first if it runs."""
         if name not in self._down:
             self.crash(name)
         if name in self._down:
@@ -317,7 +317,7 @@ class Simulation:
         self._launch(name)
 
     def partition(self, *names: str) -> None:
-        """Cut hosts off from all others, until ``heal``: what they send waits."""
+        """Cut hosts off from all others; what they send is held until ``heal``."""
         if self._is_on_by_test(f"{', '.join(names)} cut off"):
             self._partition(*names)
 
@@ -334,11 +334,11 @@ class Simulation:
     # Inside
 
     def tell(self, host: str, text: str, *, is_idle: bool = False) -> None:
-        """Add to the story."""
+        """Add an event to the story."""
         self.events.append(Event(self._loop.time() * 1000, host, text, is_idle=is_idle))
 
     def keep_recorded(self) -> None:
-        """Add to the story what the server has recorded, before it forgets that."""
+        """Add the server's recorded commands to the story, before the server discards them."""
         recording = self.server.watched
         if recording is None or not self.server.running:
             return
@@ -349,7 +349,7 @@ class Simulation:
                     self.events.append(event_of(each, self.lost))
 
     def _is_on(self, disturbance: Disturbance, text: str) -> bool:
-        """Whether something is to go wrong; notes it."""
+        """Return True, and record the disturbance, if it is to happen in this run."""
         if self._only is not None and disturbance not in self._only:
             return False
         self.disturbances[disturbance] = text
@@ -360,7 +360,7 @@ class Simulation:
         return self._is_on(("own", self._own), f"{text} at {self._loop.time():.3f}, by the test")
 
     def _random_of(self, kind: str) -> random.Random:
-        """Return the random numbers of one kind of chaos: without one kind the others stay as they are."""
+        """Return the generator of one kind of chaos; leaving out one kind does not change the others."""
         if kind not in self._randoms:
             self._randoms[kind] = random.Random(f"{self.seed}:{kind}")  # noqa: S311 - as above
         return self._randoms[kind]
@@ -398,7 +398,7 @@ class Simulation:
                 return
 
     def note_unhandled(self, loop: object, context: dict[str, Any]) -> None:
-        """Fail the test because of an error that nobody has handled, unless a lost connection has made it."""
+        """Fail the test because of an unhandled error, unless a lost connection or a timeout caused it."""
         del loop
         error = context.get("exception")
         if not isinstance(error, Exception):
@@ -410,7 +410,7 @@ class Simulation:
             self.failure.set_exception(error)
 
     def begin_loss(self) -> None:
-        """Let commands and replies be lost, if it is the time for that."""
+        """Start to lose commands and replies, if chaos has not ended yet."""
         self._starts += 1
         if not self._chaos or self._loop.time() >= _CHAOS_SECONDS:
             return
@@ -419,7 +419,7 @@ class Simulation:
                 seed = self._random_of(f"loss {close}").getrandbits(31)
                 self._lose(close, client=f"!{DRIVER}", probability=self._chaos / 20, seed=seed)
         else:
-            # The fault that hits a command has it to itself: the one that counts furthest is asked first.
+            # Faults behind the one that hits a command do not count it: start the one with the highest count first.
             for _, close, client, command, nth in sorted(
                 (each for each in self._only if each[0] == "loss"), key=lambda each: -each[4]
             ):
@@ -431,8 +431,8 @@ class Simulation:
         self.lost[fault.id] = "lost before it ran" if close == "before" else "it ran, its reply is lost"
 
     def note_losses(self) -> None:
-        """Note each command and reply that was lost, by the number of its command among those of its client."""
-        if self._starts > 1 or (self._only is not None and LOSS in self._only):  # the numbers begin again
+        """Record each lost command and reply, by the position of the command among its client's commands of that name."""
+        if self._starts > 1 or (self._only is not None and LOSS in self._only):  # the numbers restart
             self.disturbances[LOSS] = "commands and replies are lost"
             return
         counts: Counter[tuple[str, str]] = Counter()
@@ -449,7 +449,7 @@ class Simulation:
                     self.disturbances[loss] = f"{command.client}: {event.text} at {event.time / 1000:.3f}"
 
     async def disturb(self) -> None:
-        """Let hosts crash and be cut off, until the network is to be calm."""
+        """Crash hosts and cut them off, until chaos ends."""
         if self._chaos:
             async with asyncio.TaskGroup() as group:
                 for kind in ("crashes", "partitions"):
@@ -477,7 +477,7 @@ class Simulation:
             if not self._is_on(
                 (kind, count), f"{name} {what} at {self._loop.time():.3f}, for {seconds:.3f} s"
             ):
-                await asyncio.sleep(seconds)  # the others come when they came
+                await asyncio.sleep(seconds)  # keeps the times of the later ones
             elif kind == "partitions":
                 self._partition(name)
                 await asyncio.sleep(seconds)
@@ -515,7 +515,7 @@ class _HostedServer(LoopServer):
 
 
 def _check_simulator() -> None:
-    """Raise an ImportError with the reason where there is no simulator."""
+    """Raise an ImportError with the reason if the simulator is not installed."""
     try:
         import simloop  # noqa: F401
         import time_machine  # noqa: F401
@@ -530,8 +530,8 @@ def _loop_of(seed: int) -> Any:
     import simloop
 
     loop: Any = simloop.SimLoop(seed)
-    loop._recorder = _network_recorder()()  # noqa: SLF001 - all callbacks would be a twentieth of a run
-    # Programs may listen to signals, and none comes.
+    loop._recorder = _network_recorder()()  # noqa: SLF001 - recording all callbacks takes a twentieth of a run
+    # Programs may register signal handlers, but no signal arrives.
     loop.add_signal_handler = loop.remove_signal_handler = lambda *_: True
     return loop
 
@@ -541,7 +541,7 @@ def _network_recorder() -> type:
     from simloop._trace import TraceRecorder
 
     class NetworkRecorder(TraceRecorder):  # type: ignore[misc]
-        """Of all events only the messages, which the story shows."""
+        """Records only the network's messages, which the story shows."""
 
         def record(self, kind: str, *event: Any) -> None:
             if kind == "net":
@@ -563,9 +563,9 @@ class _Plan:
     """How a test is run at a seed.
 
     Attributes:
-        only: of all that goes wrong; None: all.
+        only: the disturbances that may happen; None: all.
         order: another seed for the order of the tasks and the delays of messages.
-        tells_always: a run that passes has a story, too, which takes a tenth of its time.
+        tells_always: also collect the story of a run that passes, which takes a tenth of its time.
     """
 
     test: Callable[[Simulation], Coroutine[Any, Any, object]]
@@ -579,7 +579,7 @@ class _Plan:
     def run(self, seed: int) -> _Run:
         """Run the test once, to its end or its error."""
         with warnings.catch_warnings():
-            # A program that has crashed has closed nothing; that is no fault of the test.
+            # A crashed program closes nothing; the test is not to blame for that.
             warnings.simplefilter("ignore", ResourceWarning)
             run = self._run(seed)
             gc.collect()
@@ -627,13 +627,13 @@ class _Plan:
             await asyncio.gather(chaos, test, return_exceptions=True)
             if not sim.failure.done():
                 sim.failure.cancel()
-            with contextlib.suppress(Exception):  # the test's own error is more important
+            with contextlib.suppress(Exception):  # the test's own error matters more
                 await sim.server.stop()
 
 
 @contextlib.contextmanager
 def _determined(loop: Any, seed: int) -> Iterator[None]:
-    """Let the time and the random numbers of the process follow a loop and a seed."""
+    """Derive the process's time from a loop, and its random numbers from a seed."""
     numbers = random.Random(f"{seed}:system")  # noqa: S311 - the same for the same seed
     state = random.getstate()
     import time_machine
@@ -642,13 +642,13 @@ def _determined(loop: Any, seed: int) -> Iterator[None]:
     traveller = travel.start()
     traveller.time_ns = lambda: EPOCH * 1_000_000 + round(loop.time() * 1_000_000_000)  # type: ignore[method-assign]
     collects = gc.isenabled()
-    gc.disable()  # finalizers run at the same places
+    gc.disable()  # so that finalizers always run at the same places
     random.seed(seed)
     try:
         with (
             mock.patch.object(
                 logger, "disabled", True
-            ),  # the story says what happened, not each end of a server
+            ),  # the story says what happened; each stop of a server would be noise
             mock.patch.object(os, "urandom", numbers.randbytes),
             mock.patch.object(random, "_urandom", numbers.randbytes),
             mock.patch.object(time, "monotonic", loop.time),
@@ -664,7 +664,7 @@ def _determined(loop: Any, seed: int) -> Iterator[None]:
 
 
 def _anyio_in_line() -> contextlib.AbstractContextManager[object]:
-    """Let anyio run functions in line: it has threads of its own, which wake a loop from outside."""
+    """Let anyio run functions in line instead of in its worker threads, which would wake the loop from outside."""
     try:
         from anyio._backends._asyncio import AsyncIOBackend
     except ImportError:
@@ -684,7 +684,7 @@ def _nanoseconds_of(loop: Any) -> Callable[[], int]:
 
 
 def _end(loop: Any) -> None:
-    """Cancel what the test has left, and close its loop."""
+    """Cancel the tasks that the test left behind, and close its loop."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
@@ -699,8 +699,8 @@ def _end(loop: Any) -> None:
 
 @contextlib.contextmanager
 def _frozen() -> Iterator[None]:
-    """Let collections skip what there is already: three visit all objects at the end of each run, a fifth of its time."""
-    if gc.get_freeze_count() > _FROZEN_AT_START:  # somebody else has frozen them, and wants that to stay
+    """Hide existing objects from the garbage collector: its three full collections at each end took a fifth of a run."""
+    if gc.get_freeze_count() > _FROZEN_AT_START:  # frozen by others, and `unfreeze` would undo that
         yield
         return
     gc.collect()
@@ -713,14 +713,14 @@ def _frozen() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
-    """Give a folder for the server's files, in memory where the system has such a place."""
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there
+    """Yield a folder for the server's files, in memory if the system has a memory file system."""
+    memory = Path("/dev/shm")  # noqa: S108 - a private folder is created there
     with TemporaryFolder(str(memory) if os.access(memory, os.W_OK) else None) as folder:
         yield Path(folder.path)
 
 
 def _is_of_the_network(error: BaseException) -> bool:
-    """Whether it is a lost connection or a timeout, as any library calls them."""
+    """Return True if an error is a lost connection or a timeout, by the names that any library uses."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_of_the_network, error.exceptions))
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -731,7 +731,7 @@ def _is_of_the_network(error: BaseException) -> bool:
 
 
 def _explain(plan: _Plan, run: _Run, *, passed: int, progress: _Progress) -> None:
-    """Add to the error of a run what matters, and the story of the least that fails."""
+    """Add a note to the error of a run: which disturbances matter, and the story of the smallest failing run."""
     assert run.error is not None
     error = run.error
     runs = itertools.count(1)
@@ -745,7 +745,7 @@ def _explain(plan: _Plan, run: _Run, *, passed: int, progress: _Progress) -> Non
     hypothesis = sys.modules.get("hypothesis")
     is_tried_again = hypothesis is not None and hypothesis.currently_in_test_context()
     shrunk = run if is_tried_again else again(whole)
-    if shrunk is None:  # a command that was lost cannot be told by its number
+    if shrunk is None:  # the positions of lost commands did not reproduce the failure
         whole = [*(each for each in whole if each[0] != LOSS[0]), LOSS]
         shrunk = again(whole)
     lines = [
@@ -757,7 +757,7 @@ def _explain(plan: _Plan, run: _Run, *, passed: int, progress: _Progress) -> Non
     if shrunk is None:
         shrunk = run
         lines.append("It does not fail again in this process: the test depends on more than its seed.")
-    elif not is_tried_again:  # Hypothesis runs it with many examples, and each would be shrunk
+    elif not is_tried_again:  # within Hypothesis, each of its many examples would be shrunk
         needed = smallest(whole, lambda part: again(part) is not None)
         shrunk = again(needed) or shrunk
         failed = sum(
@@ -769,12 +769,12 @@ def _explain(plan: _Plan, run: _Run, *, passed: int, progress: _Progress) -> Non
 
 
 def _is_failure(error: BaseException) -> bool:
-    """Whether it fails a test, as pytest.fail does, and not skips or ends it."""
+    """Return True if an error fails a test, also by pytest.fail; False if it skips or interrupts it."""
     return isinstance(error, Exception) or type(error).__name__ == "Failed"
 
 
 def _of_others(found: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from the first frame of other code than ours and the simulator's; all if there is none."""
+    """Cut the frames of Rillet, simloop and asyncio off the head of a traceback; keep all if there are no others."""
     first = found
     while first is not None:
         if first.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in _HIDDEN:

@@ -19,10 +19,10 @@ class SnapshotError(RuntimeError):
 
 
 class Snapshot:
-    """The data and the functions of one moment; nothing that happens later changes it.
+    """An immutable copy of a server's data and functions at one moment.
 
-    Its server keeps it until this object is garbage. ``Server.restore`` takes it as often as wanted, also on another
-    server, which then gets it as an RDB file.
+    The server keeps it until this object is garbage. ``Server.restore`` accepts it any number of times, also on another
+    server, which then receives it as an RDB file.
     """
 
     def __init__(self, store: SnapshotStore, name: bytes) -> None:
@@ -32,10 +32,10 @@ class Snapshot:
         self._file: bytes | None = None
 
     def rdb(self) -> bytes:
-        """Return it as an RDB file, which any server of the same version of Redis reads, and Rillet without loss.
+        """Return it as an RDB file. Any server of the same Redis version can read it; Rillet reads it without loss.
 
         Raises:
-            SnapshotError: the server that kept it has ended without an order.
+            SnapshotError: the server that kept it ended without a clean shutdown.
         """
         if self._file is None:
             if self._store is None:
@@ -44,11 +44,11 @@ class Snapshot:
         return self._file
 
     def leave_store(self) -> None:
-        """Rely on the file alone, because the server ends."""
+        """Detach from the server, which is stopping; from now on only the file remains."""
         self._store = None
 
     def __del__(self) -> None:
-        if self._store is not None and self._owner == os.getpid():  # to a fork it is only lent
+        if self._store is not None and self._owner == os.getpid():  # a fork does not own it
             self._store.garbage.append(self.name)
 
 
@@ -59,7 +59,7 @@ class SnapshotStore:
         command: runs one command on the server.
 
     Attributes:
-        garbage: the names of snapshots without references; the next command drops them.
+        garbage: the names of unreferenced snapshots, which the next ``take`` or ``restore`` drops.
     """
 
     def __init__(self, command: Callable[..., Any]) -> None:
@@ -85,7 +85,7 @@ class SnapshotStore:
         return snapshot
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Return the server to a snapshot of it, or of another."""
+        """Replace the server's data by a snapshot of this server or another one."""
         self._sweep()
         if snapshot.name not in self._names:
             self._command(b"DEBUG", b"SNAPSHOT", b"LOAD", snapshot.name, snapshot.rdb())
@@ -98,9 +98,9 @@ class SnapshotStore:
         return file
 
     def end(self) -> None:
-        """Fetch the snapshots that somebody still refers to, because the server ends.
+        """Download the snapshots that are still referenced, because the server is stopping.
 
-        They are lost if it has ended, or is busy.
+        They are lost if the server has already ended or is busy.
         """
         import hiredis
 
@@ -116,7 +116,7 @@ class SnapshotStore:
     def _sweep(self) -> None:
         if self._owner != os.getpid():
             self._owner = os.getpid()
-            self.garbage.clear()  # the parent sweeps that
+            self.garbage.clear()  # the parent drops these
         while self.garbage:
             name = self.garbage.pop()
             self._names.discard(name)

@@ -1,6 +1,6 @@
-"""What a test looks at in its server: streams, and what became of their entries.
+"""How a test inspects its server: its streams, and what happened to their entries.
 
-The objects that show them are imported when a test asks for one: most tests do not, and their classes take 15 ms to make.
+The classes that describe them take 15 ms to create and most tests need none, so they are imported on first use.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.01
 _WATCHED: Final = 1000  # commands
 _SHOWN: Final = 5
-# Only XCLAIM sets an idle time. JUSTID leaves the delivery count alone. An entry that was deleted is not claimed: XCLAIM
-# would remove it from the PEL. Nor is one without a consumer (XNACK): it waits for nobody.
+# Only XCLAIM sets an idle time; JUSTID keeps the delivery count. The script skips deleted entries, which XCLAIM would
+# remove from the PEL, and entries without a consumer (XNACK), which have no idle time.
 _AGE: Final = b"""
 local aged, from = 0, '-'
 while true do
@@ -42,7 +42,7 @@ end
 
 
 class HasStreams(TakesCommands):
-    """The part of a server that shows its streams; any Redis has it."""
+    """Inspection of streams, which works on any Redis."""
 
     def streams(self) -> list[str]:
         """Return the names of all streams of database 0, sorted."""
@@ -74,18 +74,18 @@ class HasStreams(TakesCommands):
         return stream_of(name, reply, int(seconds) * 1000 + int(microseconds) // 1000)
 
     def wait_until_idle(self, stream: str, group: str, timeout: float = 5.0) -> None:
-        """Wait until a group has everything delivered and acknowledged.
+        """Wait until a group has delivered and acknowledged every entry.
 
-        It blocks the calling thread; where the consumers run in the same event loop: ``await
+        It blocks the calling thread. If the consumers run in the same event loop, use ``await
         asyncio.to_thread(server.wait_until_idle, "orders", "billing")``.
 
         Args:
             stream: the key; it and the group may be created during the wait.
             group: the name of the group.
-            timeout: seconds of real time, however the server's clock runs.
+            timeout: seconds of real time, independent of the server's clock.
 
         Raises:
-            TimeoutError: with what is pending and what is not delivered.
+            TimeoutError: the text lists the pending and the undelivered entries.
         """
         from .streams import to_bytes
 
@@ -99,10 +99,10 @@ class HasStreams(TakesCommands):
             time.sleep(_POLL_SECONDS)
 
     def assert_acked(self, stream: str, group: str, *ids: str | bytes) -> None:
-        """Assert that a group has acknowledged entries; without IDs, all that the stream has.
+        """Assert that a group has acknowledged entries; without IDs, all entries of the stream.
 
         Raises:
-            AssertionError: with what became of the entries that are not.
+            AssertionError: the text says what happened to each entry that is not acknowledged.
             LookupError: the stream or the group does not exist.
         """
         from .streams import id_of
@@ -125,14 +125,14 @@ class HasStreams(TakesCommands):
         seconds: float = 0,
         by: timedelta | None = None,
     ) -> int:
-        """Make the pending entries of a group older, as if that time had passed since their delivery.
+        """Increase the idle times of a group's pending entries, as if that time had passed since their delivery.
 
-        It works on any Redis, which has no clock to move. A script lets each consumer claim its own entries with a longer idle time:
-        owners and delivery counts stay, each consumer counts as seen now, and entries that were deleted stay as they
-        are. Nothing else gets older.
+        It works on any Redis, where tests cannot move the clock. A script lets each consumer claim its own entries with a
+        longer idle time. Owners and delivery counts stay; each consumer's seen-time becomes the present. Deleted entries
+        are skipped. Nothing else ages.
 
         Returns:
-            How many entries are older.
+            The number of entries that were aged.
 
         Raises:
             ValueError: the time is not positive.
@@ -175,7 +175,7 @@ class HasStreams(TakesCommands):
             return False
         if found["lag"] is not None:
             return not found["lag"]
-        # Entries were deleted: the server does not know how many are left.
+        # After deletions the server does not know the lag.
         return not self._command(b"XRANGE", stream, b"(" + found["last-delivered-id"], b"+", b"COUNT", b"1")
 
     def _unfinished(self, name: str, group: str) -> str:
@@ -192,10 +192,10 @@ class HasStreams(TakesCommands):
 
 
 class HasSpies(HasStreams):
-    """The part of a test server that knows what its clients did.
+    """Inspection of what the clients of a test server did.
 
     Attributes:
-        watched: the recording of the last commands that ``watch`` has begun; None without one.
+        watched: the recording that ``watch`` started; None without one.
     """
 
     def __init__(self) -> None:
@@ -204,16 +204,16 @@ class HasSpies(HasStreams):
         self._recordings: list[Recording] = []
 
     def watch(self, last: int = _WATCHED) -> None:
-        """Record the last commands from now on, also after a reset or a restart; the fixtures of pytest do."""
+        """Keep a recording of the last commands from now on, across resets and restarts. The pytest fixtures call it."""
         self._end_watch()
         self.watched = Recording(self._command, last).start()
 
     def watch_from_reset(self) -> None:
-        """Record the last commands from the next reset on, which then costs no call more."""
+        """Start to ``watch`` at the next reset, whose request then starts the recording without another round trip."""
         self.watched = Recording(self._command, _WATCHED)
 
     def _watch_again(self) -> None:
-        """Begin once more, after a reset or a restart has ended all recordings."""
+        """Restart the watch, after a reset or a restart has ended all recordings."""
         if self.watched is not None:
             self.watched.start()
 
@@ -223,7 +223,7 @@ class HasSpies(HasStreams):
                 self.watched.stop()
 
     def recording(self, *, last: int | None = None) -> Recording:
-        """Return a recording of all commands, for ``with``; ``last`` bounds it to the last commands."""
+        """Return a recording of all commands, for ``with``; ``last`` limits it to that many of the latest."""
         made = Recording(self._command, last)
         self._recordings = [*(each for each in self._recordings if each.is_on), made]
         return made
@@ -231,8 +231,8 @@ class HasSpies(HasStreams):
     def history(self, stream: str, id: str | bytes, *, database: int = 0) -> History:  # noqa: A002 - the field's word
         """Return the life of an entry: added, delivered, claimed, acknowledged, given back, deleted, trimmed.
 
-        It is derived from the commands of a recording: of the oldest one that is on, or of the last one that has ended. In
-        tests with a Rillet fixture one is always on.
+        It is derived from the commands of the oldest recording that is on, or else of the latest recording. In tests with
+        a Rillet fixture, a recording is always on.
 
         Raises:
             RecordingError: nothing was recorded.
@@ -245,12 +245,12 @@ class HasSpies(HasStreams):
         return Lives(self._recorded(), stream, database).history(entry, exists=exists)
 
     def assert_delivered_once(self, stream: str, group: str) -> None:
-        """Assert that a group was delivered each entry of a stream exactly once, as far as it was recorded.
+        """Assert that a group was delivered each entry of a stream exactly once, according to the recording.
 
-        A claim and a read of pending entries are deliveries, too, as in the delivery count; JUSTID is not.
+        Claims and re-reads of pending entries count as deliveries, as in the delivery count; claims with JUSTID do not.
 
         Raises:
-            AssertionError: with the lives of the entries that were delivered more than once, or not at all.
+            AssertionError: the text shows the lives of the entries that were delivered more than once, or not at all.
             LookupError: the stream or the group does not exist.
             RecordingError: nothing was recorded, or commands were dropped.
         """
@@ -322,7 +322,7 @@ class HasSpies(HasStreams):
         watched = [] if self.watched is None else [self.watched]
         running = [each for each in (*watched, *self._recordings) if each.is_on]
         if running:
-            # The oldest knows most, unless it has dropped something.
+            # The oldest recording covers the most, unless it has dropped commands.
             return next((each for each in running if not each.dropped), running[0])
         if self._recordings:
             return self._recordings[-1]
@@ -335,7 +335,7 @@ class HasSpies(HasStreams):
 
 
 def _listed(lines: Iterable[str]) -> str:
-    """Return the first few, and how many more there are."""
+    """Return the first few lines, and how many more there are."""
     every = list(lines)
     more = [f"… and {len(every) - _SHOWN} more"] if len(every) > _SHOWN else []
     return _indented("\n".join([*every[:_SHOWN], *more]))

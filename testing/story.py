@@ -1,4 +1,4 @@
-"""The story of a simulation: what happened by host, and the part of it that an error is about."""
+"""The story of a simulation: the events by host, and the part of them that an error is about."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 DRIVER: Final = "driver"
 _SHOWN: Final = 80
-_AROUND: Final = 6  # lines before and behind what went wrong
+_AROUND: Final = 6  # lines before and after something that went wrong
 _WIDE: Final = 160
-_FOLLOWED: Final = 3  # entries; an error about more of them is about all
+_FOLLOWED: Final = 3  # entries; an error about more entries is considered to be about all
 _READS: Final = {"XREADGROUP", "XREAD", "XAUTOCLAIM", "BLPOP", "BRPOP", "BZPOPMIN"}
 _DELIVERS: Final = {"XREADGROUP", "XREAD", "XAUTOCLAIM", "XCLAIM"}
 _CONNECTS: Final = {"HELLO", "CLIENT"}
@@ -39,11 +39,11 @@ class Event:
     """One line of a story.
 
     Attributes:
-        time: milliseconds of virtual time.
-        host: where it happened.
-        text: what.
-        is_idle: a read that found nothing or timed out, or the beginning of a connection.
-        command: None if it is none.
+        time: virtual time in milliseconds.
+        host: the host where it happened.
+        text: what happened.
+        is_idle: it is a read that found nothing or timed out, or a new connection.
+        command: the command; None for another event.
     """
 
     time: float
@@ -57,7 +57,7 @@ class Event:
 
 
 def event_of(command: RecordedCommand, lost: Mapping[int, str]) -> Event:
-    """Return the event of a command; ``lost`` says what a fault does, by its ID."""
+    """Return the event of a command; ``lost`` has the effects of faults, by ID."""
     name = command.words[0].upper()
     is_lost = command.fault is not None and command.fault in lost
     if is_lost:
@@ -80,7 +80,7 @@ def event_of(command: RecordedCommand, lost: Mapping[int, str]) -> Event:
 
 
 def _found(reply: Any) -> bool:
-    """Whether the reply of a read has anything in it; XAUTOCLAIM's has a cursor as well."""
+    """Return True if the reply of a read contains anything, apart from the cursor of XAUTOCLAIM."""
     return bool(reply[1] or reply[2:] != [[]] if isinstance(reply, list) and reply[:1] == ["0-0"] else reply)
 
 
@@ -89,7 +89,7 @@ def _cut(text: str) -> str:
 
 
 def _word(word: str) -> str:
-    """Return a word as one would write it; bytes that are no text are written out."""
+    """Return a word as a user would type it; quote it if needed, and escape bytes that are not text."""
     if word.isprintable() and word and " " not in word:
         return word
     try:
@@ -100,19 +100,19 @@ def _word(word: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text without lone surrogates, which pytest-xdist cannot send."""
+    """Escape lone surrogates, which pytest-xdist cannot send."""
     return text.encode(errors="backslashreplace").decode()
 
 
-# What is shown
+# The lines of a story
 
 
 def told(story: Sequence[Event], error: BaseException, *, whole: bool = False) -> list[str]:
-    """Return the lines of a story: of the entries and keys that an error is about, each poll once.
+    """Return the lines of a story about the entries and keys that an error is about; show repeated polls once.
 
     Args:
-        story: in the order of time.
-        error: of the test.
+        story: the events in chronological order.
+        error: the test's error.
         whole: leave nothing out.
     """
     if whole:
@@ -133,10 +133,10 @@ def told(story: Sequence[Event], error: BaseException, *, whole: bool = False) -
 
 
 def _folded(events: Iterable[Event]) -> list[tuple[str, bool]]:
-    """Return lines in which the same command of a host with the same reply, again and again, stands once.
+    """Return one line per event, but a single line for a host's repeated commands with equal replies.
 
     Returns:
-        Each line, and whether it says what went wrong.
+        Each line, and whether it shows something that went wrong.
     """
     lines: list[tuple[str, bool]] = []
     again: dict[tuple[object, ...], tuple[int, int]] = {}  # the line, and how often
@@ -157,7 +157,7 @@ def _folded(events: Iterable[Event]) -> list[tuple[str, bool]]:
 
 
 def _shortened(lines: Sequence[tuple[str, bool]]) -> Iterator[str]:
-    """Yield all lines, or of many those at both ends and around what went wrong."""
+    """Yield all lines; if there are many, only those at both ends and around what went wrong."""
     kept = {*range(len(lines))}
     if len(lines) > _SHOWN:
         wrong = [at for at, (_, is_wrong) in enumerate(lines) if is_wrong][: _SHOWN // (2 * _AROUND)]
@@ -174,7 +174,7 @@ def _shortened(lines: Sequence[tuple[str, bool]]) -> Iterator[str]:
 
 
 def _poll_of(event: Event) -> tuple[object, ...]:
-    """Return what is equal for two events of which one repeats the other: of scripts without their arguments."""
+    """Return a key that is equal for events that repeat each other; for scripts it ignores the arguments."""
     command = event.command
     if command is None:
         return event.host, event.time, event.text
@@ -187,23 +187,23 @@ def _poll_of(event: Event) -> tuple[object, ...]:
 
 
 def _text_of(error: BaseException) -> str:
-    """Return what an error says, and those in it."""
+    """Return the texts of an error, of the errors in its group and of its causes."""
     inside = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
     causes = [each for each in (error.__cause__, error.__context__) if each is not None]
     return "\n".join([str(error), *map(_text_of, inside), *map(_text_of, causes[:1])])
 
 
 class _Tracks:
-    """Which event is about which entry.
+    """Maps events to the entries that they are about.
 
-    A command is about the entries that it or its reply names. Another one of a worker is about the entries that it was
-    given last, if one of them has a field with a word of the command, about that entry alone.
+    A command is about the entries that it or its reply names. A worker's command that names none is about the entries that
+    the worker received last; if a word of the command is in the fields of some of them, it is about those alone.
     """
 
     def __init__(self, story: Sequence[Event]) -> None:
         self._fields: dict[str, set[str]] = {}
-        self._keys: dict[str, set[str]] = {}  # the entries that a key is about
-        self._path: dict[str, list[str]] = {}  # the names of the commands about an entry
+        self._keys: dict[str, set[str]] = {}  # by key, the entries of its commands
+        self._path: dict[str, list[str]] = {}  # by entry, the names of its commands
         self._about: dict[int, set[str]] = {}
         self._last_key: list[str] = []
         self._last: Event | None = None
@@ -236,7 +236,7 @@ class _Tracks:
                 self._last_key, self._last = list(command.keys), event
 
     def of_error(self, text: str) -> tuple[list[str], list[str]]:
-        """Return the entries and the keys to follow; none: all."""
+        """Return the entries and the keys to follow; if both are empty, follow everything."""
         ways = (
             set(_ID.findall(text)) & self._fields.keys(),
             self._with_value(text),
@@ -255,7 +255,7 @@ class _Tracks:
         return (sorted(chosen), sorted(special)) if len(chosen) <= _FOLLOWED else ([], [])
 
     def is_about(self, event: Event, entries: Sequence[str], keys: Container[str]) -> bool:
-        """Whether it belongs to the story of entries and keys; what is no command does, and the last look of the test."""
+        """Return True if an event belongs to the story of entries and keys: so do non-commands and the test's last read."""
         return (
             event.command is None
             or event is self._last
@@ -264,7 +264,7 @@ class _Tracks:
         )
 
     def _with_value(self, text: str) -> set[str]:
-        """Return the entries with a field whose value an error quotes, or says alone."""
+        """Return the entries with a field whose value an error quotes or has as a number."""
         lines = [
             line for line in text.splitlines() if not line.lstrip().startswith(("assert ", "+", "Use -v"))
         ]
@@ -278,7 +278,7 @@ class _Tracks:
         return set()
 
     def _odd(self) -> set[str]:
-        """Return the few entries that had another path than most."""
+        """Return the entries whose commands differ from those of most entries, if they are few."""
         paths = {entry: tuple(path) for entry, path in self._path.items()}
         if not paths:
             return set()
@@ -288,7 +288,7 @@ class _Tracks:
 
 
 def of_network(trace: Iterable[Any]) -> Iterator[Event]:
-    """Yield what the network lost or held, from the simulator's trace."""
+    """Yield an event for each message that the network lost or held up, from the simulator's trace."""
     for event in trace:
         verb, _, ends = event.label.partition(" ")
         if event.kind == "net" and verb in {"lost", "hold"} and ends:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a stream; text that is no UTF-8 has surrogates."""
+    """One entry of a stream; bytes that are not UTF-8 are surrogates in its text."""
 
     id: str
     fields: dict[str, str]
@@ -16,12 +16,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An entry that is delivered and not acknowledged.
+    """A pending entry: delivered, but not acknowledged.
 
     Attributes:
         consumer: the owner; "" after XNACK.
-        idle: milliseconds since the last delivery by the server's clock; None after XNACK.
-        deliveries: how often it was delivered.
+        idle: milliseconds since the last delivery, by the server's clock; None after XNACK.
+        deliveries: the delivery count.
     """
 
     id: str
@@ -42,7 +42,7 @@ class Consumer:
     """A consumer of a group.
 
     Attributes:
-        idle: milliseconds since it last asked for anything, by the server's clock.
+        idle: milliseconds since its last request, by the server's clock.
     """
 
     name: str
@@ -55,8 +55,8 @@ class Group:
     """A consumer group.
 
     Attributes:
-        lag: entries that are not yet delivered; None where the server does not know.
-        pending: in the order of their IDs.
+        lag: the number of undelivered entries; None if the server does not know it.
+        pending: the group's PEL, sorted by ID.
     """
 
     name: str
@@ -67,10 +67,10 @@ class Group:
     consumers: list[Consumer]
 
     def consumer(self, name: str) -> Consumer:
-        """Return a consumer.
+        """Return the consumer of this name.
 
         Raises:
-            LookupError: there is none of this name.
+            LookupError: there is none.
         """
         return _named(self.consumers, name, f"group {self.name!r} has no consumer")
 
@@ -87,7 +87,7 @@ class Stream:
 
     @property
     def acknowledged_by_all(self) -> list[Entry]:
-        """The entries that every group has delivered and acknowledged, so that nothing needs them; none without a group."""
+        """The entries that every group has delivered and acknowledged, so that no group needs them; [] without groups."""
         pending = {entry.id for group in self.groups for entry in group.pending}
         if not self.groups:
             return []
@@ -95,10 +95,10 @@ class Stream:
         return [entry for entry in self.entries if order_of(entry.id) <= passed and entry.id not in pending]
 
     def group(self, name: str) -> Group:
-        """Return a group.
+        """Return the group of this name.
 
         Raises:
-            LookupError: there is none of this name.
+            LookupError: there is none.
         """
         return _named(self.groups, name, f"stream {self.name!r} has no group")
 
@@ -107,11 +107,11 @@ _Named = TypeVar("_Named", Group, Consumer)
 
 
 def stream_of(name: str, reply: list[Any] | dict[bytes, Any], now: int) -> Stream:
-    """Return a stream from the reply of ``XINFO STREAM name FULL COUNT 0``.
+    """Parse the reply of ``XINFO STREAM name FULL COUNT 0``.
 
     Args:
         name: the key.
-        reply: as hiredis parses it, in RESP2 or RESP3.
+        reply: the reply from hiredis, in RESP2 or RESP3.
         now: the server's time in milliseconds.
     """
     info = pairs(reply)
@@ -124,29 +124,29 @@ def stream_of(name: str, reply: list[Any] | dict[bytes, Any], now: int) -> Strea
 
 
 def pairs(reply: list[Any] | dict[bytes, Any]) -> dict[str, Any]:
-    """Return a reply of names and values as a dict, whichever protocol it came in."""
+    """Return a reply of names and values (RESP2 or RESP3) as a dict."""
     items = reply.items() if isinstance(reply, dict) else _twos(reply)
     return {text(name): value for name, value in items}
 
 
 def text(word: bytes) -> str:
-    """Return bytes as text; what is no UTF-8 becomes surrogates."""
+    """Decode bytes as UTF-8; other bytes become surrogates."""
     return word.decode(errors="surrogateescape")
 
 
 def to_bytes(word: str) -> bytes:
-    """Return text as the bytes that it was."""
+    """Encode text from ``text`` back to the same bytes."""
     return word.encode(errors="surrogateescape")
 
 
 def id_of(word: str | bytes) -> str:
-    """Return an entry's ID in full: ``1`` is ``1-0``."""
+    """Return the full form of an entry ID: ``1`` is ``1-0``."""
     entry = text(word) if isinstance(word, bytes) else word
     return entry if "-" in entry else f"{entry}-0"
 
 
 def order_of(entry: str) -> tuple[int, int]:
-    """Return an ID in a form that sorts as IDs do."""
+    """Return a sort key for an ID."""
     milliseconds, _, sequence = entry.partition("-")
     return int(milliseconds), int(sequence)
 

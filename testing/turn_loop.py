@@ -1,4 +1,4 @@
-"""The event loop of a server whose code runs in other threads, too, one at a time."""
+"""An event loop that lets other threads run the server's code, one thread at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MONOTONIC: Final = getattr(time, "CLOCK_MONOTONIC", None)
 
 
 class _Selector(selectors.DefaultSelector):
-    """Gives the turn away while it waits."""
+    """Releases the turn while it waits."""
 
     loop: TurnLoop
 
@@ -34,12 +34,12 @@ class _Selector(selectors.DefaultSelector):
 class TurnLoop(asyncio.SelectorEventLoop):
     """A loop that holds a lock except while it waits for sockets and timers.
 
-    uvloop has no hook between its wait and its callbacks, so it is asyncio's loop.
+    It is based on asyncio's loop, because uvloop has no hook between its wait and its callbacks.
 
     Attributes:
         turn: held by the thread that runs the server's code.
-        has_new: something was scheduled; a thread that has set it wakes the loop.
-        is_lent: the loop's own thread is in the middle of a slow script, and lets others run commands.
+        has_new: something was scheduled; the thread that scheduled it wakes the loop.
+        is_lent: the loop's own thread is in the middle of a slow script, and lets other threads run commands.
     """
 
     def __init__(self) -> None:
@@ -62,16 +62,16 @@ class TurnLoop(asyncio.SelectorEventLoop):
         return super().call_at(*args, **more)
 
     def time(self) -> float:
-        """Implement ``BaseEventLoop.time``, also where a library that freezes the time has replaced ``time.monotonic``."""
+        """Implement ``BaseEventLoop.time``, even if a library that freezes the time has replaced ``time.monotonic``."""
         return time.clock_gettime(_MONOTONIC) if _MONOTONIC is not None else super().time()
 
     def wake(self) -> None:
-        """Let the loop look at what was scheduled in another thread."""
+        """Wake the loop, so that it runs what another thread has scheduled."""
         with contextlib.suppress(RuntimeError):  # closed
             self.call_soon_threadsafe(_nothing)
 
     def hand_over(self, act: Callable[[], None]) -> None:
-        """Let the loop's own thread do something, or a slow script that it is in."""
+        """Run a function in the loop's own thread: in its next turn, or when the slow script that it runs lends the turn."""
         self._handed.append(act)
         self.call_soon(self._act)
 
@@ -80,7 +80,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
             self._handed.popleft()()
 
     def lend(self) -> None:
-        """Let other threads run commands, in the middle of a script."""
+        """Let other threads run commands for a moment; called in the middle of a slow script."""
         self._act()
         self.is_lent = True
         self.turn.release()
@@ -97,7 +97,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
             self.turn.release()
 
     def _check_thread(self) -> None:
-        """Accept each thread that has the turn; asyncio's debug mode asks."""
+        """Accept any thread, as it holds the turn; asyncio's debug mode calls this."""
 
 
 def _nothing() -> None:

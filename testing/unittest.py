@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 class RilletMixin(unittest.TestCase):
     """Gives each test ``self.rillet``, a redis-py client on a freshly reset ``self.rillet_server``.
 
-    The class has a server of its own. Put it before the other base classes: ``unittest.TestCase``, Django's …
+    Each test class has its own server. Put this mixin before the other base classes: ``unittest.TestCase``, Django's …
 
     Attributes:
-        rillet_options: directives of the server and options of the client, as in the marker of pytest.
+        rillet_options: directives of the server and options of the client, as in the pytest marker.
     """
 
     rillet_options: ClassVar[Mapping[str, Any]] = {}

@@ -1,5 +1,5 @@
-"""``rillet audit``: a worker as it is, put through the promises of a stream consumer.
+"""``rillet audit``: test an unmodified worker against the promises of a stream consumer.
 
-Each promise is an experiment on a server of its own: a state, something that happens, what is seen of it in the recording of
-the server, a verdict. What cannot be seen is not judged.
+Each promise is an experiment on its own server: set up a state, let something happen, observe the effect in the server's
+recording, and give a verdict. An effect that cannot be observed is not judged.
 """

@@ -1,4 +1,4 @@
-"""An audit as tests: a parametrized test of pytest, a mixin of unittest."""
+"""An audit as tests: a parametrized pytest test, and a unittest mixin."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ def audit(
     timeout: float = TIMEOUT,
     restart: bool = True,
 ) -> Callable[[str], None]:
-    """Return a test for pytest, one for each promise of a stream consumer.
+    """Return a pytest test that is parametrized with the promises of a stream consumer.
 
     ::
 
         test_my_worker = rillet.testing.audit(command=[sys.executable, "worker.py"], xfail={"poison": "issue 12"})
 
     Args:
-        command: of the worker, as ``rillet audit`` takes it.
-        target: instead of a command, a coroutine function or a function, which is called with the URL of the server and, if it
-            takes two arguments, the name of its consumer. A coroutine runs in an event loop and a thread of its own, and
-            dies when its loop stops; a function runs in a thread, which cannot die.
-        stream: the key; "" finds it by the worker's XREADGROUP.
-        group: likewise.
-        send: what a message is: fields, or several messages; ``{n}`` in a value is a number.
-        done: the key at which the worker's work is seen; None: its first write after a delivery.
-        env: for the command; with ``{url}``, ``{host}``, ``{port}``, ``{consumer}``.
-        only: the names of promises; without any, all.
-        skip: names of promises that are left out.
-        xfail: names of promises that are known to be broken, each with the reason. One that is kept all the same fails.
-        timeout: seconds after which what has not come never comes: longer than the worker's own timers.
-        restart: whether a worker that ends with an error is started again, as a supervisor does.
+        command: the command that starts the worker, as for ``rillet audit``.
+        target: a coroutine function or a function instead of a command. It is called with the URL of the server and, if it
+            takes two arguments, the name of its consumer. A coroutine runs in its own event loop and thread, and can be
+            killed by stopping the loop; a function runs in a thread, which cannot be killed.
+        stream: the key; "" finds it from the worker's XREADGROUP.
+        group: the consumer group; "" likewise.
+        send: the fields of a message, or several messages; ``{n}`` in a value becomes a number.
+        done: the key at which the worker's work shows; None: that of its first write after a delivery.
+        env: environment variables of the command; may contain ``{url}``, ``{host}``, ``{port}``, ``{consumer}``.
+        only: the names of the promises to try; by default all.
+        skip: the names of promises to leave out.
+        xfail: the names of promises that are known to be broken, with reasons. Such a test fails if the promise is kept.
+        timeout: seconds after which the audit stops waiting; must be longer than the worker's own timers.
+        restart: whether a worker that ends with an error is restarted, as a supervisor does.
 
     Raises:
         ValueError: there is no such promise, or neither a command nor a target.
@@ -93,7 +93,7 @@ class AuditMixin(unittest.TestCase):
     audit_options: ClassVar[Mapping[str, Any]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Make the tests of a class that says what it audits."""
+        """Create the tests of a subclass that has ``audit_options``."""
         super().__init_subclass__(**options)
         if "audit_options" not in vars(cls):
             return
@@ -130,7 +130,7 @@ def chosen(only: Iterable[str], skip: Iterable[str], known: Iterable[str]) -> li
 
 
 def described(result: Result) -> str:
-    """Return what happened, with the evidence."""
+    """Return a text with what happened and the evidence."""
     return "\n".join([f"{result.name}: {result.what}", *(f"  {each}" for each in result.evidence)])
 
 

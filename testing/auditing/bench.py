@@ -1,4 +1,4 @@
-"""An experiment: a stage, its workers, what they are sent, and how long the audit waits for what."""
+"""An experiment: a stage, its workers, the messages that they are sent, and how long the audit waits."""
 
 from __future__ import annotations
 
@@ -44,34 +44,35 @@ _WIDTH: Final = 220
 
 @dataclass
 class Plan:
-    """What an audit knows of its worker: what it was told, and what the first promise has shown.
+    """What an audit knows about its worker: the caller's options, and the findings of the first promise.
 
     Attributes:
-        command: of a process; empty for a function.
+        command: the words that start a process; empty for a function.
         target: a function or coroutine function; None for a process.
-        environment: added to that of the process.
+        environment: variables to add to the process's environment.
         stream: the key.
-        group: its name.
-        database: where they are; a worker that takes only host and port uses 0.
-        messages: what is sent.
-        done: the key at which its work is seen; None: look for it.
-        timeout: seconds of fair time after which something never comes: longer than the timers of the worker.
-        restarts: whether a worker that ends with an error is started again.
-        makes_group: the worker expects somebody else to create the group.
-        makes_stream: the worker expects a stream.
-        count: of its XREADGROUP; None: without.
-        work: where its work is seen; None: nowhere.
+        group: the name of the consumer group.
+        database: the database of the stream; a worker that takes only host and port uses 0.
+        messages: the messages to send.
+        done: the key at which the worker's work shows; None: find it.
+        timeout: seconds of fair time after which the audit stops waiting; longer than the worker's own timers.
+        restarts: whether a worker that ends with an error is restarted.
+        makes_group: whether the audit creates the group, because the worker does not.
+        makes_stream: whether the audit creates the stream, because the worker does not.
+        count: the COUNT of its XREADGROUP; None without one.
+        work: the sign of its work; None if its work does not show.
         carrier: the command that acknowledges: XACK, XACKDEL or a script; "" with NOACK.
         acks_first: whether it acknowledges before its work.
-        is_atomic: work and acknowledgement are one transaction or script.
-        uses_scripts: it sends EVALSHA.
-        spins: it reads without BLOCK and without a pause, so reads are slowed: else twenty of it at once take all processors.
-        patience: what to add to the URL so that its client waits for a reply as long as it takes.
-        slots: how many experiments are busy at a time.
-        cancelled: ends all of them.
+        is_atomic: whether work and acknowledgement are one transaction or script.
+        uses_scripts: whether it sends EVALSHA.
+        spins: whether it polls without BLOCK and without a pause. Its reads are slowed, or twenty workers would take all
+            processors.
+        patience: a query string for the URL that makes its client wait for a reply as long as it takes.
+        slots: the semaphore that limits how many experiments are busy at a time.
+        cancelled: ends all experiments when set.
         launch: starts a worker in another way.
-        real: the URL of a server that is there, and is used behind a proxy; "" for a Rillet for each experiment.
-        may_flush: all its data may be removed, if the URL names no database.
+        real: the URL of an existing server to use behind a proxy; "" for a new Rillet for each experiment.
+        may_flush: whether all data of the existing server may be removed if the URL names no database.
     """
 
     command: Sequence[str] = ()
@@ -102,15 +103,15 @@ class Plan:
 
     @property
     def brief(self) -> float:
-        """Seconds for something that waits for no timer of the worker."""
+        """The timeout in seconds for something that does not depend on a timer of the worker."""
         return min(self.timeout, _BRIEF_SECONDS)
 
 
 class Turn:
-    """An experiment's turn: so many are busy at a time.
+    """An experiment's right to be busy, during a ``with`` block or until ``leave``.
 
     Args:
-        slots: how many.
+        slots: the semaphore that limits how many experiments are busy at a time.
     """
 
     def __init__(self, slots: threading.Semaphore) -> None:
@@ -138,10 +139,10 @@ class Bench:
     """A stage with workers.
 
     Args:
-        plan: of the audit.
-        stage: a fresh one.
-        turn: of the experiment; it is given up while it waits for what may never come.
-        verdict_of: gives the result of another promise, which may have to be tried first.
+        plan: the plan of the audit.
+        stage: a new stage.
+        turn: the experiment's turn; it is given up when the experiment waits for something that may never come.
+        verdict_of: returns the result of another promise, after trying it if necessary.
     """
 
     def __init__(self, plan: Plan, stage: Stage, turn: Turn, verdict_of: Callable[[str], str]) -> None:
@@ -151,13 +152,13 @@ class Bench:
         self._turn = turn
         self.workers: list[Worker] = []
         self.sent: dict[str, Message] = {}
-        self.restarts: list[str] = []  # why workers were started again
+        self.restarts: list[str] = []  # why workers were restarted
         self._index = 0
         self._printed: dict[str, str] = {}
-        self._lives: list[tuple[int, str]] = []  # the last connection before each start
+        self._lives: list[tuple[int, str]] = []  # per start: the last connection before, the name
         self._notes: list[tuple[int, str]] = []
         self._down = False
-        self._time = 0  # of the server, when it was last there
+        self._time = 0  # the server's time when it last ran
         self.fair = FairTime(lambda: [each.process for each in self.workers if each.process is not None])
 
     def __enter__(self) -> Self:
@@ -171,8 +172,8 @@ class Bench:
             each.kill()
 
     def verdict_of(self, name: str) -> str:
-        """Return the result of another promise, which is tried now if it was not."""
-        self._turn.leave()  # the other one needs it
+        """Return the result of another promise; try it now if it has not been tried."""
+        self._turn.leave()  # the other experiment needs it
         return self._verdict_of(name)
 
     # Workers
@@ -181,7 +182,7 @@ class Bench:
         """Start a worker and wait until it reads.
 
         Raises:
-            NotTried: it does not.
+            NotTried: it does not read in time.
         """
         if fresh:
             self.prepare()
@@ -191,7 +192,7 @@ class Bench:
         return worker
 
     def prepare(self) -> None:
-        """Make what the worker expects somebody else to make."""
+        """Create the stream and the group if the worker expects them to exist."""
         stream, group = self.plan.stream, self.plan.group
         if self.plan.makes_group or self.plan.makes_stream:
             self.stage.run("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
@@ -219,21 +220,21 @@ class Bench:
         return kind(plan.target, self.stage, name)
 
     def _last_client(self) -> int:
-        """Return the highest ID of a connection so far."""
+        """Return the highest connection ID so far."""
         return max(self.stage.clients() | {each.client_id for each in self.stage.commands()}, default=0)
 
     def has_come(self, worker: Worker) -> bool:
-        """Whether a worker has sent anything since it was started, beyond the greeting of its client library."""
+        """Return True if a worker has sent a command with a key, not only a greeting, since it was started."""
         since = max(since for since, name in self._lives if name == worker.name)
         return any(each.client_id > since and each.keys for each in self.stage.commands())
 
     def is_ready(self, worker: Worker) -> bool:
-        """Whether a worker has asked for entries since it was started."""
+        """Return True if a worker has asked for entries since it was started."""
         since = max(since for since, name in self._lives if name == worker.name)
         return any(each.client_id > since for each, _ in self.sight().reads(self.clients_of(worker)))
 
     def owners(self) -> dict[int, str]:
-        """Return which worker each connection belongs to: by the consumer that it speaks for, or by the time."""
+        """Map connections to worker names: by the consumer in their commands, or else by the time of their start."""
         consumers = self._consumers()
         found = {}
         for each in self.stage.commands():
@@ -245,7 +246,7 @@ class Bench:
         return found
 
     def _consumers(self) -> dict[str, str]:
-        """Return which worker first read under each name."""
+        """Map consumer names to the worker that first read under each."""
         found: dict[str, str] = {}
         for each, read in self.sight().reads():
             found.setdefault(read.consumer, self._started_before(each.client_id))
@@ -255,15 +256,15 @@ class Bench:
         return next((name for since, name in reversed(self._lives) if since < client), "?")
 
     def clients_of(self, worker: Worker) -> set[int]:
-        """Return the connections of a worker, those of its earlier lives too."""
+        """Return the connections of a worker, including those before its restarts."""
         return {client for client, name in self.owners().items() if name == worker.name}
 
     def consumers_of(self, worker: Worker) -> list[str]:
-        """Return the names that a worker was the first to read under."""
+        """Return the consumer names under which a worker was the first to read."""
         return [name for name, owner in self._consumers().items() if owner == worker.name]
 
     def kill(self, worker: Worker) -> None:
-        """Kill a worker, and wait until the server knows that its connections are gone.
+        """Kill a worker, and wait until the server has noticed that its connections are closed.
 
         Raises:
             NotTried: it cannot be killed.
@@ -280,7 +281,7 @@ class Bench:
         if worker.is_inside:
             for each in own:
                 self.stage.kill_client(each)
-        # A connection of another worker, which names no consumer, may be taken for its own: that one stays.
+        # If another worker's connection names no consumer, it may be mistaken for its own: that one stays open.
         self.until(lambda: not own & self.stage.clients(), seconds=_GONE_SECONDS)
 
     def last_words(self, worker: Worker) -> str:
@@ -291,11 +292,11 @@ class Bench:
         return line if status is None else f"it ended with status {status}: {line}"
 
     def output(self, worker: Worker) -> str:
-        """Return the end of what a worker has printed, in its earlier life if it is silent in this one."""
+        """Return the end of a worker's output; if it has printed nothing since its restart, that of its earlier life."""
         return self.current(worker).words() or self._printed.get(worker.name, "")
 
     def _supervise(self) -> None:
-        """Start workers again that ended with an error, as a supervisor does; one that ends in order has ended."""
+        """Restart workers that ended with an error, as a supervisor does, but not those that ended with status 0."""
         for place, worker in enumerate(self.workers):
             if not worker.wanted or worker.status is None or worker.ended:
                 continue
@@ -312,16 +313,16 @@ class Bench:
             self.note(f"{worker.name} ended with status {status} ({line}) and is started again")
             self.restarts.append(f"status {status}: {line}")
             self._printed[worker.name] = words
-            worker.kill()  # what is left of its group
+            worker.kill()  # the rest of its process group
             worker.wanted = False
             self.workers[place] = self._launch(worker.name)
 
     def current(self, worker: Worker) -> Worker:
-        """Return the worker that a supervisor has put in the place of another."""
+        """Return the current worker with the name of ``worker``, which may have been restarted."""
         return next((each for each in reversed(self.workers) if each.name == worker.name), worker)
 
     def ended(self) -> str:
-        """Return why a worker is not there any more that should be."""
+        """Return why a worker that should run has ended; "" if none has."""
         return next((each.ended for each in self.workers if each.wanted and each.ended), "")
 
     # Waiting
@@ -335,14 +336,14 @@ class Bench:
         traffic: bool = False,
         progress: Callable[[], Any] | None = None,
     ) -> bool:
-        """Wait until something holds.
+        """Wait until a condition holds; return False if it does not hold in time.
 
         Args:
-            condition: asked again and again.
-            seconds: of fair time; None: the timeout of the audit.
-            hurry: move the clock to whatever somebody waits for, ten times a second.
+            condition: polled until it returns a true value.
+            seconds: the timeout in fair time; None: that of the audit.
+            hurry: ten times a second, move the clock to the next time at which something is due.
             traffic: send a message now and then.
-            progress: the time begins again when its value changes; five times as much is the end.
+            progress: restart the timeout when its value changes, for at most five times ``seconds`` in all.
         """
         seconds = self.plan.timeout if seconds is None else seconds
         fair = self.fair
@@ -365,14 +366,14 @@ class Bench:
             if now >= end or (not self._someone_works() and now >= begin + _SUPERVISOR_SECONDS):
                 return bool(condition())
             if now - begin > _PATIENT_AFTER:
-                self._turn.leave()  # what perhaps never comes keeps no other experiment from its work
+                self._turn.leave()  # do not block other experiments while waiting for something that may never come
             if hurry and now - skipped >= _HURRY_SECONDS:
                 self.stage.skip()
                 skipped = now
             if traffic and now - sent >= max(_TRAFFIC_SECONDS, (now - begin) / 10):
                 self.send()
                 sent = now
-            # A look at much takes no more than half of a core, and what has not come for long is looked for more seldom.
+            # Expensive conditions take at most half of a core, and long waits poll less often.
             fair.sleep(max(POLL_SECONDS, spent, min((now - begin) / _SELDOM, _SELDOM_SECONDS)))
 
     def _someone_works(self) -> bool:
@@ -383,7 +384,7 @@ class Bench:
         )
 
     def pause(self, seconds: float) -> None:
-        """Let real time pass, for something that is to last."""
+        """Let an amount of fair time pass."""
         self.until(lambda: False, seconds=seconds)
 
     def later(self, **units: float) -> None:
@@ -393,7 +394,7 @@ class Bench:
         self.note(f"the clock moved by {value:g} {unit if value != 1 else unit.removesuffix('s')}")
 
     def wake(self, worker: Worker) -> None:
-        """End the read in which a worker waits, as its timeout would; one without a timeout waits on."""
+        """End a worker's blocked reads, as their timeouts would; reads without a timeout stay blocked."""
         own = self.clients_of(worker)
         for each in self.stage.commands():
             read = read_of(each.words)
@@ -417,10 +418,10 @@ class Bench:
         """Add messages at once, and return their IDs.
 
         Args:
-            count: how many.
-            fields: None: good ones.
-            at: milliseconds of the first ID; None: now.
-            together: in one transaction, so that a worker that waits gets all that it reads at once.
+            count: the number of messages.
+            fields: the fields of each message; None: good messages.
+            at: the milliseconds of the first ID, which count up; None: automatic IDs.
+            together: use one transaction, so that a waiting worker can read all of them at once.
         """
         made = [Message(fields, "") if fields is not None else self._next() for _ in range(count)]
         words = [
@@ -434,7 +435,7 @@ class Bench:
         return ids
 
     def stick(self, consumer: str, fields: dict[str, str] | None = None) -> str:
-        """Add a message, deliver it to a consumer that never learns of it, and return its ID."""
+        """Add a message, deliver it to a consumer behind the back of any worker, and return its ID."""
         made = Message(fields, "") if fields is not None else self._next()
         entry, _ = self.stage.run_together(
             ("XADD", self.plan.stream, "*", *_flat(made.fields)),
@@ -449,22 +450,22 @@ class Bench:
         return self.plan.messages.good(self._index)
 
     def signs(self, entry: str) -> list[str]:
-        """Return the texts by which a worker's commands are known to be about a message."""
+        """Return the texts that identify a worker's commands as being about a message."""
         sign = self.sent[entry].sign
         return [sign, entry] if sign else [entry]
 
     def is_about_another(self, entry: str, words: Sequence[str]) -> bool:
-        """Whether a command is about another message than this one."""
+        """Return True if a command is about another message than this one."""
         return any(each != entry and mentions(words, self.signs(each)) for each in self.sent)
 
     # What became of them
 
     def sight(self) -> Sight:
-        """Return what the recording says now."""
+        """Return an analysis of the recording so far."""
         return Sight(self.stage.commands(), self.plan.stream, self.plan.group, self.stage.database)
 
     def group(self) -> dict[str, Any] | None:
-        """Return the group as XINFO GROUPS has it; None without one."""
+        """Return the group's fields from XINFO GROUPS; None without a group."""
         try:
             groups = self.stage.run("XINFO", "GROUPS", self.plan.stream)
         except hiredis.ReplyError:
@@ -472,22 +473,22 @@ class Bench:
         return next((each for each in map(pairs, groups) if each["name"].decode() == self.plan.group), None)
 
     def is_delivered(self, entry: str) -> bool:
-        """Whether the group has passed an entry."""
+        """Return True if the group has delivered an entry."""
         found = self.group()
         return found is not None and order_of(found["last-delivered-id"].decode()) >= order_of(entry)
 
     def is_empty(self, last: str) -> bool:
-        """Whether a group has got as far as an entry, and has nothing pending."""
+        """Return True if the group has delivered an entry, and has nothing pending."""
         found = self.group()
         return self.is_delivered(last) and found is not None and not found["pending"]
 
     def position(self) -> object:
-        """Return what changes when the group gets on."""
+        """Return a value that changes when the group makes progress."""
         found = self.group()
         return found and (found["last-delivered-id"], found["pending"])
 
     def pending(self, entry: str) -> tuple[str, int] | None:
-        """Return the consumer and the delivery count of a pending entry; None for another."""
+        """Return the consumer and the delivery count of a pending entry; None if it is not pending."""
         try:
             found = self.stage.run("XPENDING", self.plan.stream, self.plan.group, entry, entry, "1")
         except hiredis.ReplyError:
@@ -498,19 +499,19 @@ class Bench:
         return consumer.decode(), count
 
     def is_done(self, entry: str) -> bool:
-        """Whether an entry was delivered and acknowledged, and its work seen where that is possible."""
+        """Return True if an entry was delivered and acknowledged, and its work was seen if it shows."""
         if not self.is_delivered(entry) or self.pending(entry) is not None:
             return False
         sight = self.sight()
         return sight.acknowledged(entry) and self.is_worked(entry, sight)
 
     def are_done(self, ids: Sequence[str]) -> bool:
-        """Whether all of them are."""
-        # A look at the group is cheap, and mostly enough.
+        """Return True if all of these entries are done."""
+        # A check of the last entry is cheap, and usually enough.
         return self.is_delivered(ids[-1]) and not self.pending(ids[-1]) and not self.not_done(ids)
 
     def not_done(self, ids: Sequence[str]) -> list[str]:
-        """Return those that are not done."""
+        """Return the entries that are not done."""
         sight = self.sight()
         return [
             each
@@ -520,14 +521,14 @@ class Bench:
         ]
 
     def is_worked(self, entry: str, sight: Sight | None = None) -> bool:
-        """Whether the work of an entry was seen; also True where nobody can see it."""
+        """Return True if the work of an entry was seen, or if it does not show."""
         work = self.plan.work
         if work is None or not work.says_which or not self.sent[entry].sign:
             return True
         return (sight or self.sight()).worked(work, self.signs(entry))
 
     def fate(self, entry: str) -> str:
-        """Say in a few words what became of an entry that is not done."""
+        """Describe in a few words what happened to an entry that is not done."""
         if not self.is_delivered(entry):
             return "was not delivered"
         pending = self.pending(entry)
@@ -545,7 +546,7 @@ class Bench:
         )
 
     def goes_on(self, **options: Any) -> bool:
-        """Send messages until one that was sent from now on is done."""
+        """Send messages until one of them is done; return False if none is in time."""
         known = set(self.sent)
         self.send()
 
@@ -559,10 +560,10 @@ class Bench:
         """Return a fault that stops a worker between delivery and acknowledgement, for ``with``.
 
         Args:
-            point: ``work`` or ``ack``; None: where the worker's work is seen, if it comes before the acknowledgement.
+            point: ``work`` or ``ack``; None: ``work`` if the work shows before the acknowledgement, else ``ack``.
 
         Raises:
-            NotTried: there is no such place.
+            NotTried: there is no such point.
         """
         plan = self.plan
         if point is None:
@@ -576,9 +577,9 @@ class Bench:
         return self.fault(plan.carrier, delay=3600)
 
     def fault(self, carrier: str, **options: Any) -> Fault:
-        """Return a fault that hits a worker's command, for ``with``; the worker reads already."""
+        """Return a fault that hits a worker's command, for ``with``; the worker must already read."""
         if carrier == "EVALSHA":
-            # A client sends EVAL once, as long as it does not know that the server has the script.
+            # A client may send EVAL until it knows that the server has the script.
             self.goes_on(seconds=self.plan.brief)
         return self.stage.fault(command=carrier, **options)
 
@@ -586,7 +587,7 @@ class Bench:
         """Send a message, kill the worker while it has it, and return its ID.
 
         Raises:
-            NotTried: it had none.
+            NotTried: the worker could not be stopped while it had the message.
         """
         if not worker.can_be_killed:
             raise NotTried("a thread cannot be killed: audit a command, or a coroutine")
@@ -601,7 +602,7 @@ class Bench:
     # Words
 
     def note(self, text: str) -> None:
-        """Remember what the audit did."""
+        """Record an action of the audit for the evidence."""
         self._time = self._time if self._down else self.stage.now()
         self._notes.append((self._time, text))
 
@@ -612,14 +613,14 @@ class Bench:
         self.stage.down()
 
     def up(self) -> None:
-        """Start it again."""
+        """Restart the server."""
         self.stage.up()
         self._down = False
         self.note("the server is back")
 
     @property
     def again(self) -> str:
-        """What to add about a worker that was started again."""
+        """A text to append to a verdict about restarts of workers; "" without restarts."""
         count = len(self.restarts)
         if not count:
             return ""
@@ -627,10 +628,10 @@ class Bench:
         return f" (it ended and was started again {times}: {self.restarts[-1]})"
 
     def evidence(self, what: str) -> tuple[str, ...]:
-        """Return what the audit did and what the worker sent that matters, the last lines, in order.
+        """Return the last relevant actions of the audit and commands of the workers, as lines in chronological order.
 
         Args:
-            what: the verdict; the commands about the entries that it names are chosen, if it names any.
+            what: the verdict; if it names entries, only the commands about these are included.
         """
         named = entries_in(what)
         lines = [
@@ -673,7 +674,7 @@ def _matters(command: RecordedCommand) -> bool:
 
 
 def _has_entries(reply: Any) -> bool:
-    """Whether there is more in a reply than a cursor."""
+    """Return True if a reply contains more than a cursor."""
     if isinstance(reply, (list, dict)):
         return any(map(_has_entries, reply.values() if isinstance(reply, dict) else reply))
     return isinstance(reply, str) and reply != "0-0"

@@ -18,10 +18,10 @@ class Promise:
     """One promise.
 
     Attributes:
-        name: part of the interface.
-        story: in a few words, for tables.
-        experiment: returns what was seen of a kept promise; raises ``Broken`` or ``NotTried``.
-        durable: it needs a server that keeps its data over a restart.
+        name: the name, which is part of the interface.
+        story: a few words for tables.
+        experiment: returns what was observed if the promise is kept; else raises ``Broken`` or ``NotTried``.
+        durable: whether it needs a server that keeps its data over a restart.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""``rillet audit``: a worker in any language, put through the promises of a stream consumer."""
+"""``rillet audit``: test a worker in any language against the promises of a stream consumer."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _options(words: Sequence[str]) -> Any:
 
 
 def _divided(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return what stands before and behind ``--``."""
+    """Return the words before and after ``--``."""
     words = list(words)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
@@ -180,10 +180,10 @@ def _close(name: str, names: Iterable[str]) -> str:
 
 
 def _templates(options: Any) -> list[dict[str, str]]:
-    """Return what messages are made of.
+    """Return the templates of messages.
 
     Raises:
-        CannotRunError: they cannot be read or made.
+        CannotRunError: they cannot be read, or the producer creates none.
     """
     if options.producer is True:
         return []
@@ -201,7 +201,7 @@ def _templates(options: Any) -> list[dict[str, str]]:
 
 
 def _produced(options: Any) -> list[dict[str, str]]:
-    """Run the producer once, and return the messages that it has added."""
+    """Run the producer once, and return the messages that it added."""
     with Stage() as stage:
         environment = os.environ | {
             "REDIS_URL": stage.url, "REDIS_HOST": stage.host, "REDIS_PORT": str(stage.port), **dict(options.env),
@@ -231,7 +231,7 @@ def _produced(options: Any) -> list[dict[str, str]]:
 
 
 def _can_be_written(path: str) -> None:
-    """Raise CannotRunError now if the results could not be written later."""
+    """Raise CannotRunError before the audit if its results cannot be written to this path."""
     if path != "-":
         try:
             Path(path).touch()
@@ -244,7 +244,7 @@ def _twos(words: list[bytes]) -> list[tuple[bytes, bytes]]:
 
 
 class _Progress:
-    """A line that says how far the audit is, where a person looks at it."""
+    """A line that shows the progress of the audit, if standard error is a terminal."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -254,7 +254,7 @@ class _Progress:
 
     @property
     def seconds(self) -> float:
-        """How long the audit has lasted."""
+        """The duration of the audit so far."""
         return time.monotonic() - self._begin
 
     def tell(self, result: Result) -> None:

@@ -1,4 +1,4 @@
-"""Promises about several workers, about their ends, and about what is left behind."""
+"""Promises about several workers, about their shutdown, and about what they leave behind."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from .workers import Worker
 
 _HELD: Final = 3
-_LOOKS: Final = 4  # commands of a worker that looks around: claims and reads
-_HOLDS: Final = 3  # of the work, while its client gives up before the audit has seen enough
+_LOOKS: Final = 4  # commands by which a worker looks for messages: claims and reads
+_HOLDS: Final = 3  # attempts, if the client gives up before the audit has seen enough
 _LATE_SECONDS: Final = 1.0
-_SIGNS: Final = 2  # of life: one may come by chance
-_MUFFLED_SECONDS: Final = 5.0  # in which a sign of life that waits for no reply has come again
+_SIGNS: Final = 2  # signs of life: a single one may be a coincidence
+_MUFFLED_SECONDS: Final = 5.0  # the time in which a sign of life is repeated unless it waits for a reply
 _BACKOFF_SECONDS: Final = (
-    12.0  # in which a client has sent again what was not answered; redis-py waits 10 at most
+    12.0  # the time in which a client resends an unanswered command; redis-py waits 10 at most
 )
 _NO_SIGNS: Final = {
     "XREADGROUP",
@@ -32,9 +32,9 @@ _NO_SIGNS: Final = {
     "XPENDING",
     "XINFO",
     "CLIENT",
-}  # they ask, and may name their consumer
+}  # queries, which may name their consumer
 _NOT_TAKEN: Final = "a message was not taken from a consumer that was working on it"
-_GRACE_SECONDS: Final = 30.0  # of Kubernetes; Docker gives 10
+_GRACE_SECONDS: Final = 30.0  # the default of Kubernetes; that of Docker is 10
 _DEAD: Final = 3
 _SENT: Final = 300
 _MORE: Final = 1_000
@@ -46,7 +46,7 @@ _AT_MOST: Final = 1_000
 
 
 def long_job(bench: Bench) -> str:
-    """Stop its work while another worker is there, and let the time pass that makes a message claimable."""
+    """Block the worker's work while another worker runs, and let enough time pass for the message to be claimable."""
     plan = bench.plan
     if plan.work is None:
         raise NotTried(
@@ -76,20 +76,20 @@ def long_job(bench: Bench) -> str:
     if taken:
         raise Broken(taken)
     _settle(bench, job, first, second)
-    # A second job: the time in which its client gives up a command that is not answered is known now, and the clock does the rest.
+    # A second job: it is now known how long its client waits for a reply, so the clock can move faster.
     with _LongJob(bench, first, second, only_one=True, watched=job.watched) as job:
         return job.is_taken()
 
 
 def _begin_patient(bench: Bench) -> Worker:
-    """Start the first worker, with a client that waits for a reply as long as it takes, if its URL can say so."""
+    """Start the first worker; if its URL can set that, its client waits for a reply as long as it takes."""
     bench.stage.options = bench.plan.patience
     try:
         return bench.begin("w1")
     except NotTried:
         if not bench.plan.patience or not bench.workers[0].can_be_killed:
             raise
-    # It reads the URL in a way of its own.
+    # The worker does not accept this URL.
     bench.stage.options = ""
     bench.kill(bench.workers[0])
     bench.restarts.clear()
@@ -97,7 +97,7 @@ def _begin_patient(bench: Bench) -> Worker:
 
 
 def _settle(bench: Bench, job: _LongJob, *workers: Worker) -> None:
-    """Let a long job end, and start a worker again that ended when its command was not answered."""
+    """Let a long job end, and restart workers that ended because their command was not answered."""
     bench.until(partial(bench.is_done, job.entry), hurry=True, seconds=bench.plan.brief)
     for each in workers:
         if bench.current(each).status is not None:
@@ -105,21 +105,21 @@ def _settle(bench: Bench, job: _LongJob, *workers: Worker) -> None:
 
 
 class _LetGo(Exception):  # noqa: N818 - no error of the audit
-    """The client gave up the command that was to take long."""
+    """The client gave up the command that should take long."""
 
 
 class _LongJob:
     """A message whose work does not end, and another worker that could take it.
 
-    The clock of the server stands still, and moves by the time that was fair to the worker: on a busy machine no lease runs out
-    because a sign of life had no processor.
+    The server's clock is frozen, and moved only by the fair time that has passed: on a busy machine, no lease expires because
+    a worker lacked a processor for its sign of life.
 
     Args:
-        bench: of the experiment.
-        first: a worker; either of the two gets the message.
-        second: the other one.
-        only_one: other messages can be worked, and the client that sends its command again is answered.
-        watched: seconds for which an earlier job was looked at.
+        bench: the experiment.
+        first: one worker; either of the two gets the message.
+        second: the other worker.
+        only_one: hold only one command; other messages can be processed, and a client that resends is answered.
+        watched: seconds for which an earlier job was watched.
     """
 
     def __init__(
@@ -127,8 +127,8 @@ class _LongJob:
     ) -> None:
         plan = bench.plan
         assert plan.work is not None
-        # A reply that does not come makes the work long, and lets the rest of the connection go on; but a transaction, or a
-        # script, would have acknowledged.
+        # Withholding the reply makes the work long, while the command runs. A transaction or script would then have
+        # acknowledged, so it is delayed before it runs.
         self._fault = bench.fault(
             plan.carrier if plan.is_atomic else plan.work.carrier,
             key=None if plan.is_atomic else plan.work.key,
@@ -138,16 +138,16 @@ class _LongJob:
         self._bench = bench
         self._workers = first, second
         self.entry = self._holder = ""
-        self._moved = 0.0  # of the fair time: the clock followed it so far
+        self._moved = 0.0  # the fair time up to which the clock has followed
         self._begin = 0.0
-        self._started = self._ended = 0  # the last command before
+        self._started = self._ended = 0  # the number of the last command before
         self.first_sign = 0.0
         self.watched = watched
         self._restarts = len(bench.restarts)
         self._quiet_since: float | None = None
-        self._blocked: dict[int, float] = {}  # since when
+        self._blocked: dict[int, float] = {}  # by command, since when it has been blocked
         self._hits = 0
-        self._beat_at = 0.0, 0  # when how many signs of life had come
+        self._beat_at = 0.0, 0  # the time of the last sign of life, and their number
 
     def __enter__(self) -> Self:
         self._fault.start()
@@ -191,7 +191,7 @@ class _LongJob:
         return self._bench.fair.now - self._begin
 
     def _taken(self) -> str:
-        """Say who took the message, even if it is done by now; "" if nobody did, or if a worker has ended since."""
+        """Describe who took the message, even if it is done by now; "" if nobody did, or if a worker has ended since."""
         if self._has_ended():
             return ""
         sight = self._bench.sight()
@@ -201,7 +201,7 @@ class _LongJob:
                 continue
             if each.consumer != self._holder:
                 return f"{each.consumer} took {self.entry} from {self._holder}"
-            # As a sign of life it claims by its ID, however idle that is.
+            # As a sign of life, a worker claims its entry by ID with a minimum idle time of 0.
             words = commands[each.number]
             if words[0].upper() != "XCLAIM" or words[4] != "0":
                 return f"{self._holder} claimed {self.entry} from itself"
@@ -211,7 +211,7 @@ class _LongJob:
         return ""
 
     def _beats(self) -> int:
-        """Return how many signs of life of the holder were answered: before that a real server may not have run them."""
+        """Count the holder's answered signs of life; a real server may not have run those without an answer."""
         others = self._bench.clients_of(self._other)
         signs = [*self._bench.signs(self.entry), self._holder]
         return sum(
@@ -225,7 +225,7 @@ class _LongJob:
         )
 
     def _hearts(self) -> list[int]:
-        """Return the connections of the claims by which the holder has said that it still works on the message."""
+        """Return the connections of the claims (JUSTID) by which the holder signals that it still works on the message."""
         sight = self._bench.sight()
         clients = {each.number: each.client_id for each in sight.commands}
         return [
@@ -235,7 +235,7 @@ class _LongJob:
         ]
 
     def _is_muffled(self) -> bool:
-        """Whether its claims wait behind the work, on a connection that gets no replies, and so come no more."""
+        """Return True if its claims have stopped because they use the connection of the work, which gets no replies."""
         hearts = self._hearts()
         if len(hearts) != self._beat_at[1]:
             self._beat_at = self._seconds, len(hearts)
@@ -246,12 +246,12 @@ class _LongJob:
         return bool(hearts) and hearts[-1] in held and self._seconds - at > max(_MUFFLED_SECONDS, at)
 
     def _is_dropped(self) -> bool:
-        """Whether the client of the held command has closed its connection, and not sent it again so far."""
+        """Return True if the client of the held command closed its connection and has not resent the command so far."""
         hits = self._fault.hits
         return not self._bench.stage.has_client(hits[-1].client_id)
 
     def _looks(self) -> int:
-        """Return how many commands of the other worker were answered."""
+        """Count the answered commands of the other worker."""
         clients = self._bench.clients_of(self._other)
         return sum(
             each.number > self._started and each.client_id in clients and each.answered is not None
@@ -259,7 +259,7 @@ class _LongJob:
         )
 
     def _gave_up(self) -> bool:
-        """Whether the client of the held command closed its connection, and did not send it again for a while."""
+        """Return True if the client of the held command closed its connection and did not resend it for a while."""
         bench = self._bench
         hits = self._fault.hits
         if self._has_ended():
@@ -277,13 +277,13 @@ class _LongJob:
         """Move the clock by the fair time that has passed."""
         stage = self._bench.stage
         if self._is_dropped():
-            # The worker has no work for the moment, and gives no sign of life.
+            # At the moment the worker does not work on the message, and so gives no sign of life.
             self._moved = self._bench.fair.now
         passed = int(1000 * (self._bench.fair.now - self._moved))
         if passed > 0 and stage.has_clock:
             stage.later(milliseconds=passed)
             self._moved += passed / 1000
-        # A client waits for the end of BLOCK in real time, and takes a server that is late for dead.
+        # Clients wait for the end of BLOCK in real time, and consider a late server dead.
         now = time.monotonic()
         for each in stage.commands():
             read = read_of(each.words) if each.answered is None else None
@@ -300,7 +300,7 @@ class _LongJob:
         return self._bench.until(asked, seconds=seconds)
 
     def taken(self) -> str:
-        """Say that another worker took the message; "" if nobody did."""
+        """Describe how the message was taken; "" if it was not."""
         if not (taken := self._taken()):
             return ""
         quiet = (
@@ -319,13 +319,13 @@ class _LongJob:
         return f"it held out for {self._seconds:.1f} seconds only"
 
     def pace(self) -> float:
-        """Return how many seconds pass between the signs by which the worker shows, without a hurry, that it lives while it works.
+        """Return the seconds between the worker's signs of life while it works, measured in fair time.
 
-        It waits at the longest until the lease is over, and returns 0 if none has come.
+        Wait at most until the lease is over; return 0 if there are no signs of life.
 
         Raises:
-            Broken: the message was taken, in spite of them.
-            _LetGo: the client did not hold out.
+            Broken: the message was taken in spite of them.
+            _LetGo: the client gave up.
         """
         bench = self._bench
         if not bench.sight().min_idles():
@@ -343,14 +343,14 @@ class _LongJob:
         return self._seconds / self._beats() if self._beats() >= _SIGNS and not self._gave_up() else 0
 
     def keeps_pace(self, pace: float) -> str:
-        """Move in steps that leave the worker the time for its next sign of life, until the other one has looked for what is idle.
+        """Move the clock in steps that leave time for the next sign of life, until the other worker looked for idle messages.
 
         Args:
-            pace: seconds between two signs.
+            pace: the seconds between two signs of life.
 
         Raises:
             Broken: the message was taken.
-            _LetGo: the client did not hold out.
+            _LetGo: the client gave up.
         """
         bench = self._bench
         idle = min(bench.sight().min_idles(), default=86_400_000)
@@ -383,7 +383,7 @@ class _LongJob:
                 raise _LetGo(self._held_out())
 
     def has_beaten_late(self) -> bool:
-        """Whether it said that it works on the message as soon as the audit let the work end: what it waited with could not run before."""
+        """Return True if it sent a sign of life as soon as the audit let the work end: so the work had blocked it before."""
         own = self._bench.consumers_of(self._other)
         return any(
             each.number > self._ended
@@ -395,7 +395,7 @@ class _LongJob:
         )
 
     def is_taken(self) -> str:
-        """Let the lease end, for a worker that shows no signs of life.
+        """Let the lease expire, for a worker that gives no signs of life.
 
         Raises:
             Broken: the message was taken.
@@ -408,7 +408,7 @@ class _LongJob:
             bench.later(milliseconds=idle + 1)
             bench.until(self._taken, hurry=True, traffic=True, seconds=bench.plan.brief / 4)
             if claims and not self._has_looked(since):
-                other = bench.current(self._other)  # perhaps it only claims when it starts
+                other = bench.current(self._other)  # it may only claim when it starts
                 if other.can_be_killed:
                     bench.kill(other)
                     bench.begin(other.name, fresh=False)
@@ -421,7 +421,7 @@ class _LongJob:
         return _NOT_TAKEN
 
     def _has_looked(self, after: int) -> bool:
-        """Whether the other worker has looked for what it may claim; or the message was taken."""
+        """Return True if the other worker looked for claimable messages, or if the message was taken or a worker ended."""
         clients = self._bench.clients_of(self._other)
         return bool(self._taken() or self._has_ended()) or any(
             each.number > after
@@ -440,7 +440,7 @@ def _claims(words: Sequence[str]) -> bool:
 
 
 def shutdown(bench: Bench) -> str:
-    """Send SIGTERM while it works, and while it waits."""
+    """Send the worker SIGTERM while it works, and while it waits."""
     worker = bench.begin()
     if not worker.can_be_killed:
         raise NotTried("a thread gets no signal: audit a command, or a coroutine")
@@ -450,7 +450,7 @@ def shutdown(bench: Bench) -> str:
         _ask_to_end(bench, worker)
         bench.until(lambda: worker.status is not None, seconds=0.3)
         if worker.status is not None:
-            bench.kill(worker)  # what it had sent must not run once it is dead
+            bench.kill(worker)  # the held command must not run after its death
     _await_end(bench, worker, "while it worked")
     sight = bench.sight()
     for entry in ids:
@@ -478,7 +478,7 @@ def _await_end(bench: Bench, worker: Worker, when: str) -> None:
 
 
 def consumers(bench: Bench) -> str:
-    """Let workers of several names die; look whether their names stay."""
+    """Kill workers with several names; check that their consumers do not stay in the group."""
     if not bench.stage.has_clock:
         raise NotTried("a consumer gets no older on this server, which has no clock to move")
     names: set[str] = set()
@@ -506,7 +506,7 @@ def consumers(bench: Bench) -> str:
 
 
 def retention(bench: Bench) -> str:
-    """Let it acknowledge many messages, all a month old, and look whether they stay."""
+    """Let the worker acknowledge many messages, some of them a month old, and check that they do not stay."""
     bench.begin()
     stream = bench.plan.stream
     for count, at in ((_SENT, bench.stage.now() - _OLD_MILLISECONDS), (_MORE, None)):
@@ -528,7 +528,7 @@ def retention(bench: Bench) -> str:
 
 
 def _keeps_few(bench: Bench) -> bool:
-    """Whether the stream has lost at least half of its entries, or the worker trims it."""
+    """Return True if the stream has lost more than half of its entries, or if the worker trims it."""
     return _trims(bench) or bench.stage.run("XLEN", bench.plan.stream) < len(bench.sent) / 2
 
 
@@ -544,10 +544,10 @@ def _trims(bench: Bench) -> bool:
 
 
 def fair(bench: Bench) -> str:
-    """Let two workers share what comes while both are there."""
+    """Check that two workers share the messages that arrive while both run."""
     first = bench.begin("w1")
     second = bench.start("w2")
-    # One that waits for the other to go is not fair, but it is there.
+    # A worker that waits for the other to end never reads; that is not fair, but it does run.
     bench.until(lambda: bench.is_ready(second), seconds=2 * bench.plan.brief)
     if not bench.has_come(second):
         raise NotTried(f"w2 sent nothing: {bench.last_words(second)}")
@@ -560,13 +560,13 @@ def fair(bench: Bench) -> str:
         if min(shares.values()) >= _SHARE * sum(shares.values()):
             return f"two workers shared {count} messages: {shares['w1']} and {shares['w2']}"
         lazy = min(shares, key=lambda each: shares[each])
-        # One that slept all the time had no chance, and one that never asks makes none of its own.
+        # A round counts only if the lazy worker asked for messages; one that never asks is judged after the timeout.
         rounds += _asked(bench, both[lazy], started) or bench.fair.now - begin > bench.plan.timeout
     raise Broken(f"of {count} messages {lazy} got {shares[lazy]}, the other worker the rest")
 
 
 def _shares(bench: Bench, both: Mapping[str, Worker], count: int) -> dict[str, int]:
-    """Send messages whose work takes time, and return how many each worker got."""
+    """Send messages whose processing is slowed down, and return how many each worker received."""
     carrier = bench.plan.carrier or (bench.plan.work.carrier if bench.plan.work else "XREADGROUP")
     with bench.stage.fault(command=carrier, delay=_SLOW_SECONDS):
         ids = bench.send_all(count)
@@ -581,6 +581,6 @@ def _shares(bench: Bench, both: Mapping[str, Worker], count: int) -> dict[str, i
 
 
 def _asked(bench: Bench, worker: Worker, started: int) -> bool:
-    """Whether a worker waited for messages when they were sent, or has asked for some before all were delivered."""
+    """Return True if a worker was waiting for messages when they were sent, or has asked for some since."""
     reads = bench.sight().reads(bench.clients_of(worker))
     return any(each.number > started or each.answered is None for each, _ in reads)

@@ -1,4 +1,4 @@
-"""Promises about what is delivered and not finished: who dies with it, which reply is lost, who takes it."""
+"""Promises about messages that were delivered but not finished: dead consumers, lost replies, claims."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from .bench import Bench
 
 _ATTEMPTS: Final = 10
-_GHOST: Final = "gone"  # a consumer that died, whose process nobody ever was
+_GHOST: Final = "gone"  # a dead consumer, which never had a process
 
 
 def _comes_to_an_end(bench: Bench, entry: str) -> bool:
-    """Let a day pass, send other messages, and wait until an entry is done."""
+    """Let a day pass, send other messages, and return True once an entry is done."""
     bench.later(days=1)
     return bench.until(partial(bench.is_done, entry), hurry=True, traffic=True)
 
 
 def crash(bench: Bench) -> str:
-    """Kill it with a message in its hands; start it again under the same name."""
+    """Kill the worker while it has a message; restart it under the same name."""
     worker = bench.begin()
     entry = bench.die_in_the_middle(worker)
     bench.later(days=1)
@@ -34,7 +34,7 @@ def crash(bench: Bench) -> str:
 
 
 def crash_elsewhere(bench: Bench) -> str:
-    """Kill it with a message in its hands; start another one."""
+    """Kill the worker while it has a message; start another worker."""
     worker = bench.begin()
     entry = bench.die_in_the_middle(worker)
     holder = (bench.pending(entry) or ("", 0))[0]
@@ -51,7 +51,7 @@ def crash_elsewhere(bench: Bench) -> str:
 
 
 def delivery_lost(bench: Bench) -> str:
-    """Lose the reply of an XREADGROUP that has delivered something."""
+    """Lose the reply of an XREADGROUP that delivered an entry."""
     bench.begin()
     lost = ""
     bench.stage.unpace()
@@ -60,7 +60,7 @@ def delivery_lost(bench: Bench) -> str:
             entry = bench.send()
             if not bench.until(partial(bench.is_delivered, entry), hurry=True):
                 break
-            # A read that waited since before the fault may have got its reply.
+            # A read that was blocked before the fault began may have received its reply.
             deliveries = bench.sight().events(entry)
             if deliveries and deliveries[0].lost:
                 lost = entry
@@ -76,7 +76,7 @@ def delivery_lost(bench: Bench) -> str:
 
 
 def ack_lost(bench: Bench) -> str:
-    """Lose an acknowledgement on its way, then the reply to one."""
+    """Lose an acknowledgement before it runs, then the reply to another."""
     if not bench.plan.carrier:
         raise NotTried("it acknowledges nothing (NOACK)")
     bench.begin()
@@ -98,23 +98,23 @@ def ack_lost(bench: Bench) -> str:
 
 
 def blame(bench: Bench, other: str) -> None:
-    """Leave it to another promise to be broken, if that one is, and the worker does not even read any more.
+    """Attribute a failure to another promise, if that one is broken and the worker does nothing any more.
 
     Raises:
-        NotTried: it is so.
+        NotTried: the other promise is to blame.
     """
     if bench.verdict_of(other) == BROKEN and not bench.goes_on(seconds=bench.plan.brief / 5):
         raise NotTried(f"it stops before that: see {other}")
 
 
 def idle_claim(bench: Bench) -> str:
-    """Leave messages stuck with a dead consumer and with its own, and send nothing more."""
+    """Leave messages stuck with a dead consumer and with the worker's own consumer, and send nothing more."""
     worker = bench.begin()
     own = bench.consumers_of(worker)[-1]
     stuck = {_GHOST: bench.stick(_GHOST), own: bench.stick(own)}
     bench.later(days=1)
     if not bench.until(lambda: all(map(bench.is_done, stuck.values())), hurry=True):
-        # XAUTOCLAIM JUSTID behind a longer time than its claims, as of a worker that removes what was deleted, made it young again.
+        # The worker may run XAUTOCLAIM JUSTID with a longer idle time, to remove deleted entries: that reset their idle time.
         bench.later(milliseconds=min(bench.sight().min_idles(), default=0) + 1)
         bench.until(lambda: all(map(bench.is_done, stuck.values())), hurry=True, seconds=bench.plan.brief)
     idle = {name for name, entry in stuck.items() if bench.is_done(entry)}
@@ -136,7 +136,7 @@ def idle_claim(bench: Bench) -> str:
 
 
 def deleted(bench: Bench) -> str:
-    """Delete entries that are pending, before they are taken."""
+    """Delete pending entries before they are claimed."""
     worker = bench.begin()
     own = bench.consumers_of(worker)[-1]
     again = worker.name
@@ -145,7 +145,7 @@ def deleted(bench: Bench) -> str:
     gone = {name: bench.stick(name) for name in (_GHOST, own)}
     twins = {name: bench.stick(name) for name in (_GHOST, own)}
     if not bench.stage.has_clock:
-        bench.later(days=1)  # what is deleted gets no older there
+        bench.later(days=1)  # first, because `Proxy.age` skips deleted entries
     bench.stage.run("XDEL", bench.plan.stream, *gone.values())
     bench.note(f"XDEL {bench.plan.stream} {' '.join(gone.values())}, which are pending")
     if bench.stage.has_clock:

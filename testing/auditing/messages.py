@@ -1,4 +1,4 @@
-"""What a message is: the fields that are sent, good ones and bad ones."""
+"""The messages that an audit sends, good ones and bad ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 NUMBER: Final = "{n}"
-_FIRST: Final = 73_001  # numbers that stand for nothing else in a worker's commands
+_FIRST: Final = 73_001  # numbers that are unlikely to mean anything else in a worker's commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Message:
     """One message to send.
 
     Attributes:
-        fields: of the entry.
-        sign: its number, where the fields have one; "" otherwise.
+        fields: the fields of the entry.
+        sign: the message's number, if the fields contain it; else "".
     """
 
     fields: dict[str, str]
@@ -27,10 +27,10 @@ class Message:
 
 
 class Messages:
-    """Makes messages of templates, each with another number in the place of ``{n}``.
+    """Creates messages from templates, each with a different number in place of ``{n}``.
 
     Args:
-        templates: fields and values; one after the other is used.
+        templates: fields and values; they are used in turn.
         seed: changes the numbers.
     """
 
@@ -39,24 +39,24 @@ class Messages:
         self._seed = seed
 
     def good(self, index: int) -> Message:
-        """Return a message that the worker understands; another for each index."""
+        """Return a message that the worker understands, a different one for each index."""
         template = self._templates[index % len(self._templates)]
         number = str(_FIRST + 1000 * (self._seed % 900) + index)
         fields = {name: value.replace(NUMBER, number) for name, value in template.items()}
         return Message(fields, number if fields != template else "")
 
     def bad(self) -> list[dict[str, str]]:
-        """Return fields that the worker should not understand: others, and the right ones with wrong values."""
+        """Return messages that the worker should not understand: one with wrong fields, one with wrong values."""
         return [{"wrong": "x"}, dict.fromkeys(self._templates[0], "wrong")]
 
 
 def parse(text: str) -> list[dict[str, str]]:
-    """Return the templates of a JSON text: an object, an array of objects, or an object in each line.
+    """Parse templates from JSON: an object, an array of objects, or one object per line.
 
-    A value that is no text is sent as JSON.
+    A value that is not a string is sent as JSON.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the text has another form.
     """
     try:
         found = json.loads(text)

@@ -1,4 +1,4 @@
-"""Promises about the server: it refuses, goes, comes back, forgets."""
+"""Promises about server outages: refused writes, restarts, lost connections, lost data and scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DOWN_SECONDS: Final = 1.0
 
 
 def failover(bench: Bench) -> str:
-    """Make its server a replica, which refuses writes, then a master."""
+    """Make the server a replica, which refuses writes, then a master again."""
     bench.begin()
     before = bench.stage.commands()[-1].number
 
@@ -34,7 +34,7 @@ def failover(bench: Bench) -> str:
 
 
 def restart(bench: Bench) -> str:
-    """Stop its server for a second; it comes back with its data."""
+    """Stop the server for a second, and restart it with its data."""
     bench.begin()
     bench.down()
     bench.pause(_DOWN_SECONDS)
@@ -47,7 +47,7 @@ def restart(bench: Bench) -> str:
 
 
 def cut(bench: Bench) -> str:
-    """Reset its connections while it waits, twice."""
+    """Reset the worker's connections while it waits, twice."""
     bench.begin()
     for _ in range(2):
         bench.stage.cut()
@@ -58,7 +58,7 @@ def cut(bench: Bench) -> str:
 
 
 def flushed(bench: Bench) -> str:
-    """Remove everything, its group too."""
+    """Remove all data, including the worker's group."""
     bench.begin()
     if not bench.goes_on():
         raise NotTried("it did not get so far")
@@ -76,7 +76,7 @@ def _state(bench: Bench) -> str:
 
 
 def scripts(bench: Bench) -> str:
-    """Remove its scripts from the server."""
+    """Remove the worker's scripts from the server."""
     if not bench.plan.uses_scripts:
         raise NotTried("it sends no EVALSHA")
     bench.begin()

@@ -1,4 +1,4 @@
-"""Time that is fair: it stands still for those who wait for a processor."""
+"""Fair time: a clock that does not count time in which workers wait for a processor."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _LOOK_SECONDS: Final = 0.1
-_LEAST: Final = 1 / 8  # a worker that always has something to run is judged in the end, too
+_LEAST: Final = 1 / 8  # of real time always counts, so that a worker that is always busy is judged, too
 _PROC: Final = Path("/proc")
 
 
 class FairTime:
-    """Counts seconds in which the audit and its workers had the processor when they wanted it.
+    """Counts the seconds in which the audit and its workers had a processor when they needed one.
 
-    On a busy machine a second of the wall clock is less than a second for a worker that waits in the run queue, and says
-    nothing about it. Two things show that: the audit itself wakes up late, and Linux counts the time that each
-    thread has waited for a processor. Elsewhere the first one alone is used.
+    On a busy machine, a worker waits in the run queue, and a second of real time proves less about it. Two measures correct
+    for that: how late the audit itself wakes up, and on Linux, how long each thread has waited for a processor. Other
+    systems have only the first.
 
     Args:
-        processes: gives the IDs of the workers' processes; their children are counted, too.
+        processes: returns the IDs of the workers' processes; their children are included.
     """
 
     def __init__(self, processes: Callable[[], Iterable[int]]) -> None:
@@ -34,16 +34,16 @@ class FairTime:
 
     @property
     def now(self) -> float:
-        """Seconds so far."""
+        """The fair seconds so far."""
         return self._now
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, and count what was fair of the time since the last sleep."""
+        """Sleep, and count the fair part of the time since the last sleep."""
         time.sleep(seconds)
         now = time.monotonic()
         passed = now - self._last
         self._last = now
-        fair = min(passed, 2 * seconds)  # a look takes no longer than the sleep behind it
+        fair = min(passed, 2 * seconds)  # a check takes at most as long as the sleep after it
         if now - self._looked >= _LOOK_SECONDS:
             self._looked = now
             fair -= self._waited()
@@ -54,7 +54,7 @@ class FairTime:
         self._last = time.monotonic()
 
     def _waited(self) -> float:
-        """Return for how long threads of the workers have waited for a processor since the last look, in seconds."""
+        """Return how many seconds the workers' threads have waited for a processor since the last call."""
         before = self._queued
         self._queued = {}
         for process in self._processes():
@@ -63,8 +63,8 @@ class FairTime:
 
 
 def _add_queued(process: int, found: dict[int, int]) -> None:
-    """Add the nanoseconds that each thread of a process and of its children has waited for a processor."""
-    with contextlib.suppress(OSError):  # it has ended, or this is no Linux
+    """Add how many nanoseconds each thread of a process and its children has waited for a processor."""
+    with contextlib.suppress(OSError):  # the process has ended, or this is not Linux
         for thread in (_PROC / str(process) / "task").iterdir():
             found[int(thread.name)] = int((thread / "schedstat").read_text().split()[1])
             for child in (thread / "children").read_text().split():

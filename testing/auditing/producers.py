@@ -1,4 +1,4 @@
-"""Promises of a producer: what it adds to a stream is there once, or it says that it is not."""
+"""Promises of a producer: each message is in the stream once, or the producer reports that it is not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFUSALS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ProducerPromise:
-    """One promise of a producer; as ``Promise``."""
+    """One promise of a producer; see ``Promise``."""
 
     name: str
     story: str
@@ -28,12 +28,12 @@ class ProducerPromise:
 
 
 def _adds(bench: Bench) -> list[Any]:
-    """Return the XADDs that came."""
+    """Return the XADDs so far."""
     return [each for each, _ in bench.sight().effects if each.words[0].upper() == "XADD"]
 
 
 def _stored(bench: Bench) -> list[dict[str, str]]:
-    """Return what the stream holds."""
+    """Return the fields of the stream's entries."""
     if not bench.plan.stream:
         return []
     entries = bench.stage.run("XRANGE", bench.plan.stream, "-", "+")
@@ -47,25 +47,25 @@ def _text(word: bytes) -> str:
 
 
 def _begin(bench: Bench) -> Worker:
-    """Start the producer; one that ends has done its work, whatever its status."""
+    """Start the producer, without restarts: once it ends, its work is done, whatever its exit status."""
     worker = bench.start("p1")
     worker.wanted = False
     return worker
 
 
 def _settles(bench: Bench, worker: Worker) -> None:
-    """Wait until a producer has ended, or has added one message more than before."""
+    """Wait until a producer has ended or added another message."""
     known = len(_stored(bench))
     bench.until(lambda: worker.status is not None or len(_stored(bench)) > known, hurry=True)
 
 
 def _said(worker: Worker) -> bool:
-    """Whether a producer has ended with an error."""
+    """Return True if a producer reported an error, by its exit status."""
     return worker.status not in {None, 0}
 
 
 def stores(bench: Bench) -> str:
-    """Let it add something, and learn where."""
+    """Let the producer add a message, and learn to which stream."""
     worker = _begin(bench)
     bench.until(lambda: _adds(bench) or worker.status is not None, seconds=_SECONDS, hurry=True)
     found = [each for each in _adds(bench) if each.error is None]
@@ -78,7 +78,7 @@ def stores(bench: Bench) -> str:
 
 
 def reply_lost(bench: Bench) -> str:
-    """Lose the reply of an XADD that ran."""
+    """Lose the reply to an XADD that ran."""
     with bench.stage.fault(command="XADD", close="after", first=1) as fault:
         worker = _begin(bench)
         bench.until(lambda: fault.count > 0 or worker.status is not None, seconds=_SECONDS, hurry=True)
@@ -102,7 +102,7 @@ def _idempotent(bench: Bench) -> bool:
 
 
 def _refused(bench: Bench, error: str, name: str) -> str:
-    """Refuse its XADDs for a while; it adds them later, or says that it has not."""
+    """Refuse XADDs for a while; the producer must add the messages later, or report an error."""
     with bench.stage.fault(command="XADD", error=error) as fault:
         worker = _begin(bench)
         bench.until(
@@ -130,7 +130,7 @@ def oom(bench: Bench) -> str:
 
 
 def bounded(bench: Bench) -> str:
-    """Look whether its stream has an end, and what it does where NOMKSTREAM finds none."""
+    """Check that the stream is bounded, and what the producer does if NOMKSTREAM finds no stream."""
     worker = _begin(bench)
     bench.until(lambda: _adds(bench) or worker.status is not None, seconds=_SECONDS, hurry=True)
     adds = _adds(bench)

@@ -1,4 +1,4 @@
-"""A stage on a server that is there, behind a proxy: it has no clock, and its data may be somebody's."""
+"""A stage on an existing server, behind a proxy: its clock cannot be moved, and its data may belong to others."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _WRITES: Final = ("XREADGROUP", "XACK", "XACKDEL", "XCLAIM", "XAUTOCLAIM", "XADD
 
 
 class _AuditProxy(Proxy):
-    """A proxy whose clients have one number each."""
+    """A proxy whose clients keep the IDs that it gives them."""
 
     _keeps_ids = True
 
     @property
     def database(self) -> int:
-        """That the URL names; 0 without one."""
+        """The database in the URL; 0 without one."""
         return self._upstream.database
 
     def control(self) -> Control:
-        """Return a connection to the server, past the proxy."""
+        """Return a connection to the server that bypasses the proxy."""
         return self._connect()
 
     def clients(self) -> set[int]:
-        """Return the numbers of the clients that are there."""
+        """Return the IDs of the connected clients."""
         return self._run(lambda listener: listener.clients())
 
     def close_clients(self, ids: set[int]) -> None:
@@ -49,13 +49,13 @@ class _AuditProxy(Proxy):
 
 
 class RealStage(Stage):
-    """Stands in front of a server for one experiment, and removes what that left.
+    """Uses an existing server for one experiment, and removes the experiment's data at the end.
 
-    Time passes for pending entries only, as ``Proxy.age`` lets it pass, and a script's commands are not recorded.
+    Time passes only for pending entries, by ``Proxy.age``, and the commands of scripts are not recorded.
 
     Args:
-        plan: with the URL. All data of the server is removed if the plan allows it or there is none; a database that the URL
-            names is the audit's own.
+        plan: the plan, with the URL. If the URL names a database, that one belongs to the audit. Otherwise all data of the
+            server is removed; there must be none, or the plan must allow it.
 
     Raises:
         CannotRunError: the server holds data, or cannot be reached.
@@ -85,7 +85,7 @@ class RealStage(Stage):
     ) -> None:
         if self._control is not None:
             if self._is_ours:
-                with contextlib.suppress(RuntimeError):  # the server has gone
+                with contextlib.suppress(RuntimeError):  # the server has ended
                     self.empty()
             self._control.close()
         self._proxy.stop()
@@ -109,7 +109,7 @@ class RealStage(Stage):
         self._take()
 
     def use(self, database: int) -> None:
-        """Refuse another database than that of the URL.
+        """Refuse any database other than that of the URL.
 
         Raises:
             CannotRunError: the worker uses another one.
@@ -121,22 +121,22 @@ class RealStage(Stage):
             )
 
     def commands(self) -> list[RecordedCommand]:
-        """Return what workers have sent; nobody knows what their scripts ran."""
+        """Return the workers' commands; those that their scripts ran are unknown."""
         return [
             replace(each, scripted=None) if each.words[0].upper() in SCRIPTS else each
             for each in super().commands()
         ]
 
     def fault(self, **options: Any) -> Any:
-        """Return a fault, for ``with``; as ``rillet.testing.Proxy.fault``."""
+        """Return a fault, for ``with``; see ``rillet.testing.Proxy.fault``."""
         return self._proxy.fault(**options)
 
     def later(self, **units: float) -> None:
-        """Make pending entries older."""
+        """Age the pending entries."""
         [(unit, value)] = units.items()
         seconds = value * {"days": 86_400, "hours": 3_600, "seconds": 1, "milliseconds": 0.001}[unit]
         self._aged += 1000 * seconds
-        with contextlib.suppress(hiredis.ReplyError):  # there is no group, and nothing that could get older
+        with contextlib.suppress(hiredis.ReplyError):  # there is no group, and so no pending entry
             self._proxy.age(self._plan.stream, self._plan.group, seconds=seconds)
 
     @property
@@ -145,7 +145,7 @@ class RealStage(Stage):
         return not self._is_down
 
     def skip(self) -> None:
-        """Do nothing: who waits waits in real time."""
+        """Do nothing: waits take real time."""
 
     def freeze(self) -> None:
         """Do nothing."""
@@ -159,18 +159,18 @@ class RealStage(Stage):
         return 1000 * seconds + microseconds // 1000
 
     def passed(self) -> float:
-        """Return milliseconds that grow with the age of pending entries."""
+        """Return a number of milliseconds that grows with the idle times of pending entries."""
         return self.now() + self._aged
 
     def empty(self) -> None:
-        """Remove everything, or everything in the audit's own database."""
+        """Remove all data, or all data of the audit's own database."""
         self.run("FLUSHDB" if self.database else "FLUSHALL")
 
     def forget_scripts(self) -> None:
         """Remove all scripts.
 
         Raises:
-            NotTried: they may be somebody else's.
+            NotTried: they may belong to others.
         """
         if not self._plan.may_flush:
             raise NotTried(
@@ -184,23 +184,23 @@ class RealStage(Stage):
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:
-        """Refuse what a replica refuses."""
+        """Refuse write commands, as a replica does, during a ``with`` block."""
         with contextlib.ExitStack() as stack:
             for each in _WRITES:
                 stack.enter_context(self.fault(command=each, error="READONLY"))
             yield
 
     def clients(self) -> set[int]:
-        """Return the numbers of the connections that there are."""
+        """Return the IDs of the open connections."""
         return set() if self._is_down else {self._clients_before + each for each in self._proxy.clients()}
 
     def has_client(self, client: int) -> bool:
-        """Whether a connection is still there."""
+        """Return True if a connection is open."""
         return client in self._proxy.clients()
 
     def kill_client(self, client: int) -> None:
-        """Cut a connection, if it is still there."""
+        """Close a connection if it is still open."""
         self._proxy.close_clients({client - self._clients_before})
 
     def wake_client(self, client: int) -> None:
-        """Do nothing: its timeout ends its wait."""
+        """Do nothing: the command's own timeout ends the wait."""

@@ -1,4 +1,4 @@
-"""Ends the workers of an audit that was killed: no handler runs then, but a pipe ends."""
+"""Kills the workers of an audit that was killed itself: then no signal handler runs, but a pipe is closed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _END_SECONDS: Final = 30
 
 
 class Reaper:
-    """A process that reads which process groups there are, and kills them when its input ends.
+    """A helper process that reads the IDs of process groups, and kills these groups when its input ends.
 
-    It is started with the first group, in a session of its own, so that Ctrl-C does not reach it. A parent-death signal would need
-    code between fork and exec, and hits the first process of a group only.
+    It is started with the first group, in its own session, so that Ctrl-C does not reach it. A parent-death signal would
+    need code between fork and exec, and would reach only the first process of a group.
     """
 
     def __init__(self) -> None:
@@ -36,11 +36,11 @@ class Reaper:
         self._process: subprocess.Popen[bytes] | None = None
 
     def watch(self, group: int) -> None:
-        """Kill a process group when this process has ended."""
+        """Let a process group be killed when this process ends."""
         self._say(b"+%d\n" % group)
 
     def forget(self, group: int) -> None:
-        """Leave a group alone that is gone: its number may be another's."""
+        """Stop watching a group that has ended: its number may be reused."""
         self._say(b"-%d\n" % group)
 
     def _say(self, line: bytes) -> None:
@@ -54,7 +54,7 @@ class Reaper:
                 )
                 atexit.register(self._close)
             assert self._process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # somebody killed it
+            with contextlib.suppress(BrokenPipeError):  # the helper was killed
                 self._process.stdin.write(line)
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""An audit in words: for a terminal, as JSON and JUnit, for GitHub."""
+"""Reports of an audit: for a terminal, as JSON and JUnit, and for GitHub."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN: Final = 6  # lines of evidence
 
 
 def table(results: Sequence[Result], *, colours: bool = False, evidence: bool = True) -> str:
-    """Return the results on 80 columns, what is broken first."""
+    """Return the results as text in 80 columns, broken promises first."""
     lines = []
     for each in sorted(results, key=lambda result: _ORDER.index(result.result)):
         head = f"{each.result:{_VERDICT}}"
@@ -43,7 +43,7 @@ def _cut(line: str) -> str:
 
 
 def summary(results: Sequence[Result], plan: Plan) -> str:
-    """Return one line: how many are kept, broken, not tried."""
+    """Return one line with the numbers of broken, untried and kept promises."""
     counts = {kind: sum(each.result == kind for each in results) for kind in _ORDER}
     said = [f"{count} {kind}" for kind, count in counts.items() if count]
     group = f", group {plan.group}" if plan.group else ""
@@ -57,7 +57,7 @@ def as_json(results: Sequence[Result], plan: Plan) -> str:
 
 
 def as_junit(results: Sequence[Result], plan: Plan) -> str:
-    """Return the results as JUnit's XML: a broken promise is a failure, one that was not tried is skipped."""
+    """Return the results as JUnit XML: a broken promise is a failure, and an untried one is skipped."""
     suite = ET.Element(
         "testsuite",
         name="rillet audit",
@@ -85,7 +85,7 @@ def as_junit(results: Sequence[Result], plan: Plan) -> str:
 
 
 def as_annotations(results: Sequence[Result]) -> str:
-    """Return GitHub's workflow commands: an error for each broken promise, a notice for each that was not tried."""
+    """Return GitHub workflow commands: an error for each broken promise, and a notice for each untried one."""
     kinds = {BROKEN: "error", NOT_TRIED: "notice"}
     return "\n".join(
         f"::{kinds[each.result]} title=rillet audit: {each.name} {each.result}::{_escaped(each.what)}"
@@ -99,7 +99,7 @@ def _escaped(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text without what XML cannot hold."""
+    """Replace the characters that XML cannot contain."""
     return "".join(
         each if each in "\t\n" or each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text
     )

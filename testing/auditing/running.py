@@ -1,4 +1,4 @@
-"""An audit: the experiments in an order, some at a time."""
+"""Runs the experiments of an audit in a suitable order, several at a time."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .catalogue import Promise
     from .producers import ProducerPromise
 
-# What others ask for; where there is one server only, all of them come before the others.
+# Promises whose verdicts other experiments use; on a single real server, they all run first.
 _TELLING: Final = ("cut", "scripts", "crash", "crash-elsewhere")
-# What others are told by first, and what lasts long, so that no core is idle at the end.
+# Promises whose verdicts others use, and slow ones: they start early, so that no core is idle at the end.
 _EARLY: Final = (
     "cut",
     "scripts",
@@ -43,9 +43,9 @@ class Audit:
     """One worker, and the promises that were tried with it.
 
     Args:
-        plan: what is known of the worker.
-        jobs: how many experiments are busy at a time; one that waits for what may never come is not counted.
-        catalogue: the promises by name; the first shows what the others need to know.
+        plan: what is known about the worker.
+        jobs: the number of experiments that run at a time, not counting those that wait for something that may never come.
+        catalogue: the promises by name; the first finds out what the others need to know.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class Audit:
         """Try promises, and return the results in the order of the catalogue.
 
         Args:
-            names: of the promises; without any, all.
-            tell: called with each result as soon as it is there.
+            names: the names of the promises; by default all.
+            tell: called with each result as soon as it is known.
 
         Raises:
             CannotRunError: the worker cannot be audited.
@@ -110,7 +110,7 @@ class Audit:
                 tell(done.result())
 
     def result(self, name: str) -> Result:
-        """Return the result of a promise; the first who asks tries it."""
+        """Return the result of a promise; the first caller runs its experiment."""
         with self._lock:
             future = self._results.get(name)
             mine = future is None
@@ -155,5 +155,5 @@ class Audit:
 
     def _verdict(self, name: str) -> str:
         if self.plan.real and name not in self._results:
-            return NOT_TRIED  # the server is in use
+            return NOT_TRIED  # the only server is in use
         return self.result(name).result

@@ -1,4 +1,4 @@
-"""What the recording of a server says about a worker: how it reads, claims, acknowledges, and where its work is seen."""
+"""Analysis of a recording: how a worker reads, claims and acknowledges, and where its work shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 load_specs()
 
 SCRIPTS: Final = {"EVAL", "EVALSHA", "FCALL"}
-# What a consumer does with a stream is not its work.
+# A consumer's operations on its stream do not count as work.
 _HOUSEKEEPING: Final = {
     "XREADGROUP", "XACK", "XNACK", "XACKDEL", "XCLAIM", "XAUTOCLAIM", "XDEL", "XDELEX", "XTRIM", "XGROUP", "XSETID", "XADD",
 }  # fmt: skip
@@ -31,7 +31,7 @@ _ENTRY: Final = re.compile(r"\d+-\d+")
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How a worker asks for entries: the words of one XREADGROUP."""
+    """The arguments of one XREADGROUP."""
 
     group: str
     consumer: str
@@ -43,7 +43,7 @@ class Read:
 
 
 def read_of(words: Sequence[str]) -> Read | None:
-    """Return what an XREADGROUP says; None for another command."""
+    """Parse an XREADGROUP; return None for another command."""
     if words[0].upper() != "XREADGROUP":
         return None
     upper = [word.upper() for word in words]
@@ -67,7 +67,7 @@ def read_of(words: Sequence[str]) -> Read | None:
 
 
 def consumer_of(words: Sequence[str]) -> str | None:
-    """Return the consumer that a command speaks for; None without one."""
+    """Return the consumer that a command names; None if it names none."""
     name = words[0].upper()
     if name in {"XCLAIM", "XAUTOCLAIM", "XREADGROUP"} and len(words) > 3:
         return words[3]
@@ -76,13 +76,13 @@ def consumer_of(words: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The sign of a worker's work: a write command, at a key.
+    """The sign of a worker's work: a write command at a key.
 
     Attributes:
-        command: in upper case; "" for any.
-        key: a glob.
-        carrier: the command that a fault must hit: itself, or the script that runs it.
-        says_which: whether its words have the number or the ID of the message.
+        command: the name in upper case; "" for any.
+        key: a glob for the key.
+        carrier: the command that a fault must hit: the write command, or the script that runs it.
+        says_which: whether its words contain the number or the ID of the message.
     """
 
     command: str
@@ -91,16 +91,18 @@ class Work:
     says_which: bool
 
     def __str__(self) -> str:
-        """Return it as a person would say it."""
+        """Describe it for a reader."""
         return f"{self.command or 'a write'} at {self.key}"
 
 
 class Sight:
-    """The commands of one moment, as far as they concern one stream and one group.
+    """An analysis of the commands that were recorded up to now, for one stream and one group.
 
     Args:
-        commands: of a recording.
-        database: its index.
+        commands: the commands of a recording.
+        stream: the key.
+        group: the name of the consumer group.
+        database: the index of the stream's database.
     """
 
     def __init__(
@@ -113,24 +115,24 @@ class Sight:
 
     @cached_property
     def effects(self) -> list[tuple[RecordedCommand, str]]:
-        """All commands in the order in which they ran, those of scripts and transactions too."""
+        """All commands in execution order, including those of scripts and transactions."""
         return list(in_effect(self.commands))
 
     @cached_property
     def lives(self) -> Lives:
-        """What became of each entry."""
+        """The lives of all entries."""
         return Lives(self.commands, self.stream, self._database)
 
     def events(self, entry: str, *what: str) -> list[Event]:
-        """Return what happened to an entry in the group."""
+        """Return an entry's events in the group, optionally only those of some kinds."""
         life = self.lives.by_id.get(entry)
         found = [] if life is None else life.events
         return [each for each in found if each.group == self.group and (not what or each.what in what)]
 
     def acknowledged(self, entry: str) -> bool:
-        """Whether it was; a read with NOACK is an acknowledgement, and a script about it where nobody sees what it ran.
+        """Return True if an entry was acknowledged. A read with NOACK counts, and so does a script with unknown commands.
 
-        One whose acknowledgement was sent, even if it never ran, and that the worker has deleted comes to nobody any more.
+        So does a deletion by the worker if it also sent an acknowledgement, even one that never ran: the entry is gone.
         """
         return (
             any(
@@ -142,12 +144,12 @@ class Sight:
         )
 
     def _deleted(self, entry: str) -> bool:
-        """Whether a command of a worker has deleted it by its ID; those of the audit are not recorded."""
+        """Return True if a worker deleted the entry by its ID; the audit's own commands are not recorded."""
         life = self.lives.by_id.get(entry)
         return life is not None and any(each.what == DELETED for each in life.events)
 
     def _hidden(self, entry: str) -> list[tuple[int, RecordedCommand, str]]:
-        """Return scripts about an entry whose commands were not recorded, as ``works`` does."""
+        """Return the scripts about an entry whose commands were not recorded, in the form of ``works``."""
         return [
             (place, each, each.words[0].upper())
             for place, (each, _) in enumerate(self.effects)
@@ -158,11 +160,11 @@ class Sight:
         ]
 
     def delivered_to(self, entry: str) -> list[str]:
-        """Return the consumers that it was delivered to, in order."""
+        """Return the consumers that an entry was delivered to, in order."""
         return [each.consumer for each in self.events(entry, *DELIVERIES) if not _is_just_id(each)]
 
     def reads(self, clients: set[int] | None = None, *, after: int = 0) -> list[tuple[RecordedCommand, Read]]:
-        """Return the XREADGROUPs of this group and stream that the server took, of some connections."""
+        """Return the successful XREADGROUPs of this group and stream, optionally only those of some connections."""
         found = []
         for each, _ in self.effects:
             if each.number <= after or (clients is not None and each.client_id not in clients):
@@ -175,12 +177,12 @@ class Sight:
         return found
 
     def min_idles(self) -> list[int]:
-        """Return the idle times that entries must have for a claim, in milliseconds, as they were sent."""
+        """Return the minimum idle times in the worker's claims, in milliseconds."""
         found = []
         for each, _ in self.effects:
             name, words = each.words[0].upper(), each.words
             if name in {"XCLAIM", "XAUTOCLAIM"} and len(words) > 4 and words[1] == self.stream:
-                # A heartbeat is a claim of one's own entry, however long it was idle.
+                # A claim with JUSTID is a heartbeat: the worker claims its own entry, whatever its idle time.
                 is_heartbeat = "JUSTID" in map(str.upper, words[5:])
                 found += [int(words[4])] if words[4].isdigit() and not is_heartbeat else []
             elif name == "XPENDING" and "IDLE" in map(str.upper, words[3:5]) and words[4].isdigit():
@@ -190,14 +192,14 @@ class Sight:
         return found
 
     def written(self, command: RecordedCommand) -> bool:
-        """Whether a command in effect may be somebody's work."""
+        """Return True if a command may be the work of a worker."""
         name = command.words[0].upper()
         if command.error is not None or not _writes(name):
             return False
         return not (name in _HOUSEKEEPING and self.stream in command.words[1:3])
 
     def works(self, work: Work) -> list[tuple[int, RecordedCommand, str]]:
-        """Return the places in ``effects``, the commands and the scripts in which a sign of work was seen."""
+        """Return the signs of work: the place in ``effects``, the command, and the script that ran it ("" if none)."""
         return [
             (place, each, inside)
             for place, (each, inside) in enumerate(self.effects)
@@ -207,17 +209,17 @@ class Sight:
         ]
 
     def worked(self, work: Work, signs: Sequence[str]) -> bool:
-        """Whether the work of a message was seen; its signs are its number and its ID."""
+        """Return True if the work of a message was seen; its signs are its number and its ID."""
         return not self._worked(work).isdisjoint(signs)
 
-    @cache  # noqa: B019 - a sight lives as long as one look
+    @cache  # noqa: B019 - a sight is short-lived
     def _worked(self, work: Work) -> set[str]:
         return {
             sign for _, each, _ in self.works(work) for word in each.words[1:] for sign in _signs_in(word)
         }
 
     def acks(self, entry: str) -> list[tuple[int, RecordedCommand, str]]:
-        """Return the acknowledgements of an entry, as ``works`` does."""
+        """Return the acknowledgements of an entry, in the form of ``works``."""
         return [
             (place, each, inside)
             for place, (each, inside) in enumerate(self.effects)
@@ -228,8 +230,8 @@ class Sight:
         """Find the sign of a worker's work.
 
         Args:
-            messages: IDs that were delivered one after the other, each with its signs.
-            done: the key at which the work is seen, if it is known.
+            messages: the IDs of messages that were delivered one after another, each with its signs.
+            done: the key at which the work shows, if it is known.
         """
         if done is not None:
             found = self.works(Work("", done, "", says_which=False))
@@ -242,7 +244,7 @@ class Sight:
         if begin is None:
             return None
         before = {kind for each, _ in self.effects[:begin] for kind in self._kinds(each)}
-        # A worker that reads ahead works a message after the next one was delivered: only the number of writes counts.
+        # A worker that reads ahead processes a message after the next was delivered, so only the number of writes counts.
         for says_which in (True, False):
             kinds: dict[tuple[str, str], list[tuple[RecordedCommand, str]]] = {}
             for each, inside in self.effects[begin:]:
@@ -262,7 +264,7 @@ class Sight:
         return None
 
     def _kinds(self, command: RecordedCommand) -> list[tuple[str, str]]:
-        if command.is_a("XREADGROUP") or not self.written(command):  # a delivery is no work
+        if command.is_a("XREADGROUP") or not self.written(command):  # a delivery is not work
             return []
         return [(command.words[0].upper(), _NUMBER.sub("*", key)) for key in command.keys[:1]]
 
@@ -274,7 +276,7 @@ class Sight:
         return None
 
     def errors(self, after: int = 0) -> list[RecordedCommand]:
-        """Return commands that were answered with an error."""
+        """Return the commands that failed."""
         return [each for each in self.commands if each.number > after and each.error is not None]
 
 
@@ -299,7 +301,7 @@ def _carrier(command: RecordedCommand, inside: str) -> str:
 
 
 def mentions(words: Sequence[str], signs: Sequence[str]) -> bool:
-    """Whether a command has one of the signs of a message, or another text, among its words."""
+    """Return True if a command's words contain one of these signs: a number or an ID, or another text as a substring."""
     texts = [sign for sign in signs if not sign[0].isdigit()]
     return any(
         not _signs_in(word).isdisjoint(signs) or any(text in word for text in texts) for word in words[1:]
@@ -307,7 +309,7 @@ def mentions(words: Sequence[str], signs: Sequence[str]) -> bool:
 
 
 def entries_in(text: str) -> list[str]:
-    """Return the IDs in a text."""
+    """Return the entry IDs in a text."""
     return _ENTRY.findall(text)
 
 

@@ -1,4 +1,4 @@
-"""The server of one experiment, and what an audit does to it."""
+"""The server of one experiment, and the actions of an audit on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..recording import RecordedCommand
 
 _PACE_SECONDS: Final = 0.02
-REMEMBERED: Final = 50_000  # commands; a worker that asks without BLOCK sends many
+REMEMBERED: Final = 50_000  # commands; a worker that polls without BLOCK sends many
 
 
 class Stage:
@@ -32,13 +32,13 @@ class Stage:
     Args:
         durable: keep the data over ``down`` and ``up``.
         paced: slow reads down.
-        database: where the worker reads.
+        database: the database that the worker uses.
 
     Attributes:
-        has_clock: whether its time can be moved; else only pending entries get older.
-        database: in which the audit's own commands run.
-        host: where the worker connects to.
-        options: added to the URL.
+        has_clock: whether the clock can be moved; otherwise only pending entries can be aged.
+        database: the database of the audit's own commands.
+        host: the address that the worker connects to.
+        options: a query string to add to the URL.
     """
 
     has_clock = True
@@ -74,7 +74,7 @@ class Stage:
 
     @property
     def port(self) -> int:
-        """Where the worker connects to."""
+        """The port that the worker connects to."""
         return self._server.port
 
     @property
@@ -85,7 +85,7 @@ class Stage:
 
     @property
     def url(self) -> str:
-        """Likewise."""
+        """The URL that the worker connects to."""
         return self._server.url + self.options
 
     def _open(self) -> None:
@@ -96,17 +96,17 @@ class Stage:
         self.use(self.database)
 
     def use(self, database: int) -> None:
-        """Follow a worker into its database."""
+        """Select the worker's database for the audit's own commands."""
         self.database = database
         self.run("SELECT", str(database))
 
     def pace(self) -> None:
-        """Slow reads down, if they are to be."""
+        """Slow reads down, if the stage is paced."""
         if self._pace is not None:
             self._pace.start()
 
     def unpace(self) -> None:
-        """Let them be as quick as they are: the first fault that fits a command hits it, and keeps others away."""
+        """Stop slowing reads down: only the first matching fault hits a command, so this one would exclude others."""
         if self._pace is not None:
             self._pace.stop()
 
@@ -121,7 +121,7 @@ class Stage:
         return self._control
 
     def run(self, *words: str | bytes) -> Any:
-        """Run a command; the reply as hiredis parses it.
+        """Run a command, and return its reply as hiredis parses it.
 
         Raises:
             hiredis.ReplyError: the reply is an error.
@@ -140,11 +140,11 @@ class Stage:
         return list(answers)
 
     def run_all(self, commands: list[tuple[str | bytes, ...]]) -> list[Any]:
-        """Run commands as one pipeline, and return their replies, errors among them."""
+        """Run commands in one pipeline; return their replies, with errors as exceptions."""
         return self._admin.run_all([tuple(map(_bytes, each)) for each in commands])
 
     def commands(self) -> list[RecordedCommand]:
-        """Return what clients have sent so far; over ``down`` and ``up`` the numbers and the IDs of clients go on."""
+        """Return the clients' commands so far; their numbers and client IDs continue over ``down`` and ``up``."""
         if self._is_down:
             return self._before
         if not self._before:
@@ -156,7 +156,7 @@ class Stage:
         ]
 
     def fault(self, **options: Any) -> Fault:
-        """Return a fault, for ``with``; as ``rillet.testing.Server.fault``."""
+        """Return a fault, for ``with``; see ``rillet.testing.Server.fault``."""
         return self._server.fault(**options)
 
     def later(self, **units: float) -> None:
@@ -164,15 +164,15 @@ class Stage:
         self._clock.advance(**units)
 
     def skip(self) -> None:
-        """Move the clock to the next time that somebody waits for."""
+        """Move the clock to the next time at which something is due."""
         self._clock.skip()
 
     def freeze(self) -> None:
-        """Stop the clock; it moves by ``later`` and ``skip``."""
+        """Stop the clock; only ``later`` and ``skip`` move it."""
         self._clock.freeze()
 
     def resume(self) -> None:
-        """Let the clock run again."""
+        """Let the clock continue."""
         self._clock.resume()
 
     def now(self) -> int:
@@ -180,11 +180,11 @@ class Stage:
         return self._clock.now
 
     def passed(self) -> float:
-        """Return milliseconds that grow with the age of pending entries."""
+        """Return a number of milliseconds that grows with the idle times of pending entries."""
         return self.now()
 
     def empty(self) -> None:
-        """Remove everything."""
+        """Remove all data."""
         self.run("FLUSHALL")
 
     def forget_scripts(self) -> None:
@@ -197,7 +197,7 @@ class Stage:
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:
-        """Refuse writes, as a replica; within, the server is one."""
+        """Make the server a replica, which refuses writes, during a ``with`` block."""
         self.run("REPLICAOF", "127.0.0.1", "1")
         yield
         self.run("REPLICAOF", "NO", "ONE")
@@ -207,18 +207,18 @@ class Stage:
         return self._server.streams()
 
     def clients(self) -> set[int]:
-        """Return the IDs of the connections that there are."""
+        """Return the IDs of the open connections."""
         if self._is_down:
             return set()
         lines = self.run("CLIENT", "LIST").decode().splitlines()
         return {self._clients_before + int(line.split()[0].removeprefix("id=")) for line in lines}
 
     def has_client(self, client: int) -> bool:
-        """Whether a connection, by the ID that the server has given it, is still there."""
+        """Return True if a connection is open, given the server's ID of it."""
         return bool(self.run("CLIENT", "LIST", "ID", str(client)))
 
     def kill_client(self, client: int) -> None:
-        """Cut a connection, if it is still there."""
+        """Close a connection if it is still open."""
         with contextlib.suppress(hiredis.ReplyError):
             self.run("CLIENT", "KILL", "ID", str(client - self._clients_before))
 
@@ -227,7 +227,7 @@ class Stage:
         self.run("CLIENT", "UNBLOCK", str(client - self._clients_before))
 
     def down(self) -> None:
-        """Stop the server in order."""
+        """Shut the server down cleanly."""
         self._before = self.commands()
         self._clients_before = max((each.client_id for each in self._before), default=0)
         self._is_down = True
@@ -235,7 +235,7 @@ class Stage:
         self._server.stop()
 
     def up(self) -> None:
-        """Start it again at the same port, with its data."""
+        """Restart the server on the same port, with its data if the stage is durable."""
         self._open()
         self._is_down = False
 

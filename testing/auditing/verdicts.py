@@ -1,4 +1,4 @@
-"""What an audit says of a promise."""
+"""The verdict of an audit on a promise."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Result:
     """The verdict on one promise.
 
     Attributes:
-        name: of the promise.
+        name: the name of the promise.
         result: ``kept``, ``broken`` or ``not tried``.
-        what: what happened, in one sentence; why it was not tried.
-        evidence: what the audit did and what the worker sent, in order, with times of the server's clock.
-        seconds: of real time.
+        what: one sentence that says what happened, or why the promise was not tried.
+        evidence: the actions of the audit and the commands of the worker, in order, with times of the server's clock.
+        seconds: the duration in real time.
     """
 
     name: str
@@ -29,11 +29,11 @@ class Result:
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as it stands in the JSON of an audit."""
+        """Return the result as an object for the audit's JSON."""
         return asdict(self) | {"evidence": list(self.evidence), "seconds": round(self.seconds, 3)}
 
 
-class Broken(Exception):  # noqa: N818 - a verdict, no error of the audit
+class Broken(Exception):  # noqa: N818 - a verdict, not an error of the audit
     """The promise is broken; the text says what happened."""
 
 

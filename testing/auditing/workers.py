@@ -1,4 +1,4 @@
-"""The worker under audit, as a process or inside this one."""
+"""The worker under audit, as a separate process or inside this one."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
     from .stage import Stage
 
-_TAIL: Final = 4000  # bytes of what a worker has printed
+_TAIL: Final = 4000  # bytes of a worker's output that are shown
 _END_SECONDS: Final = 30
-_DEAD: Final[list[asyncio.AbstractEventLoop]] = []  # kept, because garbage would run what was to die
+_DEAD: Final[list[asyncio.AbstractEventLoop]] = []  # kept: garbage would run killed code
 
 
 class Worker(ABC):
     """A running worker.
 
     Attributes:
-        name: what it was told to call its consumer.
-        wanted: whether the audit starts it again when it ends, as a supervisor does.
-        ended: why it is not started again; "" otherwise.
+        name: the consumer name that it was told to use.
+        wanted: whether the audit restarts it when it ends, as a supervisor does.
+        ended: why it is not restarted; "" otherwise.
         last_start: in seconds of ``time.monotonic``.
-        process: its ID; None of one inside this process.
+        process: its process ID; None inside this process.
     """
 
     can_be_killed = True
     process: int | None = None
-    is_inside = False  # this process
+    is_inside = False  # whether it runs in this process
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class Worker(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """End it in the middle of whatever it does, and wait for its end."""
+        """End it abruptly, and wait for its end."""
 
     @abstractmethod
     def terminate(self) -> None:
@@ -62,15 +62,17 @@ class Worker(ABC):
 
     @abstractmethod
     def words(self) -> str:
-        """Return the end of what it has printed, or its error."""
+        """Return the end of its output, or its error."""
 
 
 class ProcessWorker(Worker):
-    """A command, in a process group of its own.
+    """A command in its own process group.
 
     Args:
-        command: with ``{url}``, ``{host}``, ``{port}``, ``{consumer}``.
-        environment: added to that of this process; with the same words.
+        command: the words; may contain ``{url}``, ``{host}``, ``{port}``, ``{consumer}``.
+        environment: variables to add to the environment; may contain the same placeholders.
+        stage: the server.
+        name: the consumer name.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class ProcessWorker(Worker):
         return self._process.poll()
 
     def kill(self) -> None:
-        """Kill the whole group of its processes."""
+        """Kill its whole process group."""
         self._signal("SIGKILL")
         self._process.wait()
         if HAS_GROUPS:
@@ -116,11 +118,11 @@ class ProcessWorker(Worker):
         self._log.close()
 
     def terminate(self) -> None:
-        """Send SIGTERM to the whole group of its processes, as a service manager does."""
+        """Send SIGTERM to its whole process group, as a service manager does."""
         self._signal("SIGTERM")
 
     def words(self) -> str:
-        """Return the end of what it has printed."""
+        """Return the end of its output."""
         if self._log.closed:
             return self._tail
         size = os.fstat(self._log.fileno()).st_size
@@ -129,7 +131,7 @@ class ProcessWorker(Worker):
 
     def _signal(self, name: str) -> None:
         if HAS_GROUPS:
-            # Its children may outlive it: the group is there as long as one of them is.
+            # Its children may outlive it: the group exists as long as one of them does.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, getattr(signal, name))
         elif name == "SIGKILL":
@@ -139,7 +141,7 @@ class ProcessWorker(Worker):
 
 
 class CoroutineWorker(Worker):
-    """A coroutine function in an event loop of its own; its loop stops in the middle when it is killed."""
+    """A coroutine function in its own event loop; killing it stops the loop."""
 
     is_inside = True
 
@@ -170,7 +172,7 @@ class CoroutineWorker(Worker):
         return None if not self._done.is_set() else int(self._error is not None)
 
     def kill(self) -> None:
-        """Stop its loop: nothing of it runs any more, no ``finally`` either. The server cuts its connections."""
+        """Stop its loop: none of its code runs any more, not even ``finally``. The server closes its connections."""
         if not self._done.is_set():
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_END_SECONDS)
@@ -187,7 +189,7 @@ class CoroutineWorker(Worker):
 
 
 class ThreadWorker(Worker):
-    """A function in a thread, which nothing can end but itself."""
+    """A function in a thread, which only the function itself can end."""
 
     can_be_killed = False
     is_inside = True
@@ -200,7 +202,7 @@ class ThreadWorker(Worker):
         def live() -> None:
             try:
                 target(*values)
-            except BaseException as error:  # noqa: BLE001 - its words are asked for
+            except BaseException as error:  # noqa: BLE001 - reported by `words`
                 self._error = error
 
         self._thread = threading.Thread(target=live, name=name, daemon=True)
@@ -212,7 +214,7 @@ class ThreadWorker(Worker):
         return None if self._thread.is_alive() else int(self._error is not None)
 
     def kill(self) -> None:
-        """Leave it behind; its server ends."""
+        """Leave it running; its server stops."""
 
     def terminate(self) -> None:
         """Do nothing."""
@@ -223,7 +225,7 @@ class ThreadWorker(Worker):
 
 
 def arguments(target: Callable[..., Any], url: str, name: str) -> tuple[str, ...]:
-    """Return what a function is called with: the URL, and the consumer's name if it takes two."""
+    """Return the arguments for a target: the URL, and the consumer's name if it takes two."""
     places = [
         each
         for each in inspect.signature(target).parameters.values()

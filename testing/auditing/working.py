@@ -1,4 +1,4 @@
-"""Promises about messages: that they are worked, in which order with their acknowledgement, and what a bad one does."""
+"""Promises about messages: they are processed, before their acknowledgement, and bad messages do no harm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SPINNING: Final = 100  # reads a second
 _MOST_IN_BACKLOG: Final = 1_000
 _GRACE_SECONDS: Final = 1.0
 _DELIVERIES: Final = 25
-_CAP_SECONDS: Final = 100  # in which these deliveries have to come, or two timeouts
+_CAP_SECONDS: Final = 100  # the time limit for these deliveries, unless two timeouts are longer
 _PATIENT_SECONDS: Final = 3600
 _REDIS_PY: Final = re.compile(r"redis-py\b")
 _FATAL: Final = 2**62  # the delivery count after XNACK FATAL
@@ -30,7 +30,7 @@ GIVEN_UP: Final = "given up"
 
 
 def discover(bench: Bench) -> Worker:
-    """Find out which stream and group a worker reads; start it, and return it once it reads.
+    """Start a worker, find out which stream and group it reads, and return it once it reads.
 
     Raises:
         CannotRunError: it does not read as a consumer.
@@ -58,7 +58,7 @@ def discover(bench: Bench) -> Worker:
             f"it does not read {plan.stream!r} in group {plan.group!r}. Its last lines:\n{bench.output(worker)}"
         )
     if not ready():
-        # Elsewhere a deployment makes what it misses; it has time to make it itself first.
+        # The deployment may normally create the stream or group; the worker gets time to create them itself first.
         if bench.until(ready, seconds=_NOTHING_SECONDS, hurry=True):
             return worker
         creates = any(each.is_a("XGROUP CREATE") for each in bench.stage.commands())
@@ -70,7 +70,7 @@ def discover(bench: Bench) -> Worker:
 
 
 def _finds(bench: Bench) -> bool:
-    """Look for stream and group among the worker's commands."""
+    """Find the stream and the group in the worker's commands; return True if both are known."""
     plan = bench.plan
     for each in bench.stage.commands():
         read = read_of(each.words)
@@ -103,7 +103,7 @@ def _is_without_group(error: str | None) -> bool:
 
 
 def works(bench: Bench) -> str:
-    """Let it work three messages, and learn from them how it works."""
+    """Let the worker process three messages, and learn from them how it works."""
     plan = bench.plan
     worker = discover(bench)
     ids = []
@@ -111,7 +111,7 @@ def works(bench: Bench) -> str:
         entry = bench.send()
         ids.append(entry)
         is_done = partial(bench.is_done, entry)
-        # Perhaps it waits until it has several.
+        # It may wait for several messages.
         if not bench.until(is_done, hurry=True, seconds=plan.brief) and not bench.until(
             is_done, hurry=True, traffic=True
         ):
@@ -127,7 +127,7 @@ def works(bench: Bench) -> str:
         _, ack, inside = acks[0]
         plan.carrier = inside.rpartition(" ")[2] or ack.words[0].upper()
     messages = [(each, bench.signs(each)) for each in ids]
-    # Of a worker that acknowledges first the last work may still come.
+    # If the worker acknowledges first, the last work may still come.
     bench.until(
         lambda: bench.sight().find_work(messages, plan.done), seconds=min(_LATE_SECONDS, plan.timeout)
     )
@@ -141,13 +141,13 @@ def works(bench: Bench) -> str:
 
 
 def _spins(sight: Sight) -> bool:
-    """Whether it asks again and again, without BLOCK and without a pause."""
+    """Return True if the worker polls without BLOCK and without a pause."""
     times = [each.time for each, read in sight.reads() if read.block is None]
     return bool(times) and len(times) > _SPINNING * max(1.0, (times[-1] - times[0]) / 1000)
 
 
 def _patience(sight: Sight) -> str:
-    """Return what makes its client wait for a reply as long as it takes: redis-py gives up after 5 seconds, by its defaults."""
+    """Return a URL query that makes redis-py wait for a reply as long as it takes; by default it gives up after 5 seconds."""
     names = {each.words[3] for each in sight.commands if each.is_a("CLIENT SETINFO LIB-NAME")}
     return f"?socket_timeout={_PATIENT_SECONDS}" if any(map(_REDIS_PY.match, names)) else ""
 
@@ -170,7 +170,7 @@ def _order(bench: Bench, sight: Sight, ids: list[str]) -> tuple[bool, bool]:
 
 
 def _is_about(sight: Sight, bench: Bench, work: tuple, ids: list[str], index: int) -> bool:  # type: ignore[type-arg]
-    """Whether a sign of work belongs to one of messages that were sent one after the other."""
+    """Return True if a sign of work belongs to the message with this index; the messages were sent one after another."""
     place, command, _ = work
     assert bench.plan.work is not None
     if bench.plan.work.says_which:
@@ -187,7 +187,7 @@ def _hint(bench: Bench, worker: Worker) -> str:
 
 
 def backlog(bench: Bench) -> str:
-    """Let it find more messages than it reads at once, older than itself."""
+    """Let the worker find a backlog of more messages than it reads at once."""
     plan = bench.plan
     count = min(2 * (plan.count or 10) + 5, _MOST_IN_BACKLOG)
     if plan.makes_group:
@@ -205,7 +205,7 @@ def backlog(bench: Bench) -> str:
 
 
 def works_before_ack(bench: Bench) -> str:
-    """Stop its work, and look whether the acknowledgement comes nevertheless."""
+    """Block the worker's work, and check that no acknowledgement comes."""
     plan = bench.plan
     if plan.work is None:
         if not plan.carrier:
@@ -236,7 +236,7 @@ def works_before_ack(bench: Bench) -> str:
 
 
 def poison(bench: Bench) -> str:
-    """Send bad messages and good ones behind them."""
+    """Send bad messages, and good ones behind them."""
     bench.begin()
     bad = _send_bad(bench)
     for when in ("behind a bad one", "after a bad one was tried again"):
@@ -250,7 +250,7 @@ def poison(bench: Bench) -> str:
 
 
 def _tried_again(bench: Bench, bad: list[str]) -> bool:
-    """Let so much time pass that pending messages are tried again, and return whether one is."""
+    """Let enough time pass for pending messages to be retried; return True if one is."""
     before = {each: bench.pending(each) for each in bad if bench.pending(each)}
     if not before:
         return False
@@ -265,16 +265,16 @@ def _tried_again(bench: Bench, bad: list[str]) -> bool:
 def _send_bad(bench: Bench) -> list[str]:
     bad = [bench.send(fields) for fields in bench.plan.messages.bad()]
     for entry in bad:
-        # One that dies of the first may start slowly; a good message in one read with the second would show less.
+        # The first may kill a worker that starts slowly. Wait, so that no read has the second and a good message together.
         bench.until(partial(bench.is_delivered, entry), hurry=True, seconds=bench.plan.brief)
     return bad
 
 
 def _ask_whether_bad(bench: Bench, bad: list[str]) -> list[str]:
-    """Return those of the messages that were bad for the worker.
+    """Return the messages that the worker could not process.
 
     Raises:
-        NotTried: none was.
+        NotTried: there are none.
     """
     found = [each for each in bad if _is_bad(bench, each)]
     if not found:
@@ -285,7 +285,7 @@ def _ask_whether_bad(bench: Bench, bad: list[str]) -> list[str]:
 
 
 def _is_bad(bench: Bench, entry: str) -> bool:
-    """Whether a worker could not work a message: it is pending, was delivered again, or left without the usual work."""
+    """Return True if a worker could not process a message: it is pending, was redelivered, or left without the usual work."""
     sight = bench.sight()
     if bench.pending(entry) is not None or len(sight.delivered_to(entry)) > 1:
         return True
@@ -306,7 +306,7 @@ def _is_bad(bench: Bench, entry: str) -> bool:
 
 
 def poison_capped(bench: Bench) -> str:
-    """Let a bad message be tried again and again."""
+    """Let a bad message be retried until the worker gives it up."""
     worker = bench.begin()
     bad = _send_bad(bench)
     most = 1
@@ -331,10 +331,10 @@ def poison_capped(bench: Bench) -> str:
 
     bench.until(lambda: is_over(state()), seconds=bench.plan.brief / 10)
     begin = bench.fair.now
-    is_slow = False  # it does while it lives, by a timer of its own
-    # None: it delivers again while it lives; else the names under which a start does.
+    is_slow = False  # whether it redelivers while it runs, but rarely, by a timer
+    # None: it redelivers while it runs; else the names of workers whose start redelivers.
     lives: list[str] | None = None
-    # One look: what is given up between two would be waited for until the timeout.
+    # Check and remember the state in one step: a change between two checks would be waited for until the timeout.
     while not is_over(before := state()):
         if most >= _DELIVERIES:
             raise Broken(f"{most} deliveries of one bad message, and it is not given up{bench.again}")
@@ -350,7 +350,7 @@ def poison_capped(bench: Bench) -> str:
             continue
         if lives is None:
             bench.note("it is delivered again rarely" if changes else "nothing delivers it again")
-            # Perhaps it only looks for what is pending when it starts, or only at what others have; or that is quicker.
+            # It may check pending messages only when it starts, or only those of others; or that may be faster.
             is_slow = changes
             helpers = (("crash", "w1"), ("crash-elsewhere", "w2"))
             lives = [name for promise, name in helpers if bench.verdict_of(promise) == KEPT]

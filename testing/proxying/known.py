@@ -1,4 +1,4 @@
-"""The commands that pass a proxy, as far as Rillet knows them."""
+"""Rillet's knowledge of the commands that pass a proxy."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ load_specs()
 _CONTAINERS: Final = frozenset(name.partition("|")[0] for name in REGISTRY if "|" in name)
 _READS: Final = frozenset(("xread", "xreadgroup"))
 MOST_HELD: Final = 1 << 20
-"""Bytes of a request or a reply that are held; a longer one passes in pieces."""
+"""The most bytes of a request or a reply that the proxy buffers; longer ones pass in pieces."""
 
 
 def command_of(argv: Sequence[bytes]) -> Command:
-    """Return the record of a command or subcommand; one of a module, which Rillet does not know, has no keys."""
+    """Return the record of a command or subcommand; an unknown one, e.g. of a module, gets a record without keys."""
     name = argv[0].lower().decode("latin-1")
     if name in _CONTAINERS and len(argv) > 1:
         found = REGISTRY.get(f"{name}|{argv[1].lower().decode('latin-1')}")
@@ -42,7 +42,7 @@ def command_of(argv: Sequence[bytes]) -> Command:
 
 
 def may_wait(command: Command, argv: Sequence[bytes]) -> bool:
-    """Whether a command waits if there is nothing for it."""
+    """Return True if a command may block."""
     if "blocking" not in command.flags:
         return False
     return command.name not in _READS or any(word.upper() == b"BLOCK" for word in argv)
@@ -51,4 +51,4 @@ def may_wait(command: Command, argv: Sequence[bytes]) -> bool:
 BLOCKING: Final = frozenset(
     name.encode().upper() for name, each in REGISTRY.items() if "blocking" in each.flags
 )
-"""The names in upper case of commands that may wait."""
+"""The names, in upper case, of commands that may block."""

@@ -1,7 +1,7 @@
 """One client of a proxy, and its own connection to the server.
 
-Bytes pass as they came, in order. While no fault and no recording is on, requests and replies are only counted, many at once
-after they have passed, so that a fault that begins later knows which reply belongs to which request.
+Bytes pass unchanged and in order. While no fault and no recording is on, requests and replies are only counted, in batches
+after they have passed, so that a fault that starts later can match replies to requests.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from .listener import Listener
 
 _NOTHING: Final = frozenset({b"*-1\r\n", b"$-1\r\n", b"_\r\n"})
-# Commands that change how replies are counted, or who the client is; and those that may wait.
+# Commands that change the number of replies or the client's session, and those that may block.
 _SPECIAL: Final = BLOCKING | frozenset(
     b"SUBSCRIBE UNSUBSCRIBE PSUBSCRIBE PUNSUBSCRIBE SSUBSCRIBE SUNSUBSCRIBE MONITOR HELLO RESET CLIENT AUTH MULTI "
     b"SELECT EXEC DISCARD PSYNC SYNC SCRIPT DEBUG REPLCONF".split()
 )
-# Finds such a name at the beginning of a line, and all that may be one: inline commands have quotes and escapes. The look
-# at the first letter alone saves 1.4 us a GET.
+# Finds such a name at the beginning of a line, or a quote, because inline commands may be quoted. The lookahead for the
+# first letter saves 1.4 us per GET.
 _MAY_BE_SPECIAL: Final = re.compile(
     rb"\n\s*(?=[%b\"'])(?:[\"']|(?:%b)\b)" % (bytes({name[0] for name in _SPECIAL}), b"|".join(_SPECIAL))
 ).search
 _STAR, _NEWLINE = b"*\n"
 _HEADERS: Final = b"*$"
 _MANY: Final = 4096
-"""Bytes of both directions: 100 GETs, which are counted at 1.2 us each, and one alone at 3.3 us."""
-# Whether they are answered depends on the replies before: subscribers of RESP2 may not send CLIENT REPLY, MULTI may have been
+"""Bytes of both directions between counts, about 100 GETs: counting takes 1.2 us each in a batch, and 3.3 us for one alone."""
+# Whether these are answered depends on earlier replies: RESP2 subscribers may not send CLIENT REPLY, MULTI may have been
 # refused, and a monitor's second MONITOR has no reply.
 _WAITS_FOR_OTHERS: Final = frozenset(("client|reply", "monitor", "replconf"))
 _UNSEEN: Final = frozenset(("psync", "sync", "replconf"))
@@ -58,10 +58,10 @@ _EXECABORT: Final = b"-EXECABORT Transaction discarded because of previous error
 
 
 class Link(Relay):
-    """Matches the replies of the server to the requests of the client, and lets faults and recordings have both.
+    """Matches the server's replies to the client's requests, and passes both to faults and recordings.
 
     Attributes:
-        is_control: DEBUG CONTROL: no fault hits it, and it is not recorded.
+        is_control: the client has sent DEBUG CONTROL: no fault hits it, and it is not recorded.
     """
 
     def __init__(self, listener: Listener, number: int) -> None:
@@ -69,25 +69,25 @@ class Link(Relay):
         self.is_control = False
         self._requests = Requests()
         self._replies = Framer()
-        self._pending: deque[Pending | None] = deque()  # None: a reply that nobody looks at
+        self._pending: deque[Pending | None] = deque()  # None: a reply that is only counted
         self._looked_at = 0  # how many of them are not None
         self._unsent: list[bytes] = []
-        # Whether bytes may pass before they are counted; those that have, and how many.
+        # Whether bytes may pass before they are counted; the bytes that have passed, and their number.
         self._counts_later = False
         self._asked: list[bytes] = []
         self._answered: list[bytes] = []
         self._uncounted = 0
-        self._drops_rest = False  # the rest of a long request, or of none
-        self._value = bytearray()  # the beginning of a reply
-        self._passes = False  # the rest of a value whose beginning has passed
-        self._is_reply_passing: bool | None = None  # None: if it is no push
+        self._drops_rest = False  # whether to drop the rest of a long request
+        self._value = bytearray()  # the beginning of an incomplete value
+        self._passes = False  # whether the rest of a value passes whose beginning has passed
+        self._is_reply_passing: bool | None = None  # None: it is a reply unless it is a push
         self._matches = True
         self._pushes: list[bytes] = []
         self._mode = "on"  # CLIENT REPLY
         self._transaction: list[Sent] | None = None
-        self._later: list[tuple[int, str, list[bytes]]] = []  # of these, what changes the session
-        self._is_refused = False  # a command of the transaction was, by the proxy
-        self._when_answered: Callable[[], None] | None = None  # goes on when nothing is pending
+        self._later: list[tuple[int, str, list[bytes]]] = []  # its commands that change the session
+        self._is_refused = False  # whether the proxy refused a command of the transaction
+        self._when_answered: Callable[[], None] | None = None  # continues once no reply is outstanding
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connect to the server, unless a fault refuses the client."""
@@ -98,7 +98,7 @@ class Link(Relay):
             self.close()
 
     def close(self, *, at_once: bool = False) -> None:
-        """Close both connections, behind the requests that have come."""
+        """Send the requests that have arrived, then close both connections."""
         if not self._is_closed:
             self._counts_later = False
             self._send()
@@ -108,13 +108,13 @@ class Link(Relay):
     # Requests
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sends."""
+        """Process bytes from the client."""
         server = self._server
         if (
             self._counts_later
             and self._uncounted < 16 * _MANY
             and server is not None
-            # A request whose end is to come has its name here: it is counted, and its rest passes.
+            # An incomplete request must have its name in these bytes: it is counted now, and its rest passes.
             and data[0] == _STAR
             and data[-1] == _NEWLINE
             and _MAY_BE_SPECIAL(data.upper()) is None
@@ -154,7 +154,7 @@ class Link(Relay):
         self._settle()
 
     def _settle(self) -> None:
-        """Decide whether bytes may pass before they are counted: nobody looks at them, and each request has one reply."""
+        """Let bytes pass before they are counted if nothing examines them and each request has exactly one reply."""
         self._counts_later = (
             not (self._listener.looks or self._looked_at or self._pushes or self._value)
             and not (self._is_held or self._is_closed or self._requests.has_failed)
@@ -184,7 +184,7 @@ class Link(Relay):
         self._settle()
 
     def _send(self) -> None:
-        """Send the server at once what came at once: it may answer requests that come together differently."""
+        """Send the requests that arrived together to the server together: it may answer single ones differently."""
         if self._unsent and self._server is not None and not self._server.is_closing():
             self._server.write(b"".join(self._unsent))
         self._unsent.clear()
@@ -193,7 +193,9 @@ class Link(Relay):
         """Let a request pass, unless a fault hits it.
 
         Args:
-            before: an earlier look: it was delayed.
+            raw: its bytes.
+            argv: its words.
+            before: the earlier look of a request that was delayed.
         """
         if not self._matches:
             self._unsent.append(raw)
@@ -235,7 +237,7 @@ class Link(Relay):
         self._run(raw, sent, argv, look, fault, is_queued=is_queued, waits=waits, seen=seen)
 
     def _go_on(self, raw: bytes, argv: list[bytes], look: Look | None) -> None:
-        """Take a request again that had to wait."""
+        """Continue with a request that had to wait."""
         self._is_held = False
         self._take(raw, argv, look)
         self._send()
@@ -279,7 +281,7 @@ class Link(Relay):
         if is_accepted and not is_queued:
             is_unruly = name == "exec" and any(map(changes_replies, later))
             pending.ends_matching = is_unruly or ends_matching(name, argv)
-        if is_accepted or name == "exec":  # which ends the transaction with wrong arguments, too
+        if is_accepted or name == "exec":  # EXEC ends the transaction even with wrong arguments
             self._note_transaction(pending, sent, is_queued=is_queued)
         expects = self._expects_reply(pending, is_accepted=is_accepted, is_queued=is_queued)
         spoils = fault is not None and fault.spec.spoils_reply
@@ -297,7 +299,7 @@ class Link(Relay):
             pending.later = later
         if waits and seen:
             pending.sent = sent
-            sent.keys  # noqa: B018 - worked out now: the words need not be kept
+            sent.keys  # noqa: B018 - computed now, so that the words need not be kept
             pending.holds = any(not _acts_before(each.spec) for each in listener.faults.active.values())
         if spoils and fault is not None and not fault.spec.silence and fault.spec.slow is None:
             pending.holds = True
@@ -342,7 +344,7 @@ class Link(Relay):
             self._transaction.append(sent)
 
     def _expects_reply(self, pending: Pending, *, is_accepted: bool, is_queued: bool) -> bool:
-        """Whether the server replies to a request, by CLIENT REPLY; takes what the request changes of it."""
+        """Return True if the server will reply to a request, given CLIENT REPLY; update that mode from the request."""
         mode, name = self._mode, pending.name
         if mode == "skip":
             self._mode = "on"
@@ -372,7 +374,7 @@ class Link(Relay):
         return mode == "on" and not is_silent(name, pending.argv)
 
     def _is_subscriber(self) -> bool:
-        """Whether the server refuses most commands, if it confirms what is pending."""
+        """Return True if the client will be a RESP2 subscriber once its pending subscriptions are confirmed."""
         if self.session.resp == 3:
             return False
         unsure = [each for each in self._pending if each is not None and each.is_unsure]
@@ -381,7 +383,7 @@ class Link(Relay):
         )
 
     def _assume(self, pending: Pending, later: list[tuple[int, str, list[bytes]]]) -> None:
-        """Take it that a command runs whose reply the client does not want, when those before it have theirs."""
+        """Assume that a command without a reply succeeds, once the commands before it have their replies."""
         name = pending.name
         if name == "exec":
             pending.later = later
@@ -392,11 +394,11 @@ class Link(Relay):
         self._answer_due()
 
     def _answer(self, reply: bytes, pending: Pending | None = None) -> None:
-        """Reply in place of the server, behind the replies that are to come."""
+        """Reply in place of the server, after the outstanding replies."""
         mode = self._mode
         if mode == "skip":
             self._mode = "on"
-            self._unsent.append(_PING)  # else the server skips the reply to the command behind this one
+            self._unsent.append(_PING)  # otherwise the server would skip the reply to the next command
         made = Pending("", []) if pending is None else pending
         made.own = reply if mode == "on" else b""
         if mode != "on":
@@ -433,7 +435,7 @@ class Link(Relay):
     # Replies
 
     def server_data(self, data: bytes) -> None:
-        """Take what the server sends."""
+        """Process bytes from the server."""
         transport = self.transport
         if self._counts_later and transport is not None:
             transport.write(data)
@@ -441,7 +443,7 @@ class Link(Relay):
             self._uncounted += len(data)
             if self._uncounted > _MANY:
                 self._uncounted = 0
-                self._listener.loop.call_soon(self.count)  # when they are written
+                self._listener.loop.call_soon(self.count)  # after they are written
             return
         if self._is_closed:
             return
@@ -471,13 +473,13 @@ class Link(Relay):
         self._settle()
 
     def _begins_unruly(self, data: bytes) -> bool:
-        """Whether the reply to a transaction begins that has more or fewer values than it says."""
+        """Return True if the reply to a transaction begins that has more or fewer values than its header says."""
         head = self._pending[0] if self._pending else None
         is_unruly = head is not None and head.ends_matching and head.name == "exec"
         return is_unruly and self._replies.is_between and data[:1] == b"*" and data[1:] != b"-"
 
     def _awaits_reply(self) -> bool:
-        """Whether a reply is certain to come."""
+        """Return True if a reply is certain to come."""
         return any(each is None or not each.is_unsure for each in self._pending)
 
     def _go_on_if_answered(self) -> None:
@@ -486,7 +488,7 @@ class Link(Relay):
             go_on()
 
     def _match_no_more(self) -> None:
-        """Let everything pass from now on; replies cannot be told apart any more."""
+        """Let everything pass unexamined from now on, because replies can no longer be matched to requests."""
         self._matches = False
         if self._when_answered is not None or any(each is not None and each.holds for each in self._pending):
             self._listener.loop.call_soon(self._let_go)
@@ -522,7 +524,7 @@ class Link(Relay):
         self._answer_due()
 
     def _begin_long(self) -> None:
-        """Let a long value pass in pieces, unless a fault needs the whole of it."""
+        """Let a long value pass in pieces, unless a fault needs all of it."""
         head = self._pending[0] if self._pending else None
         value = bytes(self._value)
         is_reply = self._replies.kind != PUSH and self._is_reply(value)
@@ -542,11 +544,11 @@ class Link(Relay):
             self._write(value)
 
     def _is_reply(self, value: bytes) -> bool:
-        """Whether a value that is no push belongs to a request; its beginning suffices."""
+        """Return True if a value other than a push is a reply; the beginning of it suffices."""
         return bool(self._pending) and not self.session.is_message(value)
 
     def _pop(self) -> None:
-        """Take the request whose long reply has passed."""
+        """Finish the request whose long reply has passed."""
         pending = self._pending.popleft()
         if pending is not None:
             self._looked_at -= 1
@@ -581,7 +583,7 @@ class Link(Relay):
         return value[:1] == b"-" or (value[:1] in b"*%" if pending.name == "hello" else value == b"+OK\r\n")
 
     def _confirm(self, pending: Pending | None, name: str, value: bytes) -> None:
-        """Take one confirmation of a subscription or of its end; without a request, the server has ended it."""
+        """Process a confirmation of an (un)subscription; without a request, the server itself ended the subscription."""
         if pending is not None and pending.confirmations < 0:
             pending.confirmations = self.session.confirmations(name, pending.argv)
         self.session.confirm(name, value)
@@ -594,7 +596,7 @@ class Link(Relay):
             self._reply(pending.value)
 
     def _reply(self, value: bytes) -> None:
-        """Give the client the reply to its first request that has none, or what a fault makes of it."""
+        """Send the client the reply to its oldest pending request, as faults modify it."""
         pending = self._pending.popleft()
         if pending is None:
             self._write(value)
@@ -623,7 +625,7 @@ class Link(Relay):
             self._release()
 
     def _learn_later(self, later: list[tuple[int, str, list[bytes]]], value: bytes) -> None:
-        """Take the replies to commands of a transaction."""
+        """Update the session from the replies to a transaction's commands."""
         framer, ends = Framer(), [value.index(b"\n") + 1]
         while ends[-1] < len(value):
             ends.append(framer.next(value, ends[-1]))
@@ -643,7 +645,7 @@ class Link(Relay):
         ).fault
 
     def _spoil(self, fault: Fault, value: bytes) -> None:
-        """Let only a part of a reply reach the client, or all of it slowly."""
+        """Send the client only a part of a reply, or all of it slowly."""
         spec = fault.spec
         if spec.slow is not None:
             fault.slowed.add(Slow(self, self._listener.loop, *spec.slow))
@@ -658,7 +660,7 @@ class Link(Relay):
             self.close()
 
     def _answer_due(self) -> None:
-        """Write the proxy's own replies whose turn it is, and pushes of the test; never inside a value."""
+        """Write the proxy's own replies that are due, and the test's pushes, but never inside a value."""
         if self._passes or self._value or not self._replies.is_between:
             return
         while self._pending and (head := self._pending[0]) is not None and head.own is not None:
@@ -677,7 +679,7 @@ class Link(Relay):
             self._pushes.clear()
 
     def push(self, data: bytes) -> None:
-        """Send the client a push of the test's own, between two replies."""
+        """Send the client a push from the test, between two replies."""
         self.count()
         self._pushes.append(data)
         self._answer_due()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...server.debugging.recorder import Recorded
     from .upstream import Upstream
 
-_ITS_OWN_IDS: Final = 1_000_000_000_000  # of clients that have not asked the server for theirs
+_ITS_OWN_IDS: Final = 1_000_000_000_000  # the first ID of clients that do not know the server's
 _COMPAT: Final = compat_with(NEWEST)
 
 
@@ -39,14 +39,14 @@ class ProxyFaults(FaultSet):
         self._listener = listener
 
     def knows(self, command: str) -> bool:
-        """Whether there is such a command; those of modules have a dot, and only the server knows them."""
+        """Return True if a command exists, or has a dot: only the server knows the commands of modules."""
         return "." in command or super().knows(command)
 
     def add(self, spec: FaultSpec) -> int:
-        """Begin a fault.
+        """Start a fault.
 
         Raises:
-            ReplyError: it is one of the server's clock or disk.
+            ReplyError: the fault concerns the server's clock or disk.
         """
         if spec.clock_delay or spec.disk is not None:
             word = b"CLOCK-DELAY" if spec.clock_delay else b"DISK"
@@ -56,7 +56,7 @@ class ProxyFaults(FaultSet):
         return number
 
     def remove(self, number: int) -> None:
-        """End a fault: what it delays goes on, slow replies arrive, and connections that it has silenced are closed."""
+        """End a fault: delayed commands continue, slow replies are sent, and silenced connections are closed."""
         fault = self.end(number)
         self._listener.update()
         self._listener.delays.release(fault.spec)
@@ -70,7 +70,7 @@ class ProxyRecordings(Recordings):
     """The recordings of one proxy.
 
     Attributes:
-        finished: is called with each command when its reply has come.
+        finished: called with each command when its reply has arrived.
     """
 
     def __init__(self, listener: Listener, first: int) -> None:
@@ -79,7 +79,7 @@ class ProxyRecordings(Recordings):
         self.finished: Callable[[Recorded], object] = id
 
     def start(self, last: int) -> int:
-        """Begin a recording."""
+        """Start a recording."""
         number = super().start(last)
         self._listener.update()
         return number
@@ -103,14 +103,14 @@ class Listener:
 
     Args:
         upstream: the server.
-        answers_debug: whether ``DEBUG FAULT``, ``DEBUG RECORD`` and ``DEBUG CONTROL`` are the proxy's own commands.
-        keeps_ids: clients keep the proxy's numbers, which grow, when the server tells them theirs.
+        answers_debug: whether the proxy answers ``DEBUG FAULT``, ``DEBUG RECORD`` and ``DEBUG CONTROL`` itself.
+        keeps_ids: clients keep the proxy's ascending IDs, even when the server tells them its own.
 
     Attributes:
-        looks: whether commands have to be looked at, because a fault or a recording is on.
+        looks: whether commands must be examined, because a fault or a recording is on.
         is_parted: whether nothing passes.
-        keeps_ids: as the argument.
-        open_sides: of each client its connection and that to the server, until they are closed.
+        keeps_ids: see the argument.
+        open_sides: the open transports of all clients, to the client and to the server.
     """
 
     def __init__(self, upstream: Upstream, *, answers_debug: bool = True, keeps_ids: bool = False) -> None:
@@ -140,7 +140,7 @@ class Listener:
         return self._loop
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 picks a free one. Raises OSError: the address cannot be used."""
+        """Listen; port 0 picks a free one. Raise OSError if the address cannot be used."""
         self._loop = asyncio.get_running_loop()
         self._server = await self._loop.create_server(
             lambda: Link(self, next(self._numbers)), host, port, backlog=1024
@@ -148,7 +148,7 @@ class Listener:
         self.host, self.port = host, self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Listen no more, and close all connections."""
+        """Stop listening, and close all connections."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -161,7 +161,7 @@ class Listener:
             self._all_closed = asyncio.Event()
             for transport in list(
                 self.open_sides.values()
-            ):  # also of one that is closed, and waits for its client to read
+            ):  # also those that are closing and wait for their client to read
                 transport.abort()
             await self._all_closed.wait()
 
@@ -172,35 +172,35 @@ class Listener:
             self._all_closed.set()
 
     def now(self) -> int:
-        """Return the time in milliseconds."""
+        """Return the current time in milliseconds."""
         return self.clock.tick()
 
     def update(self) -> None:
-        """Decide whether commands have to be looked at."""
+        """Decide whether commands must be examined."""
         self.looks = bool(self.faults.active or self.recorder.recordings)
         for link in self._links:
             link.count()
 
     def accepts(self, link: Link) -> bool:
-        """Take a client; False if a fault refuses it."""
+        """Register a client; return False if a fault refuses it."""
         self._links.add(link)
         return not self.faults.refuses_connection(self.now(), link.session.id)
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside the rest."""
+        """Run a coroutine in the background, and keep a reference to its task."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def forget(self, link: Link) -> None:
-        """Remove a client whose connection is closed."""
+        """Forget a disconnected client."""
         self._links.discard(link)
         self.delays.forget(link)
 
-    # What tests ask for
+    # Requests of tests
 
     def debug(self, argv: list[bytes], link: Link | None = None) -> bytes:
-        """Answer DEBUG FAULT, RECORD and CONTROL, errors too."""
+        """Return the reply to DEBUG FAULT, RECORD or CONTROL, which may be an error."""
         resp = 2 if link is None else link.session.resp
         action = argv[1].upper()
         try:
@@ -217,7 +217,7 @@ class Listener:
             return error.encoded
 
     def clients(self) -> set[int]:
-        """Return the IDs of the clients that are there."""
+        """Return the IDs of the connected clients."""
         return {link.session.id for link in self._links}
 
     def close_clients(self, ids: set[int]) -> None:
@@ -227,7 +227,7 @@ class Listener:
                 link.close(at_once=True)
 
     def push(self, words: Iterable[bytes], client: bytes | None) -> int:
-        """Send a push to all clients that speak RESP3, or to those that a glob means; returns to how many."""
+        """Send a push to all RESP3 clients, or to those that a glob matches; return their number."""
         found = [
             link
             for link in self._links
@@ -240,13 +240,13 @@ class Listener:
         return len(found)
 
     def part(self) -> None:
-        """Let nothing pass until ``heal``; nobody is told."""
+        """Let nothing pass until ``heal``; connections stay open."""
         self.is_parted = True
         for link in self._links:
             link.part()
 
     def heal(self) -> None:
-        """Let everything pass again, also what was sent meanwhile."""
+        """End the partition: let bytes pass, also those sent meanwhile."""
         self.is_parted = False
-        for link in list(self._links):  # one that a fault closes at its first request leaves them
+        for link in list(self._links):  # a fault may close a link at its first request, which removes it
             link.heal()

@@ -1,4 +1,4 @@
-"""What a request of a client is owed: a reply, several, or none."""
+"""Requests of a client that wait for their reply: one value, several, or none."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _NO_REPLIES: Final = {
     "psync": (),
     "sync": (),
     "script|debug": (b"YES", b"SYNC"),
-}  # follow these, with these words
+}  # no replies follow these commands (if there are words: only with one of them as the last argument)
 
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A request whose reply is to come.
+    """A request whose reply is outstanding.
 
     Attributes:
-        sent: of a command that may wait: the faults look at its reply.
-        own: the proxy's own reply, which the server does not send.
+        sent: set for a command that may block, because faults look at its reply.
+        own: the proxy's own reply; the server sends none.
         instead: replaces the server's reply.
-        closes: the end of the connection stands in place of a reply.
-        ends_matching: what follows is no RESP.
-        confirmations: how many the (un)subscription still lacks; -1 before the first.
-        value: those that have come.
-        is_unsure: a reply may fail to come. In spite of CLIENT REPLY confirmations of a subscription come, its errors do
-            not; and Redis 8.10.2 does not answer a wrong password behind other commands.
-        transaction: begins with it, unless MULTI is refused.
-        later: those of its commands that change the session, each with its place.
+        closes: the connection is closed instead of a reply.
+        ends_matching: the bytes after it are not replies to requests, or not RESP.
+        confirmations: how many confirmations the (un)subscription still lacks; -1 before the first.
+        value: the confirmations that have arrived.
+        is_unsure: the reply may not come. With CLIENT REPLY OFF or SKIP, confirmations of subscriptions come, but their
+            errors do not; and Redis 8.10.2 does not answer a wrong password behind other commands.
+        transaction: the transaction that it begins, unless MULTI is refused.
+        later: for EXEC, the commands of the transaction that change the session, each with its place.
     """
 
     name: str
@@ -56,13 +56,13 @@ class Pending:
 
 
 def ends_matching(name: str, argv: list[bytes]) -> bool:
-    """Whether what follows a command is no replies."""
+    """Return True if the bytes after a command are not replies to requests."""
     words = _NO_REPLIES.get(name)
     return (words is not None and (not words or argv[-1].upper() in words)) or is_silent(name, argv)
 
 
 def is_silent(name: str, argv: list[bytes]) -> bool:
-    """Whether a command has no reply unless it is refused, which depends on users and their rights."""
+    """Return True if a command has a reply only if it is refused, which depends on the user's rights."""
     return (
         name == "replconf"
         and len(argv) % 2 == 1
@@ -71,5 +71,5 @@ def is_silent(name: str, argv: list[bytes]) -> bool:
 
 
 def changes_replies(later: tuple[int, str, list[bytes]]) -> bool:
-    """Whether a command of a transaction gives more or fewer replies than one."""
+    """Return True if a command of a transaction has more or fewer replies than one."""
     return later[1] not in LEARNED

@@ -1,6 +1,6 @@
-"""The two connections of one client of a proxy, to the client and to the server: who reads, who waits, how both end.
+"""The two connections of a proxied client, to the client and to the server: flow control, holding and closing.
 
-What one side cannot take holds the other up. Bytes are the business of ``link.py``.
+If one side cannot take more bytes, the other is paused. The bytes themselves are handled in ``link.py``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Relay(asyncio.Protocol):
-    """The client's side.
+    """The client's side of a proxied connection.
 
     Attributes:
-        session: what is known of the client.
-        transport: to the client.
+        session: the proxy's knowledge of the client's session.
+        transport: the transport to the client.
     """
 
     def __init__(self, listener: Listener, number: int) -> None:
@@ -27,19 +27,19 @@ class Relay(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self._listener = listener
         self._server: asyncio.Transport | None = None
-        self._pauses: set[str] = set()  # why nothing is read from the client
+        self._pauses: set[str] = set()  # reasons why the client is not read
         self._server_pauses: set[str] = set()
         self._unread = b""
-        # What comes waits: until there is a server, or for the end of an earlier command.
+        # Requests are held until the server is connected, or until an earlier command ends.
         self._is_held = True
         self._has_begun = self._is_closed = self._has_left = False
 
     def server_data(self, data: bytes) -> None:
-        """Take what the server sends."""
+        """Process bytes from the server."""
         raise NotImplementedError
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection of the client."""
+        """Store the transport to the client."""
         self.transport = cast("asyncio.Transport", transport)
         self._listener.open_sides[self] = self.transport
 
@@ -48,10 +48,10 @@ class Relay(asyncio.Protocol):
         try:
             made = await self._listener.upstream.connect(lambda: side)
         except asyncio.CancelledError:
-            self._listener.side_is_closed(side)  # uvloop closes it without a word to its protocol
+            self._listener.side_is_closed(side)  # uvloop closes it without telling its protocol
             raise
         except OSError:
-            self.close(at_once=True)  # as of a server that is gone
+            self.close(at_once=True)  # as if the server had disconnected
             return
         self._server = made
         if self._is_closed:
@@ -63,7 +63,7 @@ class Relay(asyncio.Protocol):
             self._begin()
 
     def _begin(self) -> None:
-        """Take what the client has sent so far, now that there is a server."""
+        """Process the requests so far, now that the server is connected."""
         self._has_begun = True
         self._is_held = False
         unread, self._unread = self._unread, b""
@@ -75,13 +75,13 @@ class Relay(asyncio.Protocol):
             self.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the connection to the server."""
+        """Close the connection to the server as well."""
         del exc
         self.close()
         self._listener.side_is_closed(self)
 
     def eof_received(self) -> bool:
-        """Let the server know that the client sends no more; it decides when to close."""
+        """Tell the server that the client sends no more; the server decides when to close."""
         self._has_left = True
         self._listener.delays.forget(self)
         if not self._has_begun:
@@ -92,11 +92,11 @@ class Relay(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
-        """Read less from the server: the client is slow."""
+        """Pause reading from the server: the client is slow."""
         self._pause_server("full")
 
     def resume_writing(self) -> None:
-        """Read again."""
+        """Resume reading from the server."""
         self._resume_server("full")
 
     def _pause(self, why: str) -> None:
@@ -124,19 +124,19 @@ class Relay(asyncio.Protocol):
             self._server.resume_reading()
 
     def part(self) -> None:
-        """Let nothing pass; what is sent waits, as in a network that is cut."""
+        """Let nothing pass, as in a network partition; bytes that are sent wait."""
         self._pause("partition")
         self._pause_server("partition")
 
     def heal(self) -> None:
-        """Let everything pass again."""
+        """End the partition: let bytes pass."""
         self._resume("partition")
         self._resume_server("partition")
         if self._server is not None and not self._has_begun:
             self._begin()
 
     def close(self, *, at_once: bool = False) -> None:
-        """Close both connections; what was written to them still arrives, unless ``at_once``."""
+        """Close both connections; written bytes still arrive, unless ``at_once``."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -151,7 +151,7 @@ class Relay(asyncio.Protocol):
         self._is_held = True
 
     def _release(self) -> None:
-        """Go on with the requests behind one that had to end first."""
+        """Process the requests that were held behind an earlier one."""
         self._is_held = False
         unread, self._unread = self._unread, b""
         if unread and not self._has_left:

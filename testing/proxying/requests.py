@@ -1,4 +1,4 @@
-"""The requests of one client, cut out of its bytes, with their words; the bytes themselves pass unchanged."""
+"""Splits the bytes of one client into requests and their words; the bytes themselves pass unchanged."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _STAR: Final = b"*"[0]
-_PADDING: Final = 64  # words, which stand for those of a long request that have not come
+_PADDING: Final = 64  # at most so many empty words stand for the missing words of a long request
 
 
 class Requests:
-    """Cuts what a client sends into requests. ``feed`` gives them; the words come from the server's own parser.
+    """Splits a client's bytes into requests, which ``feed`` yields; the server's own parser provides the words.
 
     Attributes:
-        has_failed: these are no requests, and the server will say so: nothing is cut any more.
+        has_failed: the bytes are not valid requests. The server will say so; from now on nothing is split.
     """
 
     def __init__(self) -> None:
         self.has_failed = False
         self._parser = RequestParser()
         self._framer = Framer()
-        self._head = bytearray()  # of a request that is under way
+        self._head = bytearray()  # the beginning of an incomplete request
         self._is_inline = False
-        self._passes = False  # the rest of a request whose beginning was given already
+        self._passes = False  # whether the rest of a request follows whose beginning was already yielded
 
     @property
     def is_between(self) -> bool:
-        """Whether no request is under way."""
+        """Whether no request is incomplete."""
         return not self._head and not self._passes
 
     def begun(self, data: bytes) -> int:
-        """Return how many requests begin in bytes that have passed; the rest of the last one passes, too."""
+        """Return how many requests begin in bytes that have passed; the rest of the last one will pass, too."""
         parser, was_between = self._parser, self.is_between
         if was_between:
             commands = parser.feed(data)
@@ -53,11 +53,11 @@ class Requests:
         return found
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, list[bytes], int]]:
-        """Give requests in order, each as its bytes, its words and the offset behind it in ``data``.
+        """Yield requests in order, each as its bytes, its words and the offset of its end in ``data``.
 
-        A request of more than ``MOST_HELD`` bytes comes in pieces: first with its first words and empty ones for those that
-        have not come, then without words. Bytes that are no command have no words either. The caller may stop in the middle, and feeds again from the last
-        offset.
+        A request of more than ``MOST_HELD`` bytes comes in pieces. The first has the words so far, and empty words for the
+        missing ones; the others have no words. Nor have bytes that are not a command. The caller may stop at any request;
+        it must then feed the bytes from the last offset on.
         """
         at = 0
         while at < len(data):
@@ -100,12 +100,12 @@ class Requests:
 
     @property
     def is_in_rest(self) -> bool:
-        """Whether more pieces of a long request are to come."""
+        """Whether more pieces of a long request will follow."""
         return self._passes
 
 
 def _first_words(head: bytes) -> list[bytes]:
-    """Return the words of the beginning of a long request, with empty ones for those that have not come."""
+    """Return the complete words at the beginning of a long request, with empty words for the missing ones."""
     begin = at = head.find(b"\r\n") + 2
     framer, found = Framer(), 0
     while (end := framer.next(head, at)) >= 0:

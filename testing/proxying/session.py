@@ -1,4 +1,4 @@
-"""What a proxy knows of a client's session, from the server's replies alone."""
+"""A proxy's knowledge of a client's session, learned from the server's replies."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Session:
     """The session of one client.
 
     Attributes:
-        id: a number of the proxy's; the server's once the client has been told it (HELLO, CLIENT ID).
-        resp: the version of the protocol.
-        monitors: whether it is a monitor.
+        id: a number from the proxy, or the server's once the server has told it to the client (HELLO, CLIENT ID).
+        resp: the protocol version.
+        monitors: whether the client has sent MONITOR.
     """
 
     def __init__(self, number: int, *, keeps_id: bool = False) -> None:
@@ -46,37 +46,37 @@ class Session:
 
     @property
     def sender(self) -> Sender:
-        """The client, as a fault may name it."""
+        """The client's properties that a fault can match."""
         return Sender(self.id, self.name, self.user, self.library)
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether it has a subscription."""
+        """Whether the client has a subscription."""
         return any(self._channels.values())
 
     @property
     def gets_messages(self) -> bool:
-        """Whether more may come than replies."""
+        """Whether the server may send more than replies."""
         return self.monitors or self.is_subscribed
 
     def is_message(self, value: bytes) -> bool:
-        """Whether a value that is no push is a message, or a line of MONITOR; its beginning suffices."""
+        """Return True if a value other than a push is a message or a line of MONITOR; the beginning of it suffices."""
         if self.monitors and _MONITORED(value):
             return True
         return self.resp == 2 and any(self._channels.values()) and _MESSAGE(value) is not None
 
     @staticmethod
     def confirmed(value: bytes) -> str:
-        """Return the command of which a value confirms one channel; "" if it does not."""
+        """Return the (un)subscription command of which a value confirms one channel; "" for other values."""
         found = _CONFIRMATION(value)
         return "" if found is None else found[1].decode()
 
     def confirmations(self, name: str, argv: list[bytes]) -> int:
-        """Return how many confirmations a command gets whose first one has come."""
+        """Return the number of confirmations of a command; call it when the first arrives."""
         return len(argv) - 1 or max(1, len(self._of(name)))
 
     def confirm(self, name: str, value: bytes) -> None:
-        """Take the beginning or the end of a subscription."""
+        """Record a confirmation: the beginning or the end of a subscription."""
         reader = hiredis.Reader()
         reader.feed(value)
         channel = reader.gets()[1]
@@ -86,7 +86,7 @@ class Session:
             self._of(name).add(channel)
 
     def will_be_subscribed(self, commands: Iterable[tuple[str, list[bytes]]]) -> bool:
-        """Whether it has a subscription after more (un)subscriptions."""
+        """Return True if the client will have a subscription after more (un)subscriptions."""
         channels = {kind: set(names) for kind, names in self._channels.items()}
         for name, argv in commands:
             kind = _kind(name)
@@ -100,7 +100,7 @@ class Session:
         return self._channels[_kind(name)]
 
     def learn(self, name: str, argv: list[bytes], value: bytes) -> None:
-        """Take the reply to a command of ``LEARNED``."""
+        """Update the session from the reply to a command of ``LEARNED``."""
         if name == "hello" and value[:1] in b"*%":
             self._greet(argv)
             self.resp = 3 if value[:1] == b"%" else 2
@@ -112,7 +112,7 @@ class Session:
             self._take(name, argv)
 
     def assume(self, name: str, argv: list[bytes]) -> None:
-        """Take it that a command of ``LEARNED`` succeeds, as its reply is not wanted and does not come."""
+        """Assume that a command of ``LEARNED`` succeeds; its reply is suppressed and will not arrive."""
         if name == "hello":
             if argv[1:2] not in ([], [b"2"], [b"3"]):
                 return

@@ -1,4 +1,4 @@
-"""The server behind a proxy, by its URL."""
+"""The server behind a proxy, parsed from its URL."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _FILES: Final = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs",
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A server that a proxy stands in front of.
+    """The server behind a proxy.
 
     Attributes:
-        path: of its unix socket; then host and port are not used.
-        tls: for ``rediss://``; None: no TLS.
-        username: for clients and for what the tests ask the server; None: ``default``.
+        path: the path of its unix socket; if set, host and port are not used.
+        tls: the TLS context of ``rediss://``; None: no TLS.
+        username: the user for clients and for the tests' own commands; None: ``default``.
     """
 
     host: str
@@ -35,7 +35,7 @@ class Upstream:
     database: int
 
     async def connect(self, made: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
-        """Connect. Raises OSError: it cannot be reached, or its certificate is not trusted."""
+        """Connect; raise OSError if the server cannot be reached or its certificate is not trusted."""
         loop = asyncio.get_running_loop()
         if self.path:
             transport, _ = await loop.create_unix_connection(made, self.path)
@@ -47,7 +47,7 @@ class Upstream:
         return transport
 
     def socket(self) -> socket.socket:
-        """Return a socket for what a test asks the server; raises OSError."""
+        """Open a socket for a test's own commands to the server; raise OSError on failure."""
         if self.path:
             made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             made.settimeout(_SECONDS)
@@ -57,22 +57,22 @@ class Upstream:
         return made if self.tls is None else self.tls.wrap_socket(made, server_hostname=self.host)
 
     def url(self, host: str, port: int) -> str:
-        """Return the URL of a proxy in front of it, with the user, password and database."""
+        """Return a URL with a proxy's host and port, and this server's user, password and database."""
         login = ""
         if self.password is not None:
             login = f"{quote(self.username or '', safe='')}:{quote(self.password, safe='')}@"
         return f"redis://{login}{host}:{port}/{self.database}"
 
     def __str__(self) -> str:
-        """Return where it is, without the password."""
+        """Return the address, without the password."""
         return f"unix://{self.path}" if self.path else f"{self.host}:{self.port}"
 
 
 def parse_url(url: str) -> Upstream:
-    """Read a URL as redis-py does: ``redis://``, ``rediss://`` (with ``?ssl_ca_certs=…``) or ``unix://``.
+    """Parse a URL as redis-py does: ``redis://``, ``rediss://`` (with ``?ssl_ca_certs=…``) or ``unix://``.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not such a URL.
     """
     parts = urlsplit(url)
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
