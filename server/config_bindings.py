@@ -25,7 +25,7 @@ _NO_MOVE: Final = {
     "bind": "Failed to bind to specified addresses.",
     "tls-port": "Unable to update TLS configuration. Check server logs.",
 }
-# Directives that redis.conf knows and no code here reads, by the reason. tests/server/test_config_bindings.py finds them.
+# Directives of redis.conf that no code here reads, by reason. tests/server/test_config_bindings.py finds them.
 _WITHOUT_EFFECT: Final = {
     "there is no jemalloc and no defragmentation": (
         "activedefrag", "active-defrag-cycle-min", "active-defrag-cycle-max", "active-defrag-ignore-bytes",
@@ -83,7 +83,7 @@ WITHOUT_EFFECT: Final = {name: why for why, names in _WITHOUT_EFFECT.items() for
 
 
 def bind(server: Server) -> None:
-    """Apply the directives that the server stores in another form, now and at each CONFIG SET."""
+    """Apply the directives that the server keeps in another form, now and after each CONFIG SET."""
     bindings = _Bindings(server)
     config = server.config
     for name in ("slowlog-log-slower-than", "latency-monitor-threshold"):
@@ -126,7 +126,7 @@ def bind(server: Server) -> None:
 
 
 def warn_without_effect(server: Server, *names: str) -> None:
-    """Warn of each directive that has no effect in Rillet and is not at its default."""
+    """Log a warning for each directive that has no effect in Rillet and differs from its default."""
     for name in names:
         directive = DIRECTIVES[name.encode()]
         if getattr(server.config, directive.attribute) != server.config.default_of(directive):
@@ -134,7 +134,7 @@ def warn_without_effect(server: Server, *names: str) -> None:
 
 
 class _Bindings:
-    """One method for each kind of change; a ValueError refuses the new value."""
+    """One method for each kind of change; a method raises ValueError to refuse the new value."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -160,7 +160,7 @@ class _Bindings:
         server.propagation.selects_first = server.compat.selects_before_multi
         server.dispatcher.use_version(server.compat)
         if server.scripting_if_used is not None:
-            server.scripting_if_used.renew()  # Lua has what that version has
+            server.scripting_if_used.renew()  # Lua offers the functions of that version
 
     def update_idempotency(self) -> None:
         self.server.keyspace.set_idempotency_defaults(

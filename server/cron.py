@@ -1,4 +1,4 @@
-"""What a server does every tenth of a second."""
+"""The periodic work of a server, ten times a second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .server import Server
 
 _SECONDS: Final = 0.1
-# Bytes. glibc has buffers of up to this size beside each other, and keeps as much free memory.
+# Bytes. glibc places buffers of up to this size beside each other, and keeps this much free memory.
 _SMALL: Final = 128 << 10
 
 
@@ -25,7 +25,7 @@ class Cron:
     """The periodic work of one server.
 
     Attributes:
-        paused: by DEBUG PAUSE-CRON.
+        paused: set by DEBUG PAUSE-CRON.
     """
 
     def __init__(self, server: Server) -> None:
@@ -33,10 +33,10 @@ class Cron:
         self._server = server
         self._alarm: asyncio.Future[None] | None = None
         self._allocator_tuned = False
-        self._last_input = (0, 0, 0)  # seen by the cron of a shared loop
+        self._last_input = (0, 0, 0)  # as the cron of a shared loop last saw it
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Work until the server is stopped: ten times a second, or in a shared loop when something is due."""
+        """Run ``step`` until the server stops: ten times a second, or in a shared loop when something is due."""
         while not stopping.is_set():
             try:
                 self.step()
@@ -48,12 +48,12 @@ class Cron:
                 await asyncio.wait_for(stopping.wait(), _SECONDS)
 
     def wake(self) -> None:
-        """Let a cron that rests look again: there is input, or a time has come."""
+        """Wake a resting cron, because there is input or something is due."""
         if self._alarm is not None and not self._alarm.done():
             self._alarm.set_result(None)
 
     async def _rest(self) -> None:
-        """Wait for something that the cron has to do."""
+        """Wait until the cron has something to do."""
         seconds = self._seconds_of_rest()
         if seconds > 0 and not self._server.stopping:
             loop = self._server.loop
@@ -94,18 +94,18 @@ class Cron:
         server.client_eviction.look()
         server.exhaustion.look(server.loop.time())
         if server.handles_signals:  # the process is the server's own
-            # A PEL is one object, but may have a million entries before ten thousand new objects start a collection.
-            # A collection now visits it while it is small, and not again later.
+            # A PEL is one object, but may reach a million entries before ten thousand new objects start a collection.
+            # A collection now visits the PEL while it is small, and later ones skip it.
             gc.collect(1)
             stats = server.stats
             if not self._allocator_tuned and stats.net_input + stats.net_output > _SMALL:
                 self._allocator_tuned = _tune_allocator()
 
     def _seconds_of_rest(self) -> float:
-        """Return how long a server in a shared loop has nothing to do unless it gets input: 0 where it may have any time.
+        """Return the seconds for which a server in a shared loop has no work without new input; 0 if that is unknown.
 
-        The times of expiry are of the server's clock. Where that is not the loop's, it is looked at once a second, because
-        a test may move it.
+        Expiry times follow the server's clock. If that clock does not follow the loop's time, the cron checks it once a
+        second, because a test may move it.
         """
         server = self._server
         keyspace, persistence, config = server.keyspace, server.persistence, server.config
@@ -139,7 +139,7 @@ class Cron:
             server.blocking.next_deadline(),
         ]
         due = min((each for each in dues if each is not None), default=None)
-        # The loop looks for old chunks of streams in rounds.
+        # The search for old chunks of streams runs in rounds of the loop's time.
         rest = inf if due is None else max(0.0, (due - server.clock.tick() + 1) / 1000)
         if due is not None and server.clock.is_frozen:
             rest = inf
@@ -149,9 +149,9 @@ class Cron:
 
 
 def _tune_allocator() -> bool:
-    """Avoid page faults for each big reply; return False if that cannot be done now.
+    """Tune malloc so that big replies cause no page faults; return False if that is not possible now.
 
-    The modules for it take a third of a megabyte, so a server has them once there may have been a big request or reply.
+    The modules for it take a third of a megabyte, so the server loads them only after enough traffic for a big message.
     """
     try:
         mallopt = system.HERE.function_of_c("mallopt")

@@ -1,8 +1,8 @@
-"""The end of a server, from the request to the decision: it may be put off, aborted or refused.
+"""The shutdown of a server, from the request to the decision: it may be delayed, aborted or refused.
 
-An end that would lose data is refused: while the first append-only file is written, and where the last snapshot cannot
-be. An end is put off while replicas lag: writes wait, and it goes on when each has the whole stream, or after
-``shutdown-timeout``.
+A shutdown that would lose data is refused: while the first append-only file is being written, or if the last snapshot
+cannot be written. A shutdown is delayed while replicas lag. Writes then wait, and the shutdown continues when each
+replica has the whole stream, or after ``shutdown-timeout``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Ending:
-    """The end of one server.
+    """The shutdown of one server.
 
     Attributes:
-        clients: those whose SHUTDOWN is put off; they get no reply, unless it is refused.
-        refusal: the reply to a SHUTDOWN that is refused.
-        until: when an end that is put off goes on, in milliseconds of the server's clock; 0: none is put off.
+        clients: the clients whose SHUTDOWN is delayed; they get a reply only if it is refused.
+        refusal: the reply to a refused SHUTDOWN.
+        until: the deadline of a delayed shutdown, in milliseconds of the server's clock; 0: none is delayed.
     """
 
     refusal: Final = ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
@@ -39,22 +39,22 @@ class Ending:
 
     @property
     def is_put_off(self) -> bool:
-        """Whether an end waits for replicas."""
+        """Whether a shutdown waits for replicas."""
         return self.until > 0
 
     def ask(
         self, *, save: bool | None, force: bool = False, now: bool = False, completes: bool = False
     ) -> bool:
-        """Request the end.
+        """Request the shutdown.
 
         Args:
-            save: whether a last snapshot is written; None: if there are save points.
-            force: end even if data is lost.
+            save: whether to write a last snapshot; None: only if there are save points.
+            force: shut down even if data is lost.
             now: do not wait for replicas.
-            completes: write the first append-only file here, where the end would be refused because it is being written.
+            completes: if the first append-only file is being written, finish it here instead of refusing.
 
         Returns:
-            False if the end is refused, and the log says why, or if it is put off.
+            False if the shutdown is refused (the log says why) or delayed.
         """
         if self.is_put_off:
             return False
@@ -73,13 +73,13 @@ class Ending:
         return False
 
     def complete(self) -> None:
-        """Write what is to be kept, and end now: for an owner that does not ask again."""
+        """Write all data that must be kept, and shut down now, for an owner that does not ask again."""
         if not self._server.stopping:
             self.until = 0
             self.ask(save=None, force=True, now=True, completes=True)
 
     def announce(self) -> None:
-        """Log once that the end was requested, before anything is saved for it."""
+        """Log once that the shutdown was requested, before saving anything for it."""
         server = self._server
         server.signals.ending = True
         if not self._announced:
@@ -88,24 +88,24 @@ class Ending:
             server.log.warning("User requested shutdown...")
 
     def hold(self, client: Client) -> None:
-        """Block the client of a SHUTDOWN that is put off."""
+        """Block the client of a delayed SHUTDOWN."""
         client.wait(BLOCKED, self)
         self.clients.append(client)
 
     def forget(self, client: Client) -> None:
-        """Remove a client whose connection is gone; the end goes on."""
+        """Forget a disconnected client; its shutdown continues."""
         if client in self.clients:
             self.clients.remove(client)
 
     def look(self) -> None:
-        """Go on with an end that is put off, if no replica lags or the time is up."""
+        """Continue a delayed shutdown if no replica lags or the time is up."""
         if self.is_put_off and (
             self._server.clock.tick() >= self.until or not self._server.replication.replicas.lagging
         ):
             self._finish()
 
     def abort(self) -> bool:
-        """SHUTDOWN ABORT: return False if no end is put off."""
+        """Abort a delayed shutdown (SHUTDOWN ABORT); return False if there is none."""
         if not self.is_put_off:
             return False
         self._server.log.notice("Shutdown manually aborted.")
@@ -135,7 +135,7 @@ class Ending:
         return True
 
     def _keeps_all(self) -> bool:
-        """Write what the end would lose; return False if it must be refused."""
+        """Write the data that the shutdown would lose; return False if it must be refused."""
         server = self._server
         persistence = server.persistence
         if persistence.begins and persistence.rewrite.in_progress and not self._completes:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def new_event_loop() -> AbstractEventLoop:
-    """Return a uvloop event loop, or asyncio's loop over selectors where uvloop is not installed.
+    """Return a uvloop event loop, or asyncio's selector loop if uvloop is not installed.
 
-    Windows' usual loop, over completion ports, owns the bytes of each socket even while a slow script holds the
-    thread: SCRIPT KILL would not arrive. With selectors the server reads the sockets itself.
+    The default loop of Windows, over completion ports, keeps reading the sockets even while a slow script holds the
+    thread, so SCRIPT KILL would not arrive. With selectors, the server can read the sockets itself.
     """
     if system.HERE.has_uvloop:
         try:
@@ -28,7 +28,7 @@ def new_event_loop() -> AbstractEventLoop:
 
 
 def has_sockets(loop: AbstractEventLoop) -> bool:
-    """Whether a loop has the system's network; else it simulates one."""
+    """Return True if a loop uses the system's network, False if it simulates one."""
     return _is_uvloop(loop) or isinstance(loop, asyncio.BaseEventLoop)
 
 

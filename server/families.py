@@ -1,11 +1,11 @@
-"""Every family of commands: those of the data are in ``commands/``, those about the server beside what they are about."""
+"""All families of commands: data commands are in ``commands/``, server commands beside the part that they concern."""
 
 from importlib import import_module
 from typing import Final
 
 from ..commands.spec.command import EVERY_MODE, REGISTRY, SENTINEL, load, share_with_sentinels
 
-# Packages, each with its records in ``specs.py``, and its handlers.
+# Packages; each has its command records in ``specs.py``, and its handlers.
 FAMILIES: Final = (
     *"commands.acl commands.bitmaps commands.connection commands.geo commands.hashes commands.hyperloglog".split(),
     *"commands.keys commands.lists commands.pubsub commands.scripting commands.sets commands.sorted_sets".split(),
@@ -14,14 +14,14 @@ FAMILIES: Final = (
     "server.sentinel.commands",
 )
 _ROOT: Final = __name__.removesuffix(".server.families")
-# What a server in sentinel mode answers beside SENTINEL.
+# The commands that a server in sentinel mode answers besides SENTINEL.
 _SHARED_WITH_SENTINELS = frozenset(
     "acl auth client command hello info ping psubscribe publish punsubscribe role shutdown subscribe unsubscribe".split()
 )
 
 
 def load_specs() -> None:
-    """Import the records of every family; this fills the registries of commands."""
+    """Import the records of every family, which fills the command registries."""
     for family in FAMILIES:
         import_module(f"{_ROOT}.{family}.specs")
     # The order that clients see must not depend on the order of the modules.
@@ -33,7 +33,7 @@ def load_specs() -> None:
 
 
 def load_all() -> None:
-    """Import every module of every family, too: for tools and tests."""
+    """Import the records and all modules of every family, for tools and tests."""
     load_specs()
     for family in FAMILIES:
         load(f"{_ROOT}.{family}")

@@ -1,4 +1,4 @@
-"""The log, in the shape of Redis' own lines: ``pid:role dd Mon yyyy hh:mm:ss.mmm * text``."""
+"""The log, in Redis' line format: ``pid:role dd Mon yyyy hh:mm:ss.mmm * text``."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _DETAILS: Final = {code: text for code, text in _CONTROL.items() if code != 10}
 
 
 class Log:
-    """Writes lines unbuffered to standard output, or to a file.
+    """Writes lines to standard output or to a file, without buffering.
 
-    The file is opened for each line, as Redis does, so that it can be rotated. Control characters are escaped, so
+    As in Redis, the file is opened for each line, so that it can be rotated. Control characters are escaped, so that
     names and errors from outside can neither forge a line nor control a terminal.
 
     Args:
-        clock: source of the time of a line.
+        clock: the source of timestamps.
         level: ``debug verbose notice warning nothing``.
         path: the log file; empty for standard output.
         quiet: drop everything (servers inside a test process).
@@ -42,7 +42,7 @@ class Log:
         self.listener: Callable[[str], object] | None = None  # receives every line, quiet or not
 
     def debug(self, text: str) -> None:
-        """Log what only a developer of the server needs."""
+        """Log a line that only a developer of the server needs."""
         self._write(0, text)
 
     def verbose(self, text: str) -> None:
@@ -50,15 +50,15 @@ class Log:
         self._write(1, text)
 
     def notice(self, text: str) -> None:
-        """Log what an operator should see."""
+        """Log a line that an operator should see."""
         self._write(2, text)
 
     def warning(self, text: str, details: str = "") -> None:
-        """Log what an operator must see; the lines of ``details`` (a traceback) follow it."""
+        """Log a line that an operator must see, followed by the lines of ``details`` (a traceback)."""
         self._write(3, text, details)
 
     def banner(self, title: str, port: int) -> None:
-        """Greet on a terminal, or log the process ID."""
+        """Print a banner to standard output; if the log is quiet or a file, log the process ID instead."""
         if self.quiet or self.path:
             self.notice(f"PID: {os.getpid()}")
         else:
@@ -83,7 +83,7 @@ class Log:
 
     def _emit(self, line: str) -> None:
         if self.path:
-            # pathlib would be imported for this alone, and delay the moment from which signals find us ready.
+            # Importing pathlib only for this would delay the moment from which the process handles signals.
             with open(self.path, "a", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
                 file.write(line)
         else:

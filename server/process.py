@@ -1,4 +1,4 @@
-"""A server that has its process for itself."""
+"""A server with a process of its own."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 
 def server_of_this_process(config: Config, supervisor: str = "no") -> Server:
-    """Return a server, not yet running, that handles signals and may fork; the interpreter is tuned for it.
+    """Create a server that handles signals and may fork, and tune the interpreter for it; it does not run yet.
 
-    ``supervisor`` is what watches over the process: ``systemd`` is notified.
+    ``supervisor`` names the supervisor of the process; ``systemd`` is notified.
     """
     gc.disable()
     server = Server(config, handles_signals=True)
     server.supervisor = supervisor
-    # All objects so far stay, so that no collection ever has to visit them. Garbage is not looked for before: there are
-    # some kilobytes of it, and the search takes a tenth of a start.
+    # All objects so far stay, so no collection needs to visit them. There is no collection before: it would find some
+    # kilobytes of garbage, and take a tenth of the start time.
     gc.freeze()
     _tune()
     return server
 
 
 def say_how_to_look(server: Server) -> None:
-    """Log how to see the streams in a browser, once clients are served: in a terminal, where a person reads it."""
+    """Log how to view the streams in a browser; only if the log goes to a terminal, where a user reads it."""
     config = server.config
     if not sys.stdout.isatty() or server.log.path or not config.port or server.sentinel is not None:
         return
@@ -46,11 +46,12 @@ def say_how_to_look(server: Server) -> None:
 
 
 def _tune() -> None:
-    """Keep garbage collections short."""
-    # Data forms no cycles, or they are broken when it is freed (storage/keyspace/lazyfree). So only young objects are
-    # collected, mostly by the server's cron, and here if more of them come in a tenth of a second. The oldest generation
-    # would grow to millions of objects, and a collection of it would take half a second.
-    # A visit takes 0.07 to 0.1 us, so each object is visited once: with 10,000 and 5 here, twice as a rule, an XREADGROUP of
-    # ten takes 27.0 instead of 24.8 us, of a hundred 101 instead of 92. One collection still has 60,000 objects at most.
+    """Configure the garbage collector so that collections stay short."""
+    # Data forms no cycles, or freeing breaks them (storage/keyspace/lazyfree). So only young objects are collected: mostly
+    # by the server's cron, and by this threshold if more of them come in a tenth of a second. The oldest generation would
+    # grow to millions of objects, and a collection of it would take half a second.
+    # A visit takes 0.07 to 0.1 us per object, so each object is visited only once. With 10,000 and 5 here, most are visited
+    # twice: an XREADGROUP of ten then takes 27.0 instead of 24.8 us, one of a hundred 101 instead of 92. A collection still
+    # has at most 60,000 objects.
     gc.set_threshold(30_000, 0, 1 << 30)
     gc.enable()

@@ -1,4 +1,4 @@
-"""The server's life: run → serve → startup → cron → shutdown."""
+"""The server's life cycle: run → serve → startup → cron → shutdown."""
 
 from __future__ import annotations
 
@@ -80,25 +80,26 @@ load_specs()
 class Server:
     """One Rillet server: its data, its clients and the parts that serve them.
 
-    Several may live in one process, each with its own event loop or sharing one.
+    A process may hold several servers, each with its own event loop or sharing one.
 
     Attributes:
-        compat: behaviour of the Redis version that the server emulates.
+        compat: the behaviour of the Redis version that the server emulates.
         may_refuse: some check may refuse a command of a plain client.
-        needs_all_checks: so every command takes the full order of checks; or the interceptor has to see it.
-        interceptor: what runs the commands of clients while DEBUG records them or lets some fail.
+        needs_all_checks: every command takes all checks, because of ``may_refuse`` or because the interceptor must see it.
+        interceptor: runs the commands of clients while DEBUG records them or injects faults.
         clients: the connections that commands show and count.
         has_observers: some client uses MONITOR or tracking.
-        run_single: runs a command that a plain client sends alone, and returns the bytes to send; None while it takes the
-            way of a batch.
+        run_single: runs a command that a plain client sends alone, and returns the bytes to send; None while such a
+            command must run as a batch.
         limits_output: there is a ``client-output-buffer-limit`` for normal clients.
         parsed_bytes: bytes of requests that are parsed at a time.
         disk_error: the text that refuses writes while the AOF cannot be written.
-        snapshot_error: the same while the last background save has failed.
-        busy_error: the text that refuses other clients' commands in the middle of a slow script.
+        snapshot_error: the text that refuses writes after a failed background save.
+        busy_error: the text that refuses other clients' commands during a slow script.
         current_client: the client whose batch is running.
-        shares_loop: the event loop belongs to a test, which may simulate it: there is no thread and no child process, the
-            loop needs no more than ``create_server(factory, host, port)``, and the cron sleeps until something is due.
+        shares_loop: the event loop belongs to a test, which may simulate it. The server then uses no threads and no child
+            processes, needs only ``create_server(factory, host, port)`` of the loop, and its cron sleeps until something
+            is due.
     """
 
     def __init__(
@@ -182,14 +183,14 @@ class Server:
         bind(self)
 
     def make_records(self) -> None:
-        """Make what commands keep of clients and of the past, without anything in it."""
+        """Create empty registries: pub/sub, tracking, slow log, ACL log, latency."""
         self.pubsub, self.tracking = PubSub(self), TrackingTable(self)
         self.slowlog, self.acl_log, self.latency = Slowlog(self), AclLog(self), Latency(self)
         self.keyspace.on_event = self.pubsub.publish_event
         self.keyspace.on_modified = self.keyspace.on_flushed = None
 
     def _monitor(self) -> Monitor | None:
-        """Return what makes the server a sentinel, in that mode."""
+        """Create the sentinel's monitor; None outside sentinel mode."""
         if self.config.sentinel is None:
             return None
         from .sentinel.monitor import Monitor
@@ -197,8 +198,8 @@ class Server:
         self.log.role = "X"
         return Monitor(self, self.config.sentinel)
 
-    # What few servers use is imported and made when it is first asked for, so that a start costs less: `..._if_used` is None
-    # before that.
+    # Parts that few servers use are imported and created on first access, so that starting is faster. `..._if_used` is None
+    # until then.
 
     @property
     def scripting(self) -> Scripting:
@@ -207,13 +208,13 @@ class Server:
             from ..commands.scripting.lua.engine import Scripting
 
             self.scripting_if_used = Scripting(self)
-            if not self.shares_loop:  # others are read past the loop
+            if not self.shares_loop:  # a slow script reads the other clients without the loop
                 self.scripting_if_used.on_slow = self.busy.serve
         return self.scripting_if_used
 
     @property
     def busy(self) -> Busy:
-        """What serves others while a script runs."""
+        """Serves the other clients during a slow script."""
         if self.busy_if_used is None:
             from .net.busy_script import Busy
 
@@ -222,7 +223,7 @@ class Server:
 
     @property
     def debugging(self) -> Debugging:
-        """What DEBUG keeps for tests."""
+        """The recorder, faults and snapshots of DEBUG."""
         if self.debugging_if_used is None:
             from .debugging.debugging import Debugging
 
@@ -256,7 +257,7 @@ class Server:
         return self.exit_status
 
     async def serve(self, on_ready: Callable[[], None] | None = None) -> None:
-        """Run the whole lifecycle on the running loop; calls ``on_ready`` once clients can be served."""
+        """Run the whole life cycle on the running loop; call ``on_ready`` once clients can be served."""
         process = os.getpid()
         self.loop = asyncio.get_running_loop()
         lazyfree = self.keyspace.lazyfree
@@ -276,12 +277,12 @@ class Server:
         try:
             await self.cron.run(self._stopping)
         finally:
-            # A fork of the process that leaves the code around the loop has no server of its own.
+            # A forked child that leaves the loop must not shut down its parent's server.
             if os.getpid() == process:
                 await self.shutdown()
 
     async def startup(self) -> bool:
-        """Listen, load, and log that; return False if that is impossible (the log says why)."""
+        """Listen, load the data, and log the start; return False if that fails (the log says why)."""
         config = self.config
         self.log.notice("oO0OoO0OoO0Oo Rillet is starting oO0OoO0OoO0Oo")
         self.log.notice(
@@ -300,7 +301,7 @@ class Server:
         self.log.notice(f"Running mode={self.mode}, port={config.port}.")
         self.log.banner(f"Rillet {__version__}: Redis Streams, Redis {self.version} protocol", config.port)
         self.log.notice("Server initialized")
-        await asyncio.sleep(0)  # a signal has its turn
+        await asyncio.sleep(0)  # let the loop handle a signal
         if self.stopping:
             return True
         notify(self.supervisor, self.log, "STATUS=Rillet is loading...\n")
@@ -316,7 +317,7 @@ class Server:
             self.log.warning(f"Can't open the data files: {error}")
             return False
         if self.stopping:
-            return True  # stopped while it was loading
+            return True  # stopped while loading
         self._loaded = True
         self.folder.announce()
         self.resetting.remember()
@@ -331,20 +332,20 @@ class Server:
         return True
 
     def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """Log the traceback of a callback that raised; the loop continues."""
+        """Log the traceback of a callback that raised an exception; the loop continues."""
         error = context.get("exception")
         assert error is None or isinstance(error, BaseException)
         if isinstance(error, (ssl.SSLError, ConnectionError)):
             self.log.verbose(f"Error accepting a client connection: {error}")
             return
-        # Without uvloop, accept comes here; any other place of ours handles the errors of its files.
+        # Without uvloop, errors of accept arrive here; all other code handles its own file errors.
         if "accept" in str(context.get("message")) and self.exhaustion.note(error, loop.time()):
             return
         trace = "".join(traceback.format_exception(error)) if error is not None else ""
         self.log.warning(f"Internal error: {context.get('message')}", details=trace)
 
     async def shutdown(self) -> None:
-        """Stop accepting, end what works in the background, flush and fsync the AOF, close every connection."""
+        """Stop accepting clients, stop background work, flush and fsync the AOF, close every connection."""
         self.ending.announce()
         self.listeners.close()
         self.blocking.stop()
@@ -361,7 +362,7 @@ class Server:
         self.log.warning("Rillet is now ready to exit, bye bye...")
 
     async def _leave(self) -> None:
-        """Close every connection after its replies, and remove the files of a living server."""
+        """Close every connection after its replies, and remove the unix socket, the pidfile and the folder lock."""
         self.signals.ending = True
         self.listeners.close()
         self.clients.close_all()
@@ -375,10 +376,10 @@ class Server:
         self.folder.release()
 
     def die(self) -> None:
-        """End immediately, without the waiting replies: they confirm writes that are not on the disk."""
+        """End immediately and drop the held replies, because they confirm writes that are not on the disk."""
         if self.handles_signals:
             os._exit(1)
-        # In a process that is not the server's own only this server ends.
+        # If the process is not the server's own, only this server ends.
         self.exit_status = 1
         self._stopping.set()
         self.cron.wake()
@@ -386,36 +387,36 @@ class Server:
         self.clients.close_all(after_reply=False)
 
     def _on_divergence(self) -> None:
-        """End, because the append-only file and the replicas hold different data."""
+        """End the server, because the append-only file and the replicas hold different data."""
         self.log.warning("Can't propagate a change to all who must know of it. Exiting...")
         self.die()
 
     def stop(self) -> None:
-        """Decide the end: from here on no command runs; replies that wait are still sent.
+        """Stop the server: no command runs after this, but held replies are still sent.
 
-        Callable by commands and, with call_soon_threadsafe, other threads.
+        Commands may call this directly, other threads through ``call_soon_threadsafe``.
         """
         if self.stopping:
             return
         self._stopping.set()
         self.cron.wake()
-        self.replication.stop()  # while replicas can be sent the rest of the stream
-        # As in Redis the connections end without an error reply, so that client libraries reconnect.
+        self.replication.stop()  # now, while it can still send replicas the rest of the stream
+        # As in Redis, connections close without an error reply, so that client libraries reconnect.
         self.clients.close_all()
 
     @property
     def has_all_data(self) -> bool:
-        """Whether the data is complete: only then may a last snapshot replace the one on the disk."""
+        """Whether the data is fully loaded; only then may a last snapshot replace the one on the disk."""
         return self._loaded and not self.loading
 
     @property
     def stopping(self) -> bool:
-        """Whether the end was decided."""
+        """Whether ``stop`` or ``die`` was called."""
         return self._stopping.is_set()
 
     @property
     def may_fork(self) -> bool:
-        """Whether a child process may have the data: this one is the server's own, and the system can fork."""
+        """Whether the server may fork: the process is its own, and the system can fork."""
         return self.handles_signals and system.HERE.has_fork
 
     @property
@@ -425,7 +426,7 @@ class Server:
 
     @property
     def rdb_version(self) -> int:
-        """The version of the RDB format of files and DUMP payloads."""
+        """The RDB format version of files and DUMP payloads."""
         return self.config.rdb_version or self.compat.rdb_version
 
     def finish_unit(self) -> None:
@@ -442,7 +443,7 @@ class Server:
 
     def update_checks(self) -> None:
         """Recompute ``needs_all_checks``, and whether keys expire here, after the server's state changed."""
-        # A pause keeps the data still, too: it may wait for replicas to have all of the stream.
+        # Keys must not expire during a pause either: it may wait until replicas have the whole stream.
         self.keyspace.hides_expired = self.replication.link is not None or self.pause.is_on
         debugging = self.debugging_if_used
         self.interceptor = debugging if debugging is not None and debugging.is_on else None

@@ -1,6 +1,6 @@
-"""Signals that request the end: before there is a server, while it runs, and while it ends.
+"""Signals that request the shutdown: before there is a server, while it runs, and while it ends.
 
-Imports are kept few, because this module is loaded first.
+This module is loaded first, so it imports little.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def end_on_signals(early: Sequence[int] = (), *, config: Config | None = None) -> None:
-    """Let a signal end the process at once, with the log lines of a shutdown and status 0, until a server handles it.
+    """Until a server handles signals, let a signal end the process at once, with a shutdown's log lines and status 0.
 
     Nothing is loaded and no file is open yet, so nothing has to be saved.
 
     Args:
-        early: the signals that have come before.
-        config: says where the log is, once that is known.
+        early: the signals that have arrived before.
+        config: locates the log, once it is known.
     """
     log = Log(Clock()) if config is None else Log(Clock(), config.loglevel, config.in_dir(config.logfile))
 
@@ -46,11 +46,11 @@ def end_on_signals(early: Sequence[int] = (), *, config: Config | None = None) -
 
 
 class Signals:
-    """The signals of a server that has its process for itself.
+    """The signals of a server with a process of its own.
 
     Attributes:
-        ending: the server ends, or tries to; the next signal forces the end.
-        completes: an end waits for a save under way instead of being refused, because nobody would ask again.
+        ending: the server is shutting down, or tries to; the next signal forces the end.
+        completes: a shutdown finishes a save in progress instead of being refused, because nobody would ask again.
     """
 
     def __init__(self, server: Server) -> None:
@@ -58,13 +58,13 @@ class Signals:
         self.ending = self.completes = False
 
     def handle(self) -> None:
-        """Let a signal stop the server in order, and a second one force the end."""
+        """Install handlers: a first signal shuts the server down, a second one forces the end."""
         for number in END_SIGNALS:
             signal.signal(number, self._note)
 
     def _note(self, number: int, _frame: object) -> None:
-        """Pass a signal to the loop, or force the end; runs in the middle of anything, even while the loop waits."""
-        # As in Redis SIGTERM does not cut a wait for replicas short.
+        """Pass a signal to the loop, or force the end; this may interrupt any code, or the loop's wait."""
+        # As in Redis, SIGTERM does not cut short a wait for replicas.
         if self.ending and not (self._server.ending.is_put_off and number == signal.SIGTERM):
             self.insist()
         self.ending = True
@@ -73,7 +73,7 @@ class Signals:
         self._server.loop.call_soon_threadsafe(self._end, number)
 
     def _end(self, number: int) -> None:
-        """Request the end as ``shutdown-on-sigterm`` or ``shutdown-on-sigint`` says."""
+        """Request the shutdown with the options of ``shutdown-on-sigterm`` or ``shutdown-on-sigint``."""
         server = self._server
         config, log = server.config, server.log
         log.warning(f"Received {signal.Signals(number).name} scheduling shutdown...")
@@ -88,7 +88,7 @@ class Signals:
             return
         if number == signal.SIGTERM or asked != "default" or server.persistence.begins:
             return
-        # Ctrl-C at a terminal: it ends a program, whatever happens.
+        # Ctrl-C at a terminal must end the program in any case.
         lost = server.keyspace.dirty
         server.exit_status = 1 if lost else 0
         log.warning(

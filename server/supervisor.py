@@ -1,4 +1,4 @@
-"""Who watches over the process: the shell that started it (``daemonize``), systemd or upstart (``supervised``)."""
+"""The supervisor of the process: the shell that started it (``daemonize``), systemd or upstart (``supervised``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .config.config import Config
     from .log import Log
 
-PIDFILE: Final = "/var/run/redis.pid"  # of a daemon without a directive pidfile, as in Redis
+PIDFILE: Final = "/var/run/redis.pid"  # for a daemon without the directive pidfile, as in Redis
 _READY: Final = b"\0"
 _NO_FORK: Final = (
     "daemonize needs fork, which this system does not have: start the server as a service, or with `start /b`"
@@ -23,7 +23,7 @@ _NO_FORK: Final = (
 
 
 def supervisor_of(config: Config) -> str:
-    """Return ``systemd``, ``upstart`` or ``no``: what ``supervised`` asks for, as far as the environment has it."""
+    """Return the supervisor that ``supervised`` asks for (``systemd``, ``upstart``), ``no`` if the environment lacks it."""
     asked = config.supervised
     if asked in {"upstart", "auto"} and "UPSTART_JOB" in os.environ:
         return "upstart"
@@ -33,7 +33,7 @@ def supervisor_of(config: Config) -> str:
 
 
 def notify(supervisor: str, log: Log, state: str) -> None:
-    """Send lines such as ``READY=1`` to systemd, at the socket of NOTIFY_SOCKET (sd_notify), if it supervises the process."""
+    """If systemd supervises the process, send it lines such as ``READY=1`` through NOTIFY_SOCKET (sd_notify)."""
     if supervisor != "systemd":
         return
     path = os.environ["NOTIFY_SOCKET"]
@@ -46,13 +46,14 @@ def notify(supervisor: str, log: Log, state: str) -> None:
 
 
 class Launch:
-    """What the program that started this one learns: that clients are served, or why they are not.
+    """Tells the program that started this one that clients are served, or why they are not.
 
-    A supervised process stays in the foreground. With ``daemonize`` the first process waits until the second, which
-    serves, is ready or has failed; redis-server's leaves at once, with status 0 even if the port is taken.
+    A supervised process stays in the foreground. With ``daemonize``, the first process waits until the second, which
+    serves clients, is ready or has failed. The first process of redis-server exits at once, with status 0 even if the
+    port is taken.
 
     Attributes:
-        status: the exit status of a process that has nothing more to do, None in the one that serves.
+        status: the exit status of a process that has nothing more to do; None in the process that serves clients.
     """
 
     def __init__(self, config: Config) -> None:
@@ -86,13 +87,13 @@ class Launch:
         os.close(nowhere)
 
     def hear(self, line: str) -> None:
-        """Pass a warning of the log on to the process that waits, whose reader is there, while the log may be nowhere."""
+        """Pass a warning of the log to the waiting process, which shows it to the user; the log itself may go nowhere."""
         if self._pipe is not None and " # " in line[:50]:
             with contextlib.suppress(OSError):  # that process was killed
                 os.write(self._pipe, os.fsencode(line))
 
     def ready(self) -> None:
-        """Let the process that waits end with status 0; without this call it ends with 1 when this one ends."""
+        """Let the waiting process exit with status 0; without this call it exits with 1 when this process ends."""
         if self._pipe is not None:
             with contextlib.suppress(OSError):
                 os.write(self._pipe, _READY)
@@ -101,7 +102,7 @@ class Launch:
 
 
 def _wait(reader: int) -> int:
-    """Return 0 once the process that serves is ready, 1 if it ends before; then its warnings go to standard error."""
+    """Return 0 once the serving process is ready; if it ends before, print its warnings to stderr and return 1."""
     said = b""
     while chunk := os.read(reader, 65536):
         said += chunk

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...commands.spec.key_specs import KeyReference, KeySpec
 
 _INFO_FIELDS: Final = 10
-# Redis keeps these flags to itself.
+# Redis does not show these flags.
 _HIDDEN: Final = frozenset(("may_replicate", "protected"))
 
 
@@ -72,7 +72,7 @@ def _info(client: Client, entry: Command) -> bytes:
             _simple_set([f"@{name}" for name in entry.categories], resp),
             replies.set_of([_text(tip) for tip in entry.tips], resp),
             replies.set_of([_key_spec(client, spec) for spec in entry.key_specs], resp),
-            # Redis' own inconsistency: an array of them, and a set of none.
+            # Inconsistent, as in Redis: an array of subcommands, but a set if there are none.
             replies.array(subcommands) if subcommands else replies.set_of([], resp),
         )
     )
@@ -175,7 +175,7 @@ def command_all(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.COMMAND_INFO)
 def command_info(client: Client, args: list[bytes]) -> bytes:
-    """As COMMAND, but for the named commands; null for an unknown name."""
+    """Reply like COMMAND, but for the named commands; null for an unknown name."""
     if len(args) == 2:
         return replies.array([_info(client, entry) for entry in _top_level(client)])
     found = [_named(client, word) for word in args[2:]]
@@ -203,7 +203,7 @@ def command_count(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.COMMAND_LIST)
 def command_list(client: Client, args: list[bytes]) -> bytes:
-    """Reply with names, those of subcommands included."""
+    """Reply with the names of commands and subcommands, filtered on request."""
     if len(args) == 2:
         names = list(_known(client))
     elif len(args) == 5 and args[2].upper() == b"FILTERBY":
@@ -223,7 +223,7 @@ def command_list(client: Client, args: list[bytes]) -> bytes:
 
 
 def _keys_of_words(client: Client, words: list[bytes]) -> list[KeyReference]:
-    # A bare container is found too, a subcommand only by two words.
+    # A container is also found without a subcommand, a subcommand only by two words.
     entry = _named(client, words[0]) if len(words) == 1 and b"|" not in words[0] else None
     if entry is None:
         try:
@@ -249,14 +249,14 @@ def _access(client: Client, words: list[bytes], reference: KeyReference) -> list
 
 @handles(specs.COMMAND_GETKEYS)
 def command_getkeys(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the keys."""
+    """Reply with the keys of a command."""
     words = args[2:]
     return replies.bulk_array([words[reference.index] for reference in _keys_of_words(client, words)])
 
 
 @handles(specs.COMMAND_GETKEYSANDFLAGS)
 def command_getkeysandflags(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[key, [flags]]`` per key."""
+    """Reply with ``[key, [flags]]`` for each key."""
     words = args[2:]
     return replies.array(
         [

@@ -39,7 +39,7 @@ def config_rewrite(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.CONFIG_RESETSTAT)
 def config_resetstat(client: Client, _args: list[bytes]) -> bytes:
-    """Set the statistics to zero."""
+    """Reset the statistics to zero."""
     server = client.server
     server.stats.reset()
     server.snapshots.saves = server.persistence.rewrite.count = 0

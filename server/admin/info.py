@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..server import Server
 
-    # The title of a section, and what yields its fields.
+    # The title of a section, and the function that yields its fields.
     Section: TypeAlias = tuple[str, Callable[[Server], Iterator[tuple[str, object]]]]
 
-_ACTIVE_MS: Final = 500  # since the last input of a client that counts as active
+_ACTIVE_MS: Final = 500  # a client counts as active until this long after its last input
 
-# What would end the name of a field, or make it a comment: a script chooses the codes of its errors.
+# Characters that would end a field name or start a comment; a script may use them in the codes of its errors.
 _UNSAFE: Final = bytes.maketrans(b"#:", b"__")
 
 
@@ -84,7 +84,7 @@ def _server(server: Server) -> Iterator[tuple[str, object]]:
 
 def _clients(server: Server) -> Iterator[tuple[str, object]]:
     clients = server.clients.values()
-    # Once a key has changed the client watches none: EXEC can only fail.
+    # After a change of a watched key, the client no longer counts: its EXEC must fail.
     watching = [client for client in clients if client.watched and not watched_key_changed(client)]
     yield "connected_clients", sum(not client.is_replica for client in clients)
     yield "cluster_connections", 0
@@ -92,7 +92,7 @@ def _clients(server: Server) -> Iterator[tuple[str, object]]:
     yield "client_recent_max_input_buffer", 0
     yield "client_recent_max_output_buffer", 0
     link = server.replication.link
-    held = link is not None and link.is_held  # the master is a client, too
+    held = link is not None and link.is_held  # the master counts as a client, too
     waits = len(server.blocking.waiters) + len(server.pause.postponed) + len(server.ending.clients)
     yield "blocked_clients", waits + held
     yield "tracking_clients", sum(client.tracking is not None for client in clients)
@@ -139,7 +139,7 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "maxmemory", limit
     yield "maxmemory_human", human_bytes(limit)
     yield "maxmemory_policy", server.config.maxmemory_policy
-    # All allocated memory is used: resident memory beyond it is overhead of the process.
+    # All allocated memory is in use; resident memory beyond it is overhead of the process.
     yield "allocator_frag_ratio", "1.00"
     yield "allocator_frag_bytes", 0
     yield "allocator_rss_ratio", f"{resident / max(used, 1):.2f}"
@@ -331,7 +331,7 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
 
 
 def _event_loop(server: Server) -> Iterator[tuple[str, object]]:
-    """Yield the work of the event loop. A cycle is a read of a client's input; the others are not seen."""
+    """Yield the work of the event loop. A cycle is a read of client input; other cycles cannot be observed."""
     stats = server.stats
     cycles, commands = stats.reads_processed, stats.commands_processed
     per_second = stats.reads_per_second()
@@ -492,7 +492,7 @@ SECTIONS: Final[dict[str, Section]] = {
     "keyspace": ("Keyspace", _keyspace),
     "keysizes": ("Keysizes", key_sizes),
 }
-# Sections and fields that older versions do not have.
+# Sections and fields that older versions lack.
 _SINCE: Final = {
     **dict.fromkeys(("threads", "keysizes"), "8.0"),
     **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""INFO Keysizes: how many keys there are of which size, by type."""
+"""INFO Keysizes: the distribution of key sizes by type."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ..server import Server
 
 _UNITS: Final = ("", "K", "M", "G", "T", "P", "E")
-# Counting looks at every key: 0.1 s for so many. Above it only INFO KEYSIZES itself counts.
+# Counting visits every key: 0.1 s for this many. With more keys, only INFO KEYSIZES itself counts them.
 MOST_KEYS: Final = 100_000
 
 
 def key_sizes(server: Server) -> Iterator[tuple[str, object]]:
-    """Yield a line for each database and type that has keys: ``1=2,4=1`` of powers of two and numbers of keys."""
+    """Yield a field for each database and type with keys: ``1=2,4=1`` maps powers of two to numbers of keys."""
     for database in server.keyspace.databases:
         if database.entries:
             counts = _counts(database)
@@ -40,7 +40,7 @@ def _counts(database: Database) -> dict[type, Counter[int]]:
 
 
 def _power(bits: int) -> str:
-    """Return the least number of so many bits, with a unit: 0, 1, 2 … 512, 1K."""
+    """Return the least number with ``bits`` bits, with a unit: 0, 1, 2 … 512, 1K."""
     if not bits:
         return "0"
     unit, power = divmod(bits - 1, 10)

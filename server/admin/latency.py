@@ -19,7 +19,7 @@ _SAMPLES: Final = 160
 
 
 class Latency:
-    """Spikes by event: at most 160 samples each of (unix seconds, milliseconds), one a second."""
+    """Spikes by event: for each, at most 160 samples of (unix seconds, milliseconds), one a second."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -27,7 +27,7 @@ class Latency:
         self.worst: dict[str, int] = {}
 
     def add(self, event: str, milliseconds: int) -> None:
-        """Record a spike; within one second only the worst counts."""
+        """Record a spike; of several within one second, only the worst is kept."""
         second = self._server.clock.now // 1000
         samples = self.events.setdefault(event, deque(maxlen=_SAMPLES))
         self.worst[event] = max(self.worst.get(event, 0), milliseconds)
@@ -37,7 +37,7 @@ class Latency:
             samples.append((second, milliseconds))
 
     def reset(self, names: list[str]) -> int:
-        """Forget the named events, or all; returns how many there were."""
+        """Forget the named events, or all; return the number of forgotten events."""
         gone = [name for name in (names or list(self.events)) if name in self.events]
         for name in gone:
             del self.events[name]
@@ -47,7 +47,7 @@ class Latency:
 
 @handles(specs.LATENCY_LATEST)
 def latency_latest(client: Client, _args: list[bytes]) -> bytes:
-    """Reply ``[event, unix seconds, last milliseconds, worst milliseconds]`` per event."""
+    """Reply with ``[event, unix seconds, last milliseconds, worst milliseconds]`` for each event."""
     latency = client.server.latency
     rows = [(name.encode(), *samples[-1], latency.worst[name]) for name, samples in latency.events.items()]
     return replies.plain(rows, client.resp)
@@ -55,20 +55,20 @@ def latency_latest(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.LATENCY_HISTORY)
 def latency_history(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[unix seconds, milliseconds]`` per sample."""
+    """Reply with ``[unix seconds, milliseconds]`` for each sample."""
     samples = client.server.latency.events.get(args[2].decode("latin-1"), ())
     return replies.plain(tuple(samples), client.resp)
 
 
 @handles(specs.LATENCY_RESET)
 def latency_reset(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of events reset."""
+    """Forget events; reply with their number."""
     return replies.integer(client.server.latency.reset([word.decode("latin-1") for word in args[2:]]))
 
 
 @handles(specs.LATENCY_GRAPH)
 def latency_graph(client: Client, args: list[bytes]) -> bytes:
-    """Reply with one bar per sample."""
+    """Reply with a graph that has one bar for each sample."""
     name = args[2].decode("latin-1")
     samples = client.server.latency.events.get(name)
     if not samples:
@@ -100,9 +100,9 @@ def latency_doctor(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.LATENCY_HISTOGRAM)
 def latency_histogram(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a map of command to ``calls`` and ``histogram_usec``: upper bound to cumulative calls.
+    """Reply with a map of command to ``calls`` and ``histogram_usec``, which maps upper bounds to cumulative calls.
 
-    The bounds are those of Redis: each power of two from 1024 ns on, and what two digits cannot tell from it (1/128 of it).
+    As in Redis, a bound is a power of two from 1024 ns on, plus 1/128 of it, which two digits cannot distinguish.
     """
     resp = client.resp
     entries = client.server.dispatcher.entries

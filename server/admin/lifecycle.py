@@ -25,7 +25,7 @@ _ART: Final = r"""
 def time(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``[unix seconds, microseconds of that second]``, both as bulk strings.
 
-    In a script or a transaction the time stands still; until 7.0 it runs on.
+    During a script or a transaction the time stands still; up to 7.0 it continues.
     """
     server = client.server
     now = server.clock.microseconds
@@ -40,12 +40,12 @@ def time(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.SHUTDOWN)
 def shutdown(client: Client, args: list[bytes]) -> bytes | None:
-    """End the server: all connections close, this one without a reply.
+    """Shut down the server: all connections close, this one without a reply.
 
-    Replicas get ``shutdown-timeout`` seconds for the rest of the stream, unless NOW; the client waits meanwhile. An end
-    that would lose data is refused, unless FORCE.
+    Unless NOW is given, replicas get ``shutdown-timeout`` seconds for the rest of the stream, and the client waits
+    meanwhile. Unless FORCE is given, a shutdown that would lose data is refused.
     """
-    if client.trusted:  # a file that is loaded, or the master of a replica
+    if client.trusted:  # a file that is being loaded, or our master
         raise ReplyError(b"ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
     options = [word.upper() for word in args[1:]]
     if not {b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"}.issuperset(options):

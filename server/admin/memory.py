@@ -1,4 +1,4 @@
-"""MEMORY: the memory of the data, by the sizes of the structures that hold it."""
+"""MEMORY: the memory that the data takes, measured by the structures that hold it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @handles(specs.MEMORY_USAGE)
 def memory_usage(client: Client, args: list[bytes]) -> bytes:
-    """Reply in bytes, or null for a missing key."""
+    """Reply with the bytes of a key, or null if it is missing."""
     samples = SAMPLES
     for position in range(3, len(args), 2):
         if args[position].upper() != b"SAMPLES" or position + 1 == len(args):

@@ -12,7 +12,7 @@ from ...storage.keyspace.metering import estimated_bytes
 if TYPE_CHECKING:
     from ..server import Server
 
-# What a server of this process takes before any data, measured with tracemalloc: its tables of commands, users, directives.
+# Bytes of a server without data, measured with tracemalloc: its tables of commands, users, directives.
 SERVER_BYTES: Final = 430_000
 
 
@@ -25,16 +25,16 @@ def resident_bytes() -> int:
     return pages * mmap.PAGESIZE
 
 
-# The interpreter with this program loaded, before any data.
+# Bytes of the interpreter with this program loaded, without data.
 PROGRAM_BYTES: Final = resident_bytes()
 
 
 def give_back() -> None:
-    """Return free memory between the data to the system, as far as the C library can."""
+    """Return free memory to the system, as far as the C library can."""
     try:
         trim = system.HERE.function_of_c("malloc_trim")
     except (ImportError, OSError):
-        return  # no file descriptor is free to load what calls it; there is a next time
+        return  # no file descriptor is free to load the module for it; the next call retries
     if trim is not None:
         trim(0)
 
@@ -42,14 +42,14 @@ def give_back() -> None:
 def overhead_bytes(server: Server) -> int:
     """Return the part of INFO used_memory that is not data: the server's tables, and all buffers and caches.
 
-    The interpreter and the program are not in it: several servers of one process share them, and no eviction could
-    make them smaller. ``used_memory_rss`` has them.
+    The interpreter and the program do not count, because servers of one process share them, and eviction cannot shrink
+    them. ``used_memory_rss`` includes them.
     """
     return SERVER_BYTES + buffer_bytes(server) + server.keyspace.lazyfree.weight + not_counted_bytes(server)
 
 
 def buffer_bytes(server: Server) -> int:
-    """Return the bytes of clients, scripts and backlog: they count for ``maxmemory`` beside the data."""
+    """Return the bytes of clients, scripts and backlog, which count for ``maxmemory`` like the data."""
     backlog = server.replication.backlog
     return (
         client_bytes(server, replicas=False)
@@ -70,12 +70,12 @@ def script_bytes(server: Server) -> tuple[int, int]:
 
 
 def not_counted_bytes(server: Server) -> int:
-    """Return the bytes for AOF and replicas, which eviction would increase: ``maxmemory`` ignores them."""
+    """Return the bytes for AOF and replicas, which ``maxmemory`` ignores, because eviction would increase them."""
     return aof_buffer_bytes(server) + client_bytes(server, replicas=True)
 
 
 def client_bytes(server: Server, *, replicas: bool) -> int:
-    """Return the bytes of the replicas or of all other clients."""
+    """Return the bytes of all replicas, or of all other clients."""
     return sum([client.memory for client in server.clients.values() if client.is_replica is replicas])
 
 

@@ -1,4 +1,4 @@
-"""MODULE: there are no modules, and none can be loaded."""
+"""MODULE: Rillet has no modules, and can load none."""
 
 from __future__ import annotations
 

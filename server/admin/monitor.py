@@ -44,7 +44,7 @@ def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> byte
 
 @handles(specs.MONITOR)
 def monitor(client: Client, _args: list[bytes]) -> bytes | None:
-    """Begin to monitor; no reply to a client that already does."""
+    """Start monitoring; a client that is already a monitor gets no reply."""
     if client.in_exec:
         raise ReplyError(b"ERR MONITOR isn't allowed for DENY BLOCKING client")
     if client.monitor:

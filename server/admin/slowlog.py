@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SlowCommand:
-    """One recorded command; words beyond the limits are replaced by the number missing."""
+    """One recorded command; a note of what was cut replaces words and bytes beyond the limits."""
 
     id: int
     unix_seconds: int
@@ -42,9 +42,9 @@ class Slowlog:
         self.reset_statistics()
 
     def reset_statistics(self) -> None:
-        """Reset what INFO shows: how many there were, and their microseconds."""
+        """Reset the statistics that INFO shows: the number of slow commands, and their microseconds."""
         self.count = self.longest = self.total = 0
-        self.of_each: dict[str, tuple[int, int, int]] = {}  # by command: number, sum and longest
+        self.of_each: dict[str, tuple[int, int, int]] = {}  # by command: count, sum and longest
 
     def add(self, client: Client, name: str, argv: list[bytes], microseconds: int) -> None:
         """Record a slow command."""
@@ -86,9 +86,9 @@ class Slowlog:
 
 @handles(specs.SLOWLOG_GET)
 def slowlog_get(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[id, unix seconds, microseconds, [words], address, client name, word count]`` each, newest first.
+    """Reply with ``[id, unix seconds, microseconds, [words], address, client name, word count]`` each, newest first.
 
-    The last one has been there since 8.10.
+    The word count exists since 8.10.
     """
     if len(args) > 3:
         raise ReplyError(b"ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.")

@@ -38,7 +38,7 @@ SIGNALS: Final = kinds.Flags("default", "save", "nosave", "now", "force")
 ACCESS: Final = kinds.Enum("no", "yes", "local")
 
 
-@dataclass(init=False, eq=False, repr=False)  # generated, these methods would cost each start 7 ms
+@dataclass(init=False, eq=False, repr=False)  # generating these methods would cost each start 7 ms
 class Config:
     """Every directive as a typed attribute, with Redis 8.10's defaults.
 
@@ -75,7 +75,7 @@ class Config:
     acl_pubsub_default: str = _directive("resetchannels", kinds.Enum("allchannels", "resetchannels"))
     acllog_max_len: int = _directive(128, LONG)
     aclfile: str = _fixed("", TEXT)
-    users: list[list[bytes]] = field(default_factory=list)  # the words behind each `user` line, name first
+    users: list[list[bytes]] = field(default_factory=list)  # the words of each `user` line, name first
     enable_debug_command: str = _fixed("no", ACCESS)
     enable_protected_configs: str = _fixed("no", ACCESS)
     enable_module_command: str = _fixed("no", ACCESS)
@@ -118,20 +118,20 @@ class Config:
     shutdown_on_sigint: str = _directive("default", SIGNALS)
     shutdown_on_sigterm: str = _directive("default", SIGNALS)
     busy_reply_threshold: int = _directive(5000, LONG, alias="lua-time-limit")  # milliseconds
-    # Bytes that the scripts of EVAL may take in Lua, and as many the functions; 0: no limit; Rillet only
+    # Bytes of Lua for the scripts of EVAL, and as many again for functions; 0: no limit; Rillet only
     lua_memory_limit: int = _directive(512 * _MB, NoneOrEnough(4 * _MB))  # Lua and the libraries take a part
     propagation_error_behavior: str = _directive("ignore", kinds.Enum("ignore", "panic", "panic-on-replicas"))
 
     # Rillet's own
     compat_version: str = _directive(NEWEST, kinds.Enum(*VERSIONS))  # answer as this version of Redis
 
-    repl_rdb_version: int = _directive(0, RdbVersion())  # of full syncs; 0: by the replica
+    repl_rdb_version: int = _directive(0, RdbVersion())  # of full syncs; 0: the replica decides
 
     # Data
     databases: int = _fixed(16, POSITIVE)
     stream_node_max_bytes: int = _directive(4096, MEMORY)
     stream_node_max_entries: int = _directive(100, LONG)
-    # Newest chunks (128 entries) of a stream that are never compressed, 0: nothing is; Rillet only
+    # Newest chunks (128 entries) of a stream that are never compressed; 0: no chunk is compressed; Rillet only
     stream_compress_depth: int = _directive(8, COUNT)
     stream_idmp_duration: int = _directive(100, kinds.Integer(1, 86400), since="8.6")  # seconds
     stream_idmp_maxsize: int = _directive(100, kinds.Integer(1, 10000), since="8.6")
@@ -205,9 +205,9 @@ class Config:
     # Persistence
     dir: str = _directive(os.getcwd, kinds.Directory(), protected=True)  # absolute
     dbfilename: str = _directive("dump.rdb", kinds.Filename("dbfilename", may_be_empty=True), protected=True)
-    # Of files and of DUMP; 0: the one of compat-version; Rillet only
+    # The RDB version of files and of DUMP; 0: that of compat-version; Rillet only
     rdb_version: int = _directive(0, RdbVersion())
-    rdb_skip_unknown_types: bool = _directive(False, BOOL)  # leave out what Rillet has not; Rillet only
+    rdb_skip_unknown_types: bool = _directive(False, BOOL)  # skip types that Rillet lacks; Rillet only
     save: tuple[tuple[int, int], ...] = _directive(((3600, 1), (300, 100), (60, 10000)), kinds.Save())
     rdbcompression: bool = _directive(True, BOOL)
     rdbchecksum: bool = _fixed(True, BOOL)
@@ -334,7 +334,7 @@ class Config:
     tls_session_cache_size: int = _directive(20480, COUNT)
     tls_session_cache_timeout: int = _directive(300, COUNT)
 
-    # Hidden: Redis shows them by their exact names only
+    # Hidden: Redis shows them only by their exact names
     watchdog_period: int = _directive(0, COUNT, hidden="7.0")
     use_exit_on_panic: bool = _directive(False, BOOL, hidden="7.0")
     lua_enable_deprecated_api: bool = _fixed(False, BOOL, hidden="7.0")
@@ -345,13 +345,13 @@ class Config:
     cluster_slot_migration_sync_buffer_drain_timeout: int = _directive(60000, LONG, since="8.4", hidden="8.4")
 
     # Not directives
-    renamed: dict[str, str] = field(default_factory=dict)  # rename-command: own names to others, or to ""
+    renamed: dict[str, str] = field(default_factory=dict)  # rename-command: old names to new; "": disabled
     sentinel: SentinelSettings | None = None  # None: not in sentinel mode
-    config_file: str | None = None  # absolute; what CONFIG REWRITE writes
+    config_file: str | None = None  # absolute path; CONFIG REWRITE writes it
     _listeners: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
 
     def __init__(self, **values: Any) -> None:
-        """Take values of attributes, and the defaults of all others."""
+        """Set the given attributes, and all others to their defaults."""
         own = vars(self)
         own.update(_DEFAULTS)
         for name, make in _FACTORIES.items():
@@ -362,7 +362,7 @@ class Config:
         own.update(values)
 
     def get(self, patterns: Iterable[bytes]) -> dict[bytes, bytes]:
-        """CONFIG GET: the directives that any word names (as the word spells it) or that any glob fits."""
+        """Return the directives for CONFIG GET: those named by a word, as the word spells them, or matched by a glob."""
         found: dict[bytes, bytes] = {}
         seen: set[bytes] = set()
         for pattern in patterns:
@@ -380,11 +380,11 @@ class Config:
         return found
 
     def text(self, directive: Directive) -> bytes:
-        """Return the present value as CONFIG GET shows it."""
+        """Return the current value as CONFIG GET shows it."""
         return directive.kind.as_of(self.version).format(getattr(self, directive.attribute))
 
     def in_dir(self, path: str) -> str:
-        """Return a path of a directive as an absolute one: relative ones lie in ``dir``; "" stays."""
+        """Return a path of a directive as an absolute one; a relative one is in ``dir``, and "" stays empty."""
         return os.path.join(self.dir, path) if path else ""  # noqa: PTH118 - paths may hold undecodable bytes
 
     @property
@@ -397,7 +397,7 @@ class Config:
         return found if found is not None and found.known(self.version) else None
 
     def set(self, pairs: Sequence[tuple[bytes, bytes]], *, local: bool = True) -> None:
-        """CONFIG SET: all the pairs or none, then the listeners of the changes.
+        """Apply all pairs of a CONFIG SET or none, then call the listeners of the changed directives.
 
         Args:
             pairs: names and values as the client sent them.
@@ -447,7 +447,7 @@ class Config:
         """Apply one line of a file or one flag; no listener is called.
 
         Args:
-            again: whether this load has named the directive before (save points add up).
+            again: whether the same load has named the directive before (save points accumulate).
 
         Raises:
             ValueError: the words are invalid; the text says why.
@@ -463,13 +463,13 @@ class Config:
     def on_change(self, name: str, listener: Callable[[], None]) -> None:
         """Call ``listener`` after CONFIG SET changed a directive (named as in redis.conf).
 
-        It reads the new value from the attribute and may refuse it with ValueError(text): the whole CONFIG SET is then
-        undone, and listeners that were called before are called again with the old values.
+        The listener reads the new value from the attribute, and may raise ValueError(text) to refuse it. The whole
+        CONFIG SET is then undone, and the listeners called so far are called again for the old values.
         """
         self._listeners.setdefault(DIRECTIVES[name.encode()].attribute, []).append(listener)
 
     def restore(self, values: Mapping[str, Any]) -> list[str]:
-        """Take earlier values of attributes and call the listeners of the changes; returns their refusals."""
+        """Restore earlier values of attributes and call the listeners of the changes; return their refusals."""
         own = vars(self)
         if own == values:
             return []
@@ -489,7 +489,7 @@ class Config:
         return access == "yes" or (access == "local" and local)
 
     def default_of(self, directive: Directive) -> Any:
-        """Return the value of an unconfigured Config."""
+        """Return the default value of a directive."""
         name = directive.attribute
         return _DEFAULTS[name] if name in _DEFAULTS else _FACTORIES[name]()
 

@@ -1,4 +1,4 @@
-"""What a directive is: its kind, how it may be changed, and in which versions of Redis it is known."""
+"""A configuration directive: its type, whether CONFIG SET may change it, and the Redis versions that have it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class Directive:
     name: str  # with dashes, as clients write it
     attribute: str  # the field of Config
     kind: kinds.Kind[Any]
-    mutable: bool  # by CONFIG SET
-    protected: bool  # CONFIG SET only as enable-protected-configs allows
-    hidden: tuple[int, int] | None  # the version from which CONFIG GET shows it only by its exact name
-    since: tuple[int, int]  # CONFIG knows it from this version on; a file may have it in any version
-    until: tuple[int, int] | None  # the first version whose CONFIG does not know it any more
+    mutable: bool  # CONFIG SET may change it
+    protected: bool  # CONFIG SET may change it only if enable-protected-configs allows that
+    hidden: tuple[int, int] | None  # from this version on, CONFIG GET shows it only by its exact name
+    since: tuple[int, int]  # the first version whose CONFIG knows it; a file may contain it in any version
+    until: tuple[int, int] | None  # the first version whose CONFIG no longer knows it
     primary: bool  # not an alias
 
     def words(self, value: bytes) -> list[bytes]:
-        """Return the words of one CONFIG SET value (or of one quoted word in a file)."""
+        """Split one CONFIG SET value (or one quoted word in a file) into words."""
         return value.split(b" ") if self.kind.multiple else [value]
 
     def known(self, version: tuple[int, int]) -> bool:
-        """Whether CONFIG of a version knows it."""
+        """Whether CONFIG of this Redis version knows the directive."""
         return self.since <= version and (self.until is None or version < self.until)
 
     def listed(self, version: tuple[int, int]) -> bool:
-        """Whether CONFIG GET of a version finds it by a glob."""
+        """Whether CONFIG GET of this Redis version finds the directive by a glob."""
         return self.known(version) and (self.hidden is None or version < self.hidden)
 
 
@@ -50,7 +50,7 @@ def directive(
     since: str = "7.0",
     until: str | None = None,
 ) -> Any:
-    """A field of Config; its directive has the field's name, with dashes. Aliases have no ``since``."""
+    """Declare a field of Config; its directive has the field's name, with dashes. Aliases have no ``since``."""
     metadata = {
         "kind": kind,
         "aliases": (alias,) if isinstance(alias, str) else alias,
@@ -66,18 +66,18 @@ def directive(
 
 
 def fixed(default: Any, kind: kinds.Kind[Any], **keywords: Any) -> Any:
-    """A directive that only flags and the file can set."""
+    """Declare a directive that only flags and the file can set."""
     return directive(default, kind, mutable=False, **keywords)
 
 
 def numbers(version: str) -> tuple[int, int]:
-    """Return a version such as ``8.10`` as numbers that compare."""
+    """Return a version such as ``8.10`` as numbers, which can be compared."""
     major, minor = version.split(".")
     return int(major), int(minor)
 
 
 def table(attributes: Iterable[Field[Any]]) -> dict[bytes, Directive]:
-    """Return the directives that the attributes of a configuration are, by every name that they have."""
+    """Return the directives that the fields of a configuration declare, by all their names."""
     found: dict[bytes, Directive] = {}
     for entry in attributes:
         said = entry.metadata

@@ -1,4 +1,4 @@
-"""notify-keyspace-events: the classes of events, as letters and as bits."""
+"""notify-keyspace-events: the event classes, as letters and as bits."""
 
 # ruff: noqa: ARG002, D102 - the methods of a kind are overrides, documented in Kind
 
@@ -22,15 +22,15 @@ _SINCE: Final = {"o": (8, 2), "c": (8, 2), "a": (8, 8), **dict.fromkeys("STIV", 
 
 
 def mask_of(letters: str) -> int:
-    """Return letters as bits of ``storage.keyspace.notifications``; 0 if none of them enables a channel."""
+    """Convert letters to bits of ``storage.keyspace.notifications``; 0 if no letter enables a channel."""
     return 0 if _CHANNELS.isdisjoint(letters) else sum(_BITS[letter] for letter in letters)
 
 
 class Events(Kind[str]):
-    """notify-keyspace-events, kept as the single letters that are on, ``A`` resolved, in canonical order.
+    """notify-keyspace-events, kept as the enabled letters in canonical order, with ``A`` expanded.
 
-    CONFIG GET folds them to ``A`` again and then, as Redis does, leaves out ``n``, ``o`` and ``c``; a file has them.
-    Of arrays (``a``) there are none here.
+    CONFIG GET folds the letters of ``A`` back into ``A`` and then, as Redis does, omits ``n``, ``o`` and ``c``; a file keeps
+    these. Rillet has no arrays (``a``).
     """
 
     ORDER: Final = "g$lshzxetdanocKEmSTIV"
@@ -46,7 +46,7 @@ class Events(Kind[str]):
     def parse(self, words: list[bytes], present: str) -> str:
         letters = set(words[0].decode("latin-1"))
         if not letters <= self.letters | {"A"}:
-            # Redis 8.2 to 8.6 took o and c, but did not say so.
+            # Redis 8.2 to 8.6 accepted o and c, but this text did not name them.
             known = "Ag$lshzxeKEtmdn" + ("ocaSTIV" if self.newest else "")
             raise ValueError(f"Invalid event class character. Use '{known}'.")
         if "A" in letters:

@@ -22,7 +22,7 @@ MAX_INCLUDE_DEPTH: Final = 16
 
 _UNKNOWN: Final = "Bad directive or wrong number of arguments"
 _UNSUPPORTED: Final = {b"loadmodule": "Modules are not supported by Rillet"}
-# Former directives without effect, which old files still contain.
+# Obsolete directives without effect, which old files may still contain.
 _OBSOLETE: Final = frozenset((
     b"list-max-ziplist-entries",
     b"list-max-ziplist-value",
@@ -35,7 +35,7 @@ class ConfigFileError(Exception):
 
 
 def asks_for(argv: Sequence[str]) -> Literal["version", "help"] | None:
-    """Return whether the first word of the command line requests the version or the help."""
+    """Return ``version`` or ``help`` if the first word of the command line requests it, else None."""
     first = argv[0] if argv else ""
     if first in {"-v", "--version"}:
         return "version"
@@ -45,11 +45,11 @@ def asks_for(argv: Sequence[str]) -> Literal["version", "help"] | None:
 
 
 def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Config:
-    """The configuration of ``[redis.conf] [-] [--name value …] … [-]``; the later word wins.
+    """Parse ``[redis.conf] [-] [--name value …] … [-]`` into a configuration; later words win.
 
     Args:
         argv: the words after the program's name. ``-`` (first or last) reads further lines from ``stdin``.
-        stdin: where those come from; by default standard input.
+        stdin: the source of these lines; by default standard input.
 
     Raises:
         ConfigFileError: with the text for standard error.
@@ -58,7 +58,7 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
     config = Config()
     if b"--sentinel" in words:
         words = [word for word in words if word != b"--sentinel"]
-        # A sentinel has no data, and other machines must reach it.
+        # A sentinel has no data to save, and other machines must reach it.
         from .sentinel_settings import SentinelSettings
 
         config = Config(port=26379, protected_mode=False, save=(), sentinel=SentinelSettings())
@@ -82,7 +82,7 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
     text += b"\n"
     _Loader(config, first_flag=text.count(b"\n") + 1).load(text + _flags_as_lines(words))
     if config.logfile:
-        # Nobody would see why the server ends if its log could not be written. The folder is known only now.
+        # If the log cannot be written, nobody would see why the server ends. The folder is known only now.
         try:
             with Path(config.in_dir(config.logfile)).open("ab"):
                 pass
@@ -96,10 +96,10 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
 
 
 def rewrite_config(config: Config) -> None:
-    """CONFIG REWRITE: rewrite the file that a configuration was read from.
+    """Rewrite the file that a configuration was read from (CONFIG REWRITE).
 
     Raises:
-        ReplyError: there is none, or it cannot be written; the text is the reply.
+        ReplyError: there is no file, or it cannot be written; the text is the reply.
     """
     if config.config_file is None:
         raise ReplyError(b"ERR The server is running without a config file")
@@ -111,10 +111,10 @@ def rewrite_config(config: Config) -> None:
 
 
 def rewrite(config: Config, path: str) -> None:
-    """CONFIG REWRITE: make the file state the present configuration, keeping its comments and order.
+    """Write the current configuration into a file, and keep its comments and order (CONFIG REWRITE).
 
-    Lines of known directives are rewritten where they stand (the surplus is dropped); a value that is not a default
-    and has no line yet is appended. The file is replaced atomically and keeps its permissions.
+    Lines of known directives are rewritten in place, and surplus lines are dropped. A value that is not the default and
+    has no line yet is appended. The file is replaced atomically and keeps its permissions.
 
     Raises:
         OSError: the file stays as it was.
@@ -129,11 +129,11 @@ def rewrite(config: Config, path: str) -> None:
 
 
 class _Loader:
-    """One load: knows which directives have been named already.
+    """One load, which remembers the directives named so far.
 
     Args:
         config: receives the directives.
-        first_flag: the line from which on the text stands for flags of the command line.
+        first_flag: the first line of the text that comes from flags of the command line.
     """
 
     def __init__(self, config: Config, first_flag: int) -> None:
@@ -194,7 +194,7 @@ class _Loader:
     def _include(self, pattern: str, depth: int) -> None:
         if depth == MAX_INCLUDE_DEPTH:
             raise ValueError("Too many files including one another")
-        # A pattern may match nothing; a plain name must exist.
+        # A glob may match nothing, but a plain name must exist.
         import glob
 
         is_glob = glob.has_magic(pattern)
@@ -203,7 +203,7 @@ class _Loader:
 
 
 def _rename(renamed: dict[str, str], old: str, new: str) -> None:
-    """Give a command, named as the lines before have left it, another name, or none ("")."""
+    """Rename a command, or disable it (""); ``old`` is its name after the preceding lines."""
     from ...commands.spec.command import REGISTRY
     from ..families import load_specs
 
@@ -221,10 +221,10 @@ def _rename(renamed: dict[str, str], old: str, new: str) -> None:
 
 
 def _flags_as_lines(words: list[bytes]) -> bytes:
-    """``--name value value`` as lines of a file, so that there is one syntax and one shape of error.
+    """Convert ``--name value value`` to lines of a file, so that both have one syntax and one form of error.
 
-    The word after a bare ``--name`` is its value even if it begins with ``--``; only ``--save`` may stand alone,
-    for no save points.
+    The word after a bare ``--name`` is its value even if it begins with ``--``. Only ``--save`` may stand alone; it then
+    means no save points.
     """
     lines: list[bytes] = []
     needs_value = False
@@ -260,7 +260,7 @@ def _fatal(number: int, line: bytes, why: str) -> str:
 
 
 def _hint(line: bytes, *, is_flag: bool) -> str:
-    """Return a line with the directive that an unknown one was probably meant to be, or nothing."""
+    """Return a line of help for an unknown directive: the likely one, if any; may be empty."""
     name, equals, value = line.partition(b" ")[0].lstrip(b"-").partition(b"=")
     rest = line.partition(b" ")[2].replace(b'"', b"") if not equals else value
     meant = _closest(name.lower())
@@ -276,7 +276,7 @@ _VERBS: Final = "audit check-aof check-rdb cluster console dev pipeline proxy re
 
 
 def _hint_for_file(words: list[bytes]) -> str:
-    """Return a line for a first word that is no file but was probably meant as a flag, or nothing."""
+    """Return a line of help for a first word that is no file, such as the likely flag or verb; may be empty."""
     if words[0].startswith(b"-"):
         return "\n" + _hint(b" ".join(words[:2]), is_flag=True).rstrip()
     if words[0].isdigit():

@@ -1,4 +1,4 @@
-"""The kinds of configuration values: parsing, the form for CONFIG GET, and for files."""
+"""The types of configuration values: how they are parsed, and written for CONFIG GET and for files."""
 
 # ruff: noqa: ARG002, D102 - the methods of a kind are overrides, documented in Kind
 # ruff: noqa: PTH100, PTH116, PTH118 - paths may hold undecodable bytes and must not be resolved
@@ -41,35 +41,35 @@ _UNITS: Final = {
 
 
 class Kind(ABC, Generic[Value]):
-    """One kind of value. ``multiple`` kinds take several words; the others exactly one.
+    """One type of value. Kinds with ``multiple`` take several words, the others exactly one.
 
-    Every ``parse`` raises ValueError with the text for the client or the reader of the file.
+    Every ``parse`` raises ValueError with a text for the client or the user.
     """
 
     multiple = False
 
     @abstractmethod
     def parse(self, words: list[bytes], present: Value) -> Value:
-        """Parse words to a value; ``present`` is the one it replaces (some kinds change only a part)."""
+        """Parse words to a value; ``present`` is the current value, of which some kinds change only a part."""
 
     @abstractmethod
     def format(self, value: Value) -> bytes:
         """Return the value as CONFIG GET shows it."""
 
     def as_of(self, version: tuple[int, int]) -> Kind[Value]:
-        """Return the kind that a version of Redis has; the values of the newest include those of all others."""
+        """Return the kind for a Redis version; the newest version accepts the values of all others."""
         return self
 
     def combine(self, earlier: Value, later: Value) -> Value:
-        """Combine values when a file or command line names the directive again."""
+        """Combine two values if a file or command line names the directive repeatedly."""
         return later
 
     def file_text(self, value: Value) -> bytes:
-        """Return the value as written in a configuration file."""
+        """Return the value as it is written in a configuration file."""
         return self.format(value)
 
     def lines(self, name: bytes, value: Value, default: Value) -> list[tuple[bytes, bool]]:
-        """Return the lines of a rewritten file, each with whether it must be added if it is new."""
+        """Return lines for a rewritten file, each with True if it must be added when the file lacks it."""
         return [(b"%b %b" % (name, self.file_text(value)), value != default)]
 
 
@@ -90,7 +90,7 @@ BOOL: Final = Bool()
 
 
 class Timestamps(Kind["bool | str"]):
-    """``yes`` or ``no``, or Rillet's own ``ms``."""
+    """``yes``, ``no`` or Rillet's own ``ms``."""
 
     def parse(self, words: list[bytes], present: bool | str) -> bool | str:
         return "ms" if words[0].lower() == b"ms" else BOOL.parse(words, bool(present))
@@ -100,7 +100,7 @@ class Timestamps(Kind["bool | str"]):
 
 
 class Retention(Kind[tuple[int, int]]):
-    """Seconds, and bytes with an optional unit; no seconds: keep nothing, no bytes: no limit."""
+    """Seconds, and bytes with an optional unit; 0 seconds: keep nothing, 0 bytes: no limit."""
 
     multiple = True
 
@@ -119,7 +119,7 @@ class Retention(Kind[tuple[int, int]]):
 
 
 class Integer(Kind[int]):
-    """A strict decimal between two bounds; with ``clamp`` it is moved into the range silently."""
+    """A strict decimal between two bounds; ``clamp`` is a range into which it is moved silently."""
 
     def __init__(
         self, minimum: int = 0, maximum: int = INT_MAX, *, clamp: tuple[int, int] | None = None
@@ -224,7 +224,7 @@ class Enum(Kind[str]):
 
     def __init__(self, *names: str, since: Mapping[str, tuple[int, int]] = MappingProxyType({})) -> None:
         self.names = names
-        self.since = since  # of the words that not every version knows
+        self.since = since  # the first version of words that not every version knows
 
     def as_of(self, version: tuple[int, int]) -> Enum:
         return type(self)(*(name for name in self.names if self.since.get(name, version) <= version))
@@ -240,7 +240,7 @@ class Enum(Kind[str]):
 
 
 class Flags(Enum):
-    """Several words of an Enum at once, stored as one text separated by spaces."""
+    """Several words of an Enum, stored as one text separated by spaces."""
 
     multiple = True
 
@@ -250,7 +250,7 @@ class Flags(Enum):
 
 
 class Bytes(Kind[bytes]):
-    """A password or name, byte for byte. Empty means none, and then no line is written."""
+    """A password or name, byte for byte. Empty means none, which needs no line in a file."""
 
     def parse(self, words: list[bytes], present: bytes) -> bytes:
         return words[0]
@@ -301,9 +301,9 @@ class Filename(Text):
 
 
 class Directory(Text):
-    """An existing folder, kept absolute; a relative one is taken from the present one.
+    """An existing folder, stored as an absolute path; a relative path starts at the current value.
 
-    The process itself never changes its directory: several servers may live in it.
+    The process itself never changes its directory, because it may hold several servers.
     """
 
     def parse(self, words: list[bytes], present: str) -> str:
@@ -337,7 +337,7 @@ class TitleTemplate(Text):
 
 
 class Only(Kind[Value]):
-    """A kind of which Rillet supports only one value; others are refused with ``reason``."""
+    """A kind with only one supported value; all others are refused with ``reason``."""
 
     def __init__(self, kind: Kind[Value], served: Value, reason: str) -> None:
         self.kind = kind
@@ -409,7 +409,7 @@ class Save(Kind[tuple[tuple[int, int], ...]]):
 
 
 class OutputLimit(NamedTuple):
-    """Limits of unsent output: bytes at once, bytes for ``seconds``; 0 is no limit."""
+    """Limits of unsent output in bytes: ``hard`` at any time, ``soft`` for ``seconds``; 0 is no limit."""
 
     hard: int
     soft: int
@@ -417,7 +417,7 @@ class OutputLimit(NamedTuple):
 
 
 class OutputLimits(NamedTuple):
-    """The limits of each class of clients."""
+    """The output limits for each class of clients."""
 
     normal: OutputLimit
     replica: OutputLimit
@@ -425,7 +425,7 @@ class OutputLimits(NamedTuple):
 
 
 class OutputLimitsKind(Kind[OutputLimits]):
-    """client-output-buffer-limit: any number of ``class hard soft seconds``; others keep theirs."""
+    """client-output-buffer-limit: any number of ``class hard soft seconds``; other classes keep their limits."""
 
     multiple = True
     CLASSES: Final = {b"normal": 0, b"slave": 1, b"replica": 1, b"pubsub": 2}
@@ -474,7 +474,7 @@ class Percentiles(Kind[tuple[float, ...]]):
             values = tuple(float(word) for word in words)
         except ValueError:
             raise ValueError("Invalid latency-tracking-info-percentiles parameters") from None
-        # Python's float forgives white space.
+        # Python's float() accepts surrounding white space.
         if any(math.isnan(value) for value in values) or any(word != word.strip() for word in words):
             raise ValueError("Invalid latency-tracking-info-percentiles parameters")
         if not all(0 <= value <= 100 for value in values):

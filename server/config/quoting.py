@@ -1,4 +1,4 @@
-"""Quote a word for a configuration line; ``protocol/inline`` splits such lines."""
+"""Quote words for configuration lines, which ``protocol/inline`` splits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAIN: Final = re.compile(rb"[!#-&(-\[\]-~]+")
 
 
 def word_of(word: bytes) -> bytes:
-    """Write a word of a configuration line: bare if it is parsed back unchanged, else quoted."""
+    """Format a word for a configuration line: bare if parsing returns it unchanged, else quoted."""
     return word if _PLAIN.fullmatch(word) else quote(word)
 
 

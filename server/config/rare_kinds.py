@@ -1,4 +1,4 @@
-"""Kinds of values that one or two directives have."""
+"""Types of values that only one or two directives use."""
 
 # ruff: noqa: D102 - the methods of a kind are overrides, documented in Kind
 
@@ -12,7 +12,7 @@ from .kinds import LONG_MAX, Integer, Memory, Text
 
 
 class NoneOrEnough(Memory):
-    """Bytes, 0 for no limit, and otherwise at least the minimum."""
+    """Bytes: 0 for no limit, otherwise at least ``least``."""
 
     def __init__(self, least: int) -> None:
         super().__init__()
@@ -26,14 +26,14 @@ class NoneOrEnough(Memory):
 
 
 class Samples(Integer):
-    """Keys that eviction looks at: at most 64 since 7.2."""
+    """The number of keys that eviction samples: at most 64 since 7.2."""
 
     def as_of(self, version: tuple[int, int]) -> Integer:
         return self if version >= (7, 2) else Integer(1)
 
 
 class Unsigned(Integer):
-    """A number from 0 or 1 on, whose upper bound 8.2 does not name."""
+    """A number from 0 or 1 on; errors of 8.2 to 8.4 do not name its upper bound."""
 
     def as_of(self, version: tuple[int, int]) -> Integer:
         return _AtLeastZero(self.minimum, self.maximum) if (8, 2) <= version < (8, 6) else self
@@ -50,7 +50,7 @@ UNSIGNED: Final = Unsigned(maximum=LONG_MAX)
 
 
 class RdbVersion(Integer):
-    """A version of the RDB format that Rillet writes, 0 for the usual one."""
+    """An RDB format version that Rillet can write, or 0 for the default one."""
 
     def __init__(self) -> None:
         super().__init__(0, max(FIRST_WITH_RDB))
@@ -63,10 +63,10 @@ class RdbVersion(Integer):
 
 
 class Collation(Text):
-    """A locale of this system, empty for that of the environment; the locale of the process stays as it is."""
+    """A locale of this system, empty for that of the environment; the process keeps its own locale."""
 
     def parse(self, words: list[bytes], present: str) -> str:
-        """Return the name; ValueError if the system does not know it."""
+        """Return the name; raise ValueError if the system does not know it."""
         name = super().parse(words, present)
         before = locale.setlocale(locale.LC_COLLATE)
         try:

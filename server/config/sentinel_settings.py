@@ -1,4 +1,4 @@
-"""What a sentinel monitors, and how: lines of sentinel.conf, SENTINEL MONITOR and SENTINEL SET."""
+"""The settings of a sentinel, from sentinel.conf, SENTINEL MONITOR and SENTINEL SET."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _RUN_ID: Final = re.compile(rb"[0-9a-f]{40}")
 
 @dataclass
 class MasterSettings:
-    """How one master is monitored; times are in milliseconds.
+    """The settings for one monitored master; times are in milliseconds.
 
     Attributes:
-        down_after: for how long it must not have answered to count as down.
-        failover_timeout: the limit of each step of a failover; after twice this time a failed one is tried again.
-        parallel_syncs: how many replicas are turned to the new master at a time.
-        known_replicas: host and port of replicas that are monitored before the master names them.
+        down_after: the time without an answer after which the master counts as down.
+        failover_timeout: the limit for each step of a failover; a failed failover is retried after twice this time.
+        parallel_syncs: the number of replicas that are switched to the new master at a time.
+        known_replicas: host and port of replicas to monitor before the master names them.
     """
 
     name: bytes
@@ -50,7 +50,7 @@ class MasterSettings:
 
         Raises:
             KeyError: there is no such option.
-            ValueError: the value is none of the option.
+            ValueError: the value is invalid for this option.
         """
         attribute = _OPTIONS[option]
         if attribute in {"auth_user", "auth_pass"}:
@@ -74,12 +74,12 @@ _OPTIONS: Final = {
 
 @dataclass
 class SentinelSettings:
-    """What sentinel.conf says.
+    """The settings in sentinel.conf.
 
     Attributes:
         my_id: 40 hexadecimal digits; empty for a random ID.
-        down_if_refused: a server whose port refuses connections is down at once. A Redis Sentinel always waits for
-            ``down-after-milliseconds``; this line is Rillet's own.
+        down_if_refused: a server whose port refuses connections counts as down at once. A Redis Sentinel always waits
+            ``down-after-milliseconds``; this option is Rillet's own.
         shown: the parameters of SENTINEL CONFIG that concern other sentinels.
     """
 
@@ -97,7 +97,7 @@ class SentinelSettings:
     )
 
     def monitor(self, name: bytes, ip: bytes, port: int, quorum: int) -> MasterSettings:
-        """Add a master. Raises ValueError: the text is that of the line or the reply."""
+        """Add a master. Raises ValueError: the text is for the reply or for the error about the line."""
         if quorum <= 0:
             raise ValueError("Quorum must be 1 or greater.")
         if name in self.masters:
@@ -110,7 +110,7 @@ class SentinelSettings:
         return self.masters[name]
 
     def read(self, words: list[bytes]) -> None:
-        """Read the words behind ``sentinel`` in one line. Raises ValueError: the text is for the user."""
+        """Read the words after ``sentinel`` in one line. Raises ValueError: the text is for the user."""
         kind, *values = words
         kind = kind.lower()
         if kind in _UNSUPPORTED and values[-1:] != [b"no"]:
@@ -136,7 +136,7 @@ class SentinelSettings:
                 (b"deny-scripts-reconfig" | b"resolve-hostnames" | b"announce-hostnames"),
                 [b"yes" | b"no"],
             ):
-                pass  # there are no scripts, and no names
+                pass  # Rillet has neither scripts nor host names here
             case _, [value] if kind in self.shown:
                 self.shown[kind] = value
             case _, [name, value] if kind in _OPTIONS and kind != b"quorum":
@@ -154,7 +154,7 @@ class SentinelSettings:
 
 
 def is_address(ip: bytes) -> bool:
-    """Whether it is an IP address rather than a name."""
+    """Return True for an IP address, False for a host name."""
     try:
         ipaddress.ip_address(ip.decode("latin-1"))
     except ValueError:

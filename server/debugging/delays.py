@@ -1,4 +1,4 @@
-"""Commands that a fault delays, each for its own time."""
+"""The commands that faults delay, each with its own time."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
         @property
         def loop(self) -> asyncio.AbstractEventLoop:
-            """Its event loop."""
+            """The event loop."""
 
         @property
         def clock(self) -> Clock:
-            """Its clock."""
+            """The clock."""
 
 
 @dataclass(slots=True)
 class _Wait:
     spec: FaultSpec
-    until: int  # by the server's clock; 0: by the real time
+    until: int  # in milliseconds of the server's clock; 0: the delay is in real time
     timer: asyncio.TimerHandle
     end: Callable[[], None]
 
 
 class Delays:
-    """The clients of one server or proxy whose command a fault delays."""
+    """The clients of one server or proxy whose command is delayed by a fault."""
 
     def __init__(self, server: Timed) -> None:
         self._server = server
@@ -54,7 +54,7 @@ class Delays:
         return True
 
     def look(self) -> None:
-        """End the waits that are over by the server's clock; a clock that stands still ends none."""
+        """End the waits that are over by the server's clock; a frozen clock ends none."""
         now = self._server.clock.tick()
         for client, wait in list(self._waits.items()):
             if not wait.until:
@@ -66,7 +66,7 @@ class Delays:
                 wait.timer = self._server.loop.call_later((wait.until - now) / 1000, self.look)
 
     def next_time(self) -> int | None:
-        """Return when the next wait by the server's clock is over."""
+        """Return the end of the next wait by the server's clock; None without one."""
         return min((wait.until for wait in self._waits.values() if wait.until), default=None)
 
     def release(self, spec: FaultSpec) -> None:
@@ -76,7 +76,7 @@ class Delays:
                 self._end(client)
 
     def forget(self, client: object) -> None:
-        """End a delay without a call: the client is gone, or its command has ended."""
+        """Cancel a delay without calling ``end``, because the client or its command is gone."""
         wait = self._waits.pop(client, None)
         if wait is not None:
             wait.timer.cancel()

@@ -1,4 +1,4 @@
-"""Digests of data for DEBUG DIGEST: equal for equal data, independent of the order of keys."""
+"""Digests for DEBUG DIGEST: equal data has equal digests, independent of the order of keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EMPTY: Final = bytes(_SIZE).hex().encode()
 
 
 def keyspace_digest(keyspace: Keyspace) -> bytes:
-    """Return 40 hex digits for all keys of all databases with values and expiry; zeros if there are none."""
+    """Return 40 hex digits for all keys of all databases, with values and expiry; zeros if there are no keys."""
     total = 0
     for db in keyspace.databases:
         for key in db.visible_keys():

@@ -1,7 +1,7 @@
 """Faults of the disk: the append-only file cannot be written, synced or rewritten.
 
-While such a fault is on, they replace calls of ``Persistence.files``. The server then does what it does on a full or
-broken disk: it refuses writes with MISCONF and tries again, or under ``appendfsync always`` it ends.
+While such a fault is active, ``Disk`` replaces calls of ``Persistence.files``. The server then behaves as on a full or
+broken disk: it refuses writes with MISCONF and retries, or under ``appendfsync always`` it ends.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Disk:
 
     Args:
         server: the server.
-        find: notes a call (``AOF-WRITE``), and returns the fault of a kind (``append``) that hits it.
+        find: called with the kind of fault (``append``) and the call (``AOF-WRITE``); returns the fault that hits the call.
     """
 
     def __init__(self, server: Server, find: Callable[[bytes, bytes], Fault | None]) -> None:
         self._server = server
         self._find = find
-        self._real: FileOperations | None = None  # the calls, while others are in their places
+        self._real: FileOperations | None = None  # the original calls while they are replaced
 
     def update(self, *, is_on: bool) -> None:
-        """Begin or cease to replace the calls."""
+        """Start or stop replacing the calls."""
         persistence = self._server.persistence
         files = persistence.files
         if is_on and self._real is None:
@@ -57,7 +57,7 @@ class Disk:
         return self._real.write(fd, data)
 
     def _sync(self, fd: int) -> None:
-        """Run in a thread, or in the loop where the server itself waits for the disk."""
+        """Sync, or fail; runs in a thread, or in the loop if the server itself waits for the disk."""
         real = self._real
         fault = self._find(b"fsync", b"AOF-FSYNC") if self._is_aof(fd) else None
         if fault is not None:
@@ -67,7 +67,7 @@ class Disk:
         (real.fdatasync if real is not None else self._server.persistence.files.fdatasync)(fd)
 
     def _files_of_base(self) -> FileOperations:
-        """Decide here: a forked child cannot count."""
+        """Decide in this process, because a forked child cannot count."""
         files = self._server.persistence.files
         return files if self._find(b"rewrite", b"AOF-REWRITE") is None else replace(files, write=_fail)
 

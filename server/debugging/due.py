@@ -1,4 +1,4 @@
-"""Whether there is something for a blocked command, before it runs again and takes that."""
+"""Decide whether there is data for a blocked command, before the command re-runs and takes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def is_due(waiter: Waiter) -> bool:
-    """Return whether a waiter of which a key was signalled would reply now, with data or an error."""
+    """Return True if a waiter with a signalled key would reply now, with data or an error."""
     values = [waiter.db.peek(key) for key in waiter.keys]
     if waiter.wants is not Stream:
         return any(type(value) is waiter.wants for value in values)
@@ -34,7 +34,7 @@ def is_due(waiter: Waiter) -> bool:
 
 def _is_due_to_group(value: object, waiter: Waiter, options: ReadOptions) -> bool:
     if type(value) is not Stream:
-        return True  # it is gone: an error
+        return True  # the stream is gone: an error
     group = value.groups.get(options.group or b"")
     if group is None or group.last_id < value.last_id:
         return True

@@ -1,6 +1,6 @@
 """One fault: its conditions, its choice among the commands that fit, and its hits.
 
-Nothing here, in ``fault_spec.py`` and in ``fault_set.py`` knows the server that applies the faults (``faults.py``).
+This module, ``fault_spec.py`` and ``fault_set.py`` do not know the server that applies the faults (``faults.py``).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _HITS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One command, connection or call of the disk that a fault hit.
+    """One command, connection or disk call that a fault hit.
 
     Attributes:
         time: in milliseconds of the server's clock.
-        command: of a command its full name in upper case; else ``CONNECT``, ``AOF-WRITE``, ``AOF-FSYNC``, ``AOF-REWRITE``.
-        key: the key that matched, or the first one; empty without keys.
+        command: the full name of a command in upper case; else ``CONNECT``, ``AOF-WRITE``, ``AOF-FSYNC``, ``AOF-REWRITE``.
+        key: the matching key, by default the first one; empty without keys.
     """
 
     time: int
@@ -41,7 +41,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The client that sent a command, as a fault may name it."""
+    """The client that sent a command, with the properties that a fault can match."""
 
     id: int
     name: bytes
@@ -49,7 +49,7 @@ class Sender:
     library: bytes
 
     def fits(self, glob: bytes) -> bool:
-        """Whether a glob means this client; one that begins with ! means all others."""
+        """Whether a glob matches this client; a leading ``!`` inverts the match."""
         if glob.startswith(b"!"):
             return not self.fits(glob[1:])
         names = (self.name, self.user, self.library)
@@ -57,7 +57,7 @@ class Sender:
 
 
 class Sent:
-    """A command as a client sent it; each fault that looks at it finds its keys worked out."""
+    """A command as a client sent it; its keys are computed once for all faults."""
 
     def __init__(self, command: Command, argv: list[bytes]) -> None:
         self.command = command
@@ -65,17 +65,17 @@ class Sent:
 
     @property
     def names(self) -> tuple[str, str | None]:
-        """Its full name, and that of its container if it is a subcommand."""
+        """The full name of the command, and the name of its container if it is a subcommand."""
         return self.command.name, self.command.container
 
     def forget_words(self) -> None:
-        """Keep the keys only."""
-        self.keys  # noqa: B018 - worked out now
+        """Keep only the keys."""
+        self.keys  # noqa: B018 - computes and caches them
         self._argv = []
 
     @cached_property
     def keys(self) -> list[bytes]:
-        """Its keys; none if it has too few or too many words."""
+        """The keys of the command; empty if it has too few or too many words."""
         command, argv = self.command, self._argv
         if not command.accepts(len(argv)):
             return []
@@ -83,13 +83,13 @@ class Sent:
 
 
 class Fault:
-    """A fault that is on.
+    """An active fault.
 
     Attributes:
-        fitted: how many commands were of the kind that it looks for.
-        hit: how many it hit; ``hits`` are the last of them.
-        slowed: transports with something to send, which its end hurries.
-        silenced: connections, which its end closes.
+        fitted: the number of commands that met its conditions.
+        hit: the number of commands that it hit; ``hits`` has the last of them.
+        slowed: slow transports; when the fault ends, they send the rest at once.
+        silenced: silenced connections; when the fault ends, they are closed.
     """
 
     def __init__(self, number: int, spec: FaultSpec) -> None:
@@ -100,12 +100,12 @@ class Fault:
         self.hits: deque[Hit] = deque(maxlen=_HITS)
         self.slowed: WeakSet[Any] = WeakSet()
         self.silenced: list[Any] = []
-        self._random = Random(spec.seed)  # noqa: S311 - the same for the same seed
+        self._random = Random(spec.seed)  # noqa: S311 - must repeat for the same seed
         self._drawn = 0.0
         self._redraws: list[float] = []  # drawn for looks that were taken back
 
     def takes(self, now: int, sender: Sender, sent: Sent) -> bool:
-        """Count a command if it fits; return True if it is to be hit."""
+        """Count a command if it fits; return True if the fault hits it."""
         spec = self.spec
         if spec.command is not None and spec.command not in sent.names:
             return False
@@ -118,12 +118,12 @@ class Fault:
         return self.counts(Hit(now, sender.id, sender.name, name, key or b""))
 
     def key_of(self, sent: Sent) -> bytes | None:
-        """Return the first key of a command that it looks for; None if the command has none."""
+        """Return the first key of a command that matches the fault; None if no key does."""
         glob = self.spec.key
         return next((key for key in sent.keys if glob is None or matches(glob, key)), None)
 
     def counts(self, hit: Hit) -> bool:
-        """Count what fits; return True, and note it, if it is to be hit."""
+        """Count a candidate that fits; if the fault hits it, record the hit and return True."""
         spec = self.spec
         self.fitted += 1
         if spec.nth:
@@ -144,7 +144,7 @@ class Fault:
         return self._drawn
 
     def take_back(self, hit: Hit | None) -> None:
-        """Forget the last command that fitted, and its hit: it is looked at again when its reply is due."""
+        """Uncount the last command that fitted, and its hit; faults look at it again when its reply is due."""
         self.fitted -= 1
         if self.spec.probability is not None:
             self._redraws.append(self._drawn)

@@ -1,8 +1,8 @@
-"""The faults that are on, and which of them hits a command.
+"""The active faults, and the choice of the fault that hits a command.
 
-The first fault in the order of adding that hits a command has it to itself, and later ones do not count it. Inside
-MULTI an error refuses a command when it is to be queued, as Redis does; every other fault hits EXEC as a whole if one
-of its commands fits, for they run then.
+Faults are tried in the order in which they were added. The first that hits a command takes it, and later ones do not count
+it. Inside MULTI, an error fault refuses a command when it is queued, as Redis does. Every other fault hits EXEC as a whole
+if one of its commands fits, because they run then.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Look:
-    """What the faults have decided about a command.
+    """The decision of the faults about a command.
 
     Attributes:
-        fault: hits it; None: none does.
-        until: the ID of the last fault that has looked.
+        fault: the fault that hits it, or None.
+        until: the ID of the last fault that has looked at it.
     """
 
     fault: Fault | None = None
@@ -40,36 +40,36 @@ class Look:
         self._counted.append((fault, hit))
 
     def take_back(self) -> None:
-        """Let no fault count the command: it waits, and is looked at again when its reply is due."""
+        """Uncount the command for all faults, because it blocks; they look again when its reply is due."""
         for fault, hit in reversed(self._counted):
             fault.take_back(hit)
         self._counted.clear()
 
     def pass_empty(self) -> None:
-        """Let those faults not count the command that leave a wait alone which ends without anything."""
+        """Uncount the command for faults that did not hit it and skip waits that end empty."""
         for fault, hit in reversed(self._counted):
             if hit is None and fault.spec.passes_empty:
                 fault.take_back(None)
 
 
 class FaultSet:
-    """Faults, in the order of adding.
+    """Faults, in the order in which they were added.
 
     Args:
-        first_id: the ID of the first.
+        first_id: the ID of the first fault.
 
     Attributes:
-        active: by their ID.
+        active: the active faults by ID.
     """
 
     def __init__(self, first_id: int) -> None:
         self.active: dict[int, Fault] = {}
-        # The faults of commands, by the name that they look for; None: any.
+        # The faults for commands, by the command name that they match; None: any command.
         self._of_commands: dict[str | None, list[Fault]] = {}
         self._ids = count(first_id)
 
     def add(self, spec: FaultSpec) -> int:
-        """Begin a fault; returns its ID."""
+        """Begin a fault; return its ID."""
         number = next(self._ids)
         fault = self.active[number] = Fault(number, spec)
         if spec.is_of_commands:
@@ -95,7 +95,7 @@ class FaultSet:
         return fault
 
     def remove(self, number: int) -> None:
-        """End a fault, and what it does to commands under way. Raises KeyError: there is none with this ID."""
+        """End a fault and its effects on running commands. Raises KeyError: there is none with this ID."""
         self.end(number)
 
     def look(
@@ -112,13 +112,13 @@ class FaultSet:
         """Find the first fault that hits a command.
 
         Args:
-            now: milliseconds, for the hit.
+            now: the time of the hit, in milliseconds.
             sender: the client.
-            sent: the command; behind EXEC, the commands of its transaction.
-            is_queued: it is to be queued for EXEC.
-            is_empty: it has waited, and ends without anything.
-            before: an earlier look at the same command, by the faults that were on then.
-            only: says which faults look at it at this time; None: all.
+            sent: the command; for EXEC, followed by the commands of its transaction.
+            is_queued: the command will be queued for EXEC.
+            is_empty: the command was blocked, and its wait ends empty.
+            before: an earlier look at the same command, by the faults that were active then.
+            only: selects the faults that look at it now; None: all.
         """
         look = before or Look()
         last = next(reversed(self.active), look.until)
@@ -146,7 +146,7 @@ class FaultSet:
         return any(fault.counts(hit) for fault in self.active.values() if fault.spec.connections)
 
     def _looking_for(self, sent: Sequence[Sent]) -> list[Fault]:
-        """Return the faults that may hit one of some commands, in the order of adding."""
+        """Return the faults that may hit one of the commands, in the order in which they were added."""
         names = {None, *(name for each in sent for name in each.names)}
         found = [fault for name in names for fault in self._of_commands.get(name, ())]
         found.sort(key=attrgetter("id"))

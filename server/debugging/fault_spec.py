@@ -48,7 +48,7 @@ ERRORS: Final = {
     b"ASK": b"ASK",
     b"TRYAGAIN": TRYAGAIN,
 }
-"""By their names, the errors that clients meet in production; MOVED and ASK get the slot of the key and the server's own address."""
+"""Errors that clients meet in production, by name; MOVED and ASK get the slot of the key and the server's own address."""
 
 _WHICH: Final = ("COMMAND", "KEY", "CLIENT")
 _COUNTERS: Final = ("NTH", "EVERY", "FIRST", "PROBABILITY")
@@ -57,14 +57,14 @@ _LONGEST: Final = 1 << 40  # milliseconds
 
 @dataclass(slots=True)
 class FaultSpec:
-    """One fault, parsed; see the top of the file.
+    """One parsed fault; the module docstring describes the options.
 
     Attributes:
-        words: the options as they were given.
-        command: in lower case, ``xgroup|create``.
+        words: the options as given.
+        command: in lower case, such as ``xgroup|create``.
         delay: in milliseconds of real time.
         clock_delay: in milliseconds of the server's clock.
-        slow: bytes, and milliseconds after each lot of them.
+        slow: the size of a piece in bytes, and the milliseconds before each piece.
     """
 
     words: tuple[bytes, ...]
@@ -90,27 +90,27 @@ class FaultSpec:
 
     @property
     def is_of_commands(self) -> bool:
-        """Whether it hits commands."""
+        """Whether the fault hits commands, rather than connections or the disk."""
         return not self.connections and self.disk is None
 
     @property
     def delays(self) -> bool:
-        """Whether it lets a command wait before anything else."""
+        """Whether the fault delays a command before doing anything else."""
         return bool(self.delay or self.clock_delay)
 
     @property
     def passes_empty(self) -> bool:
-        """Whether a wait that ends without anything is left alone, because it would use up a count."""
+        """Whether the fault skips waits that end empty, because they would use up a count."""
         return bool(self.nth or self.every or self.first) and not self.empty
 
     @property
     def acts_before(self) -> bool:
-        """Whether it does something before the command runs, if it runs at all."""
+        """Whether the fault acts before the command runs, or instead of it."""
         return self.error is not None or self.close == b"before" or self.delays
 
     @property
     def spoils_reply(self) -> bool:
-        """Whether the command runs, but its reply does not arrive as it should."""
+        """Whether the command runs, but its reply is cut, withheld or slowed."""
         return self.close in {b"after", b"midway"} or bool({"REPLY-BYTES", "SILENCE", "SLOW"} & self.given)
 
 
@@ -118,7 +118,7 @@ def parse_fault(words: Sequence[bytes]) -> FaultSpec:
     """Parse the options of one fault.
 
     Raises:
-        ReplyError: an option is unknown, incomplete or given twice, or they contradict each other.
+        ReplyError: an option is unknown, incomplete or given twice, or options contradict each other.
     """
     spec = FaultSpec(tuple(words))
     at = 0
@@ -230,7 +230,7 @@ def _text(attribute: str) -> Callable[[FaultSpec, bytes], None]:
     return lambda spec, word: setattr(spec, attribute, word)
 
 
-# name: the number of its values, and their reader
+# Option name: the number of its values, and the function that reads them.
 _OPTIONS: Final[dict[str, tuple[int, Callable[..., None]]]] = {
     "COMMAND": (1, _command),
     "KEY": (1, _text("key")),

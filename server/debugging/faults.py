@@ -1,12 +1,12 @@
-"""DEBUG FAULT at work: the effects of faults on the commands of clients; ``fault_set.py`` says which fault hits.
+"""DEBUG FAULT: apply faults to the commands of clients; ``fault_set.py`` decides which fault hits.
 
-The faults look at a command when a client has sent it, before every check. If it then has to wait, that look does not
-count: they look at it when its reply is due, also those that began meanwhile. Its reply is due when there is something
-for it, before it takes that, or when its wait ends in another way. A wait that ends without anything is passed by the
-faults that count (``FaultSpec.passes_empty``). A delay counts where it begins, and the command is then that fault's.
+Faults look at a command when a client has sent it, before all checks. If the command then blocks, that look does not
+count. The faults, including any added since, look again when its reply is due. A reply is due when there is data for the
+command, before the command takes it, or when its wait ends in another way. Faults that count skip a wait that ends
+empty (``FaultSpec.passes_empty``). A delay counts when it begins, and the command then belongs to that fault.
 
-A script fits by its own name and keys: its commands have no reply and no connection. Replicas, masters, the loading of
-files, DEBUG and control connections are never hit.
+A script matches by its own name and keys, because its commands have no reply and no connection. Faults never hit replicas,
+masters, the loading of files, DEBUG and control connections.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ class Faults(FaultSet):
         self._server = server
         self._disk = Disk(server, self._find_of_disk)
         self._delays = Delays(server)
-        # The look at the command that a postponed client will run again.
+        # The look at the command that a postponed client will re-run.
         self._decided: dict[Connection, Look] = {}
-        # The look at a blocked command whose reply is due, or that a fault has delayed.
+        # The look at a blocked command that a fault has delayed, or whose reply is due.
         self._due: dict[Connection, Look] = {}
 
     def add(self, spec: FaultSpec) -> int:
-        """Begin a fault; returns its ID."""
+        """Begin a fault; return its ID."""
         if not self.active:
-            self._decided.clear()  # of commands that an earlier fault was to hit, or a recording saw
+            self._decided.clear()  # looks left by an earlier fault or by a recording
         number = super().add(spec)
         self._server.update_checks()
         self._disk.update(is_on=any(fault.spec.disk for fault in self.active.values()))
         return number
 
     def remove(self, number: int) -> None:
-        """End a fault: what it delays goes on, and connections that it has silenced are closed.
+        """End a fault: release the commands that it delays, and close the connections that it has silenced.
 
         Raises:
             KeyError: there is none with this ID.
@@ -80,17 +80,17 @@ class Faults(FaultSet):
             self.remove(number)
 
     def forget(self, client: Connection) -> None:
-        """Remove a client whose connection is gone."""
+        """Forget a disconnected client."""
         self._decided.pop(client, None)
         self._due.pop(client, None)
         self._delays.forget(client)
 
     def next_time(self) -> int | None:
-        """Return when the next delay by the server's clock is over."""
+        """Return the end of the next delay by the server's clock; None without one."""
         return self._delays.next_time()
 
     def time_moved(self) -> None:
-        """Let commands run whose time has come by the server's clock."""
+        """After a clock change, run the commands whose delay is over by the server's clock."""
         self._delays.look()
 
     # Commands
@@ -101,10 +101,10 @@ class Faults(FaultSet):
         """Run a command as ``Dispatcher.process`` does, unless a fault hits it.
 
         Args:
-            out: the replies of its batch that are not sent yet.
+            out: the unsent replies of its batch.
 
         Returns:
-            The fault, and the reply as the command gave it, also where it does not reach the client.
+            The fault, and the reply that the command returned, even if it does not reach the client.
         """
         dispatcher = self._server.dispatcher
         look = self._decided.pop(client, None)
@@ -125,7 +125,7 @@ class Faults(FaultSet):
             client.close()
             return fault, None
         if fault is not None and fault.spec.spoils_reply and out:
-            client.write(b"".join(out))  # these replies arrive
+            client.write(b"".join(out))  # the fault does not affect earlier replies
             out.clear()
         reply = dispatcher.process(client, argv)
         if client.state is POSTPONED:
@@ -142,7 +142,7 @@ class Faults(FaultSet):
         return fault, reply
 
     def wake(self, client: Connection, waiter: Waiter, run: Callable[[], None]) -> None:
-        """Run a blocked command again because of a key, unless a fault hits it."""
+        """Re-run a blocked command because of a key, unless a fault hits it."""
         if not self.active or not is_due(waiter):
             run()
             return
@@ -157,21 +157,21 @@ class Faults(FaultSet):
         if look.fault is not None and (
             look.fault.spec.error is not None or look.fault.spec.close == b"before"
         ):
-            self._server.blocking.end_wait(waiter, b"")  # `answer` knows what becomes of it
+            self._server.blocking.end_wait(waiter, b"")  # `answer` applies the fault
             return
         run()
         if client.state is BLOCKED and (look.fault is None or not look.fault.spec.delays):
             self._due.pop(client, None)
-            look.take_back()  # there was nothing for it after all
+            look.take_back()  # there was no data for it after all
 
     def answer(
         self, client: Connection, waiter: Waiter, reply: bytes
     ) -> tuple[Fault | None, bytes | None, bytes | None]:
-        """Take the reply with which the wait of a command ends.
+        """Apply faults to the reply that ends a command's wait.
 
         Returns:
-            The fault that hits it, the reply as the command gave it (None: it did not run), and the bytes to answer with
-            (None: the client is not to be answered now).
+            The fault that hits it; the reply that the command returned (None: it did not run); and the bytes to send (None:
+            send nothing now).
         """
         look = self._due.pop(client, None)
         if look is None:
@@ -205,7 +205,7 @@ class Faults(FaultSet):
         return fault, reply, reply
 
     def _postpones(self, client: Connection, fault: Fault, then: Callable[[], None]) -> bool:
-        """Let a client wait for the delay of a fault, and call ``then``; return False if it delays nothing."""
+        """Postpone a client for the delay of a fault, then call ``then``; return False if the fault delays nothing."""
 
         def end() -> None:
             client.end_wait()
@@ -220,7 +220,7 @@ class Faults(FaultSet):
         return self.look(self._server.clock.now, _sender(client), [sent], is_empty=is_empty)
 
     def _look_at_sent(self, client: Connection, argv: list[bytes], before: Look | None) -> Look:
-        """Look at a command that a client has sent; of EXEC also at those that it runs."""
+        """Look at a command that a client has sent; for EXEC, also at its queued commands."""
         find = self._server.dispatcher.find
         try:
             entry = find(argv)
@@ -235,7 +235,7 @@ class Faults(FaultSet):
         return self.look(now, _sender(client), sent, is_queued=is_queued, before=before)
 
     def _error(self, client: Connection, fault: Fault, sent: Sent) -> bytes:
-        """Return the text of an error; MOVED and ASK alone lead to this very server."""
+        """Return the text of an error; MOVED and ASK without a text point to this server."""
         error = fault.spec.error
         assert error is not None
         if b" " in error:
@@ -244,13 +244,13 @@ class Faults(FaultSet):
         return b"%b %d %b" % (error, key_slot(fault.key_of(sent) or b""), address)
 
     def _spoil(self, client: Connection, fault: Fault, reply: bytes) -> None:
-        """Let only a part of a reply, and nothing after it, reach a client, or all of it slowly."""
+        """Cut off a reply, so that nothing after the cut reaches the client, or send all of it slowly."""
         spec = fault.spec
         if spec.slow is not None:
             fault.slowed.add(Slow(client, self._server.loop, *spec.slow))
             return
         part = {b"after": 0, b"midway": len(reply) // 2}.get(spec.close or b"", spec.reply_bytes or 0)
-        # Replies that wait for the end of the turn are still to pass.
+        # Replies that wait for the end of the turn still pass.
         Cut(client, self._server.replies.held_bytes(client) + min(part, len(reply)))
         if spec.silence:
             fault.silenced.append(client)
@@ -262,7 +262,7 @@ class Faults(FaultSet):
         return self.refuses_connection(self._server.clock.now, client.id)
 
     def _find_of_disk(self, kind: bytes, call: bytes) -> Fault | None:
-        """Return the fault that hits a call of the disk; may run in the thread that syncs."""
+        """Return the fault that hits a disk call; may run in the fsync thread."""
         hit = Hit(self._server.clock.now, 0, b"", call, b"")
         faults = [fault for fault in list(self.active.values()) if fault.spec.disk == kind]
         return next((fault for fault in faults if fault.counts(hit)), None)

@@ -1,7 +1,7 @@
-"""DEBUG RECORD: the commands of clients, and the replies.
+"""DEBUG RECORD: record the commands of clients and their replies.
 
 Each recording keeps the last commands within two limits, their number and their bytes, and counts those that it
-dropped. A command is kept once, by all the recordings that were on when it ran.
+dropped. All recordings that are active when a command runs share one record of it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ..server import Server
 
 MOST_BYTES: Final = 64 << 20
-"""Of the words and replies that one recording keeps."""
-_ENTRY_BYTES: Final = 500  # of a command without its words and its reply
+"""The limit for the words and replies of one recording."""
+_ENTRY_BYTES: Final = 500  # bytes of a command without its words and its reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class Scripted:
     """A write command that a script ran.
 
     Attributes:
-        position: of the script's command in its transaction, from 0; 0 outside of one.
-        database: selected by the script.
-        words: passwords redacted.
-        reply: encoded.
+        position: the position of the script's command in its transaction, from 0; 0 outside a transaction.
+        database: the database that the script has selected.
+        words: the words, with passwords redacted.
+        reply: the encoded reply.
     """
 
     position: int
@@ -50,16 +50,16 @@ class Recorded:
     """One command of a client.
 
     Attributes:
-        number: of the server, in the order in which the commands ran; 0 before.
+        number: numbers all commands of the server in the order in which they ran; 0 before the command has run.
         time: when it ran, in milliseconds of the server's clock.
-        answered: when its reply was due; None while it is blocked, and if its connection ended then.
-        database: the one selected when it ran.
-        client_name: the name that the client had then.
-        words: as sent, passwords redacted.
-        reply: encoded, as the command returned it; None if there is none (yet).
-        fault: the ID of the fault that hit it, 0 without one; then the client may not have got the reply.
-        scripted: the write commands of its scripts: of EVAL and its like one, of EXEC one for each of those in it.
-        scripted_bytes: the approximate memory of these.
+        answered: when its reply was due; None while it is blocked, and if its client disconnected while blocked.
+        database: the database that was selected when it ran.
+        client_name: the name of the client when it ran.
+        words: the words as sent, with passwords redacted.
+        reply: the encoded reply that the command returned; None if there is none (yet).
+        fault: the ID of the fault that hit it, or 0; after a fault the client may not have received the reply.
+        scripted: the write commands of its scripts: one script for EVAL and its like, any number for EXEC.
+        scripted_bytes: the approximate memory of ``scripted``.
     """
 
     number: int
@@ -76,7 +76,7 @@ class Recorded:
 
     @property
     def size(self) -> int:
-        """The approximate bytes of memory."""
+        """The approximate memory in bytes."""
         return _size(self.words, self.reply) + self.scripted_bytes
 
 
@@ -85,13 +85,13 @@ def _size(words: list[bytes], reply: bytes | None) -> int:
 
 
 class Recording:
-    """The last commands since a moment.
+    """The last commands since the recording began.
 
     Args:
-        last: the most commands to keep.
+        last: the maximum number of commands to keep.
 
     Attributes:
-        dropped: how many commands it no longer has.
+        dropped: the number of commands that were dropped.
     """
 
     def __init__(self, last: int) -> None:
@@ -108,7 +108,7 @@ class Recording:
             self._drop()
 
     def grow(self, entry: Recorded, size: int) -> None:
-        """Count the reply of a command that was kept without it."""
+        """Count the reply of a command that was added before it had one."""
         if self.entries and self.entries[0].number <= entry.number:
             self._bytes += size
             self._drop()
@@ -121,9 +121,9 @@ class Recording:
 
 
 def first_id(run_id: str) -> int:
-    """Return where the IDs of recordings and faults begin: elsewhere after each start.
+    """Return the first ID of recordings and faults, which differs after each start.
 
-    So a client that still has an ID of the time before a restart gets an error, not something that began since.
+    So a client that uses an ID from before a restart gets an error, not a newer recording or fault.
     """
     return int(run_id[:6], 16) * 1000 + 1
 
@@ -131,7 +131,7 @@ def first_id(run_id: str) -> int:
 def finish(
     entry: Recorded, recordings: Sequence[Recording], now: int, reply: bytes | None, fault: int
 ) -> None:
-    """Add the reply of a command that was kept without it; None: a fault has ended it before it ran."""
+    """Add the reply to a command that was recorded while blocked; None: a fault ended it before it ran."""
     entry.answered, entry.reply = now, reply
     entry.fault = entry.fault or fault
     for recording in recordings:
@@ -142,10 +142,10 @@ class Recordings(ABC):
     """The running recordings of a server or of a proxy.
 
     Args:
-        first_id: the ID of the first.
+        first_id: the ID of the first recording.
 
     Attributes:
-        recordings: by their ID.
+        recordings: the running recordings by ID.
     """
 
     def __init__(self, first_id: int) -> None:
@@ -164,7 +164,7 @@ class Recordings(ABC):
         return self.recordings.pop(number)
 
     def keep(self, entry: Recorded) -> list[Recording]:
-        """Number a command and keep it; returns the recordings that do."""
+        """Number a command and add it to all recordings; return these recordings."""
         recordings = list(self.recordings.values())
         entry.number = next(self._numbers)
         size = entry.size
@@ -184,7 +184,7 @@ class Recorder(Recordings):
         super().__init__(first_id(server.run_id))
         self._server = server
         self._running: dict[Client, Recorded] = {}
-        # Commands that wait for their reply, with the recordings that keep them.
+        # Blocked commands without a reply yet, with the recordings that contain them.
         self._blocked: dict[Client, tuple[Recorded, list[Recording]]] = {}
 
     def start(self, last: int) -> int:
@@ -214,7 +214,7 @@ class Recorder(Recordings):
         )
 
     def begin(self, client: Client, argv: list[bytes]) -> Recorded:
-        """As ``arrival``, of a command that may run scripts."""
+        """Like ``arrival``, for a command that may run scripts."""
         entry = self._running[client] = self.arrival(client, argv)
         return entry
 
@@ -223,7 +223,7 @@ class Recorder(Recordings):
     ) -> None:
         """Add a write command of a script to the command of the client that runs it."""
         entry = self._running.get(caller)
-        # Commands larger than a whole recording will be dropped by it: they need not be gathered first.
+        # Do not collect more than a whole recording holds: it would drop the command anyway.
         if entry is None or not self.recordings or entry.scripted_bytes > MOST_BYTES:
             return
         position = 0
@@ -237,7 +237,7 @@ class Recorder(Recordings):
         entry.scripted_bytes += _size(words, reply)
 
     def add(self, client: Client, entry: Recorded, reply: bytes | None) -> None:
-        """Record a command that has run; one that is blocked gets its reply later."""
+        """Record a command that has run; a blocked command gets its reply later."""
         self._running.pop(client, None)
         entry.reply = reply
         is_blocked = reply is None and client.state is BLOCKED
@@ -248,13 +248,13 @@ class Recorder(Recordings):
             self._blocked[client] = entry, recordings
 
     def answer(self, client: Client, reply: bytes | None, fault: int) -> None:
-        """Add the reply of a command that was blocked; None: a fault has ended it before it ran."""
+        """Add the reply of a command that was blocked; None: a fault ended it before it ran."""
         waiting = self._blocked.pop(client, None)
         if waiting is not None:
             finish(*waiting, self._server.clock.now, reply, fault)
 
     def forget(self, client: Client) -> None:
-        """Wait no longer for the reply of a client whose connection is gone."""
+        """Forget a disconnected client, whose blocked command gets no reply."""
         self._running.pop(client, None)
         self._blocked.pop(client, None)
 

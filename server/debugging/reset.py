@@ -1,7 +1,7 @@
-"""DEBUG RESET: return to the state of the end of the start, in one turn of the event loop.
+"""DEBUG RESET: return to the state after the start, in one turn of the event loop.
 
-A part that only remembers is made again. A part that others refer to has a method ``reset`` (or ``stop``) beside its
-state. What stays is listed in ``tests/server/debugging/test_state.py``, which fails for state that it does not list.
+A part that only keeps records is replaced by a new one. A part that others refer to has a method ``reset`` (or ``stop``).
+``tests/server/debugging/test_state.py`` lists the state that survives, and fails for state that it does not list.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Reset:
-    """The start of one server, and the way back to it."""
+    """Remembers the state after the start of one server, and restores it."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -34,7 +34,7 @@ class Reset:
         self._values: dict[str, Any] = {}
 
     def remember(self) -> None:
-        """Keep the configuration and the users, at the end of the start."""
+        """Remember the configuration and the users; called at the end of the start."""
         self._values = vars(self._server.config).copy()
         self._users = self._server.users.copy()
 
@@ -42,9 +42,9 @@ class Reset:
         """Reset everything but the connection of a client.
 
         Args:
-            client: the one that resets.
-            kept: addresses of clients whose sockets stay open, for new clients, with the bytes of the greetings of these;
-                those with something under way are closed.
+            client: the client that requested the reset.
+            kept: addresses of clients whose sockets stay open for new clients, each with the number of bytes of the new
+                client's greeting. A socket with a command or data in transit is closed anyway.
 
         Raises:
             ReplyError: the configuration or the append-only file could not be restored; all else is reset.
@@ -89,11 +89,11 @@ class Reset:
             clients.end_control(control)
         for other in list(clients.values()):
             if other is not client:
-                connection = cast("Connection", other)  # the master's is gone
+                connection = cast("Connection", other)  # the master's link is already gone
                 if connection.address in kept and _may_be_kept(connection):
                     Dormant(connection, kept[connection.address])
                 else:
-                    # A client library that looks whether its connection is open must not find it so after the reply.
+                    # After the reply, a client library that checks its connection must not find it open.
                     connection.cut()
                 clients.forget(connection)
         for channel in list(server.listeners.shaking_hands):
@@ -104,7 +104,7 @@ class Reset:
         client.write_offset = 0
 
     def _stop_work(self) -> None:
-        """Stop all that waits for a time, for others or for its turn."""
+        """Stop everything that waits for a time, for other clients or for its turn."""
         server = self._server
         server.blocking.stop()
         server.pause.reset()
@@ -123,7 +123,7 @@ class Reset:
             client.authenticated = client.trusted or client.user.is_open
 
     def _open_files(self) -> list[str]:
-        """Return to the append-only file of the start; returns why that failed, if it did."""
+        """Return to the append-only file of the start; if that fails, return the reason."""
         server = self._server
         if not server.config.appendonly and not server.config.save:
             server.folder.release()
@@ -134,7 +134,7 @@ class Reset:
         return []
 
     def _propagate(self) -> None:
-        """Let the append-only file end without data; there are no replicas now, and its records count for none to come."""
+        """Empty the data in the append-only file; there are no replicas now, and later ones must not count these commands."""
         propagation = self._server.propagation
         propagation.forget()
         propagation.add(0, [b"FLUSHALL"])
@@ -144,7 +144,7 @@ class Reset:
 
 
 def _may_be_kept(connection: Connection) -> bool:
-    """Whether nothing is under way on a connection, in either direction, and it has a socket's own transport."""
+    """Whether a connection is idle in both directions and uses the plain transport of a socket."""
     from .transports import Faulty  # few servers have faults
 
     transport = connection.transport

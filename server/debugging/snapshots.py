@@ -1,8 +1,8 @@
-"""DEBUG SNAPSHOT: copies of all data that tests return to, within milliseconds.
+"""DEBUG SNAPSHOT: copies of all data that tests can restore within milliseconds.
 
-A snapshot is a keyspace of its own. It shares with the server what neither changes in place: strings, entries of
-streams. Taking one copies the data, and restoring copies the snapshot, so that nothing later reaches it. It holds keys
-with their expiries and groups, and function libraries; times stay as they are.
+A snapshot is a keyspace of its own. It shares with the server the objects that neither changes in place, such as strings and
+stream entries. Taking a snapshot copies the data, and restoring copies the snapshot, so that later changes never reach it.
+A snapshot holds keys with their expiries and groups, and function libraries; times are not adjusted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DataSnapshots:
     """The snapshots of one server.
 
     Attributes:
-        by_name: each as a keyspace that never changes; DEBUG RESET keeps them.
+        by_name: the snapshots, as keyspaces that never change; DEBUG RESET keeps them.
     """
 
     def __init__(self, server: Server) -> None:
@@ -37,18 +37,18 @@ class DataSnapshots:
         self.by_name: dict[bytes, Keyspace] = {}
 
     def take(self, name: bytes) -> None:
-        """Keep a copy of the data under a name, in place of an earlier one."""
+        """Keep a copy of the data under a name, and replace an earlier one."""
         self.by_name[name] = _copy(self._server.keyspace)
 
     def restore(self, name: bytes) -> None:
-        """Replace all data by a snapshot's.
+        """Replace all data with a snapshot.
 
-        Clients that watch, track or wait for a key see a change. The append-only file begins again with this data, and
-        replicas synchronize with it.
+        Clients that watch, track or wait for a key see a change. The append-only file restarts with this data, and replicas
+        resynchronize.
 
         Raises:
             ReplyError: there is no such snapshot, the server is a replica or loads its files, or the append-only file
-                cannot be written. Then nothing has changed.
+                cannot be written. Nothing has changed then.
         """
         server, keyspace = self._server, self._server.keyspace
         snapshot = self.find(name)
@@ -87,21 +87,21 @@ class DataSnapshots:
             db.entries = {}
 
     def dump(self, name: bytes) -> bytes:
-        """Return a snapshot as an RDB file that lacks nothing; raises ReplyError if there is none."""
+        """Return a snapshot as a complete RDB file; raise ReplyError if there is none."""
         return b"".join(rdb_chunks(self.find(name), version=max(FIRST_WITH_RDB)))
 
     def load(self, name: bytes, data: bytes) -> None:
         """Keep the data of an RDB file under a name.
 
         Raises:
-            ReplyError: it is no RDB file, or one that this server cannot read.
+            ReplyError: the data is not an RDB file, or this server cannot read it.
         """
         snapshot = self._server.keyspace.empty_twin()
         snapshot.expiring = False
         source = ByteSource.of(data)
         try:
             if not is_rdb(source):
-                raise RdbError("it does not begin as one")  # noqa: TRY301 - as an error further on
+                raise RdbError("it does not begin as one")  # noqa: TRY301 - handled like an error further on
             for _ in load_rdb(
                 source, snapshot, skip_unknown=self._server.config.rdb_skip_unknown_types, sanitize=True
             ):
@@ -111,11 +111,11 @@ class DataSnapshots:
         for code in snapshot.libraries.codes.values():
             self._server.scripting.functions.compile(
                 code
-            )  # FUNCTION LOAD's error, and not one at a later FCALL
+            )  # raises FUNCTION LOAD's error now, not at a later FCALL
         self.by_name[name] = snapshot
 
     def find(self, name: bytes) -> Keyspace:
-        """Return a snapshot; raises ReplyError if there is none with this name."""
+        """Return a snapshot; raise ReplyError if there is none with this name."""
         found = self.by_name.get(name)
         if found is None:
             raise ReplyError(b"ERR There is no snapshot with this name")
@@ -130,7 +130,7 @@ def _copy(keyspace: Keyspace) -> Keyspace:
 
 
 def _schedule(db: Database) -> None:
-    """Let expiry and the background know the values of a copied database."""
+    """Register the values of a copied database for expiry and background work."""
     db.due = [(when, key) for key, when in db.expires.items()]
     heapify(db.due)
     for key, value in db.entries.items():

@@ -1,4 +1,4 @@
-"""Transports in front of a connection's own, which lose or delay what the server sends."""
+"""Transports that wrap a connection's own, and lose or delay the output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Faulty:
-    """A transport that passes everything on; it replaces the connection's from its creation."""
+    """A transport that passes everything on; creating it replaces the connection's transport."""
 
     def __init__(self, connection: HasTransport) -> None:
         assert connection.transport is not None
@@ -23,16 +23,16 @@ class Faulty:
         connection.transport = cast("asyncio.Transport", self)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the connection's own transport has of this name."""
+        """Return this attribute of the wrapped transport."""
         return getattr(self.real, name)
 
 
 class Cut(Faulty):
-    """Loses everything after some bytes.
+    """Loses everything after a number of bytes.
 
     Args:
         connection: its transport is replaced.
-        passing: how many bytes still pass.
+        passing: the number of bytes that still pass.
     """
 
     def __init__(self, connection: HasTransport, passing: int) -> None:
@@ -40,20 +40,20 @@ class Cut(Faulty):
         self._passing = passing
 
     def write(self, data: bytes) -> None:
-        """Send the part that may pass."""
+        """Send only the part that may pass."""
         if self._passing:
             self.real.write(data[: self._passing])
             self._passing = max(self._passing - len(data), 0)
 
 
 class Slow(Faulty):
-    """Sends a few bytes at a time; once all are sent the connection has its own transport back.
+    """Sends a few bytes at a time; once all are sent, the connection gets its own transport back.
 
     Args:
         connection: its transport is replaced.
         loop: the event loop of the connection.
-        size: bytes that are sent at a time.
-        milliseconds: before each lot.
+        size: bytes to send at a time.
+        milliseconds: the wait before each piece.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Slow(Faulty):
             self._end()
 
     def hurry(self) -> None:
-        """Send the rest now, and what a slow reply behind it has yet to send."""
+        """Send the rest now, and from now on send everything at once."""
         self._hurries = True
         if self._timer is not None:
             self._timer.cancel()
@@ -108,7 +108,7 @@ class Slow(Faulty):
             self.real.close()
 
     def get_write_buffer_size(self) -> int:
-        """Return the bytes that are not sent yet."""
+        """Return the number of unsent bytes."""
         return len(self._unsent) + self.real.get_write_buffer_size()
 
     def is_closing(self) -> bool:

@@ -1,4 +1,4 @@
-"""The time of a server that tests move: DEBUG CLOCK, with SKIP and AUTO-SKIP."""
+"""Virtual time for tests: DEBUG CLOCK, with SKIP and AUTO-SKIP."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ...commands.runtime.state import BLOCKED
 if TYPE_CHECKING:
     from ..server import Server
 
-# Steps of the cron without input until a client that is not blocked counts as one that waits for others: a test keeps
-# connections of its own.
+# Cron steps without input after which clients that are not blocked count as waiting, too: a test keeps connections of its
+# own.
 _IDLE: Final = 5
 
 
@@ -18,17 +18,17 @@ class VirtualTime:
     """Moves the clock of one server.
 
     Attributes:
-        skips_alone: by DEBUG CLOCK AUTO-SKIP: the clock moves to what clients wait for, as soon as all of them wait.
+        skips_alone: set by DEBUG CLOCK AUTO-SKIP: once all clients wait, the clock moves to the next time they wait for.
     """
 
     def __init__(self, server: Server) -> None:
         self.skips_alone = False
         self._server = server
         self._input = 0
-        self._quiet = 0  # steps of the cron
+        self._quiet = 0  # cron steps without input
 
     def moved(self) -> None:
-        """Recheck everything that waits for a time, after the clock was moved, stopped or started."""
+        """Recheck everything that waits for a time, after a clock change."""
         server = self._server
         server.keyspace.now = server.clock.tick()
         server.active_expiry.run()
@@ -39,7 +39,7 @@ class VirtualTime:
         server.cron.wake()
 
     def skip(self) -> None:
-        """Move the clock to the next time at which a key expires, or a wait of a client ends; else leave it."""
+        """Move the clock to the next time at which a key expires or a client's wait ends, if there is one."""
         server = self._server
         times = [server.blocking.next_deadline(), server.active_expiry.next_expiry()]
         if server.pause.until:
@@ -53,7 +53,7 @@ class VirtualTime:
         self.moved()
 
     def look(self) -> None:
-        """Skip if all clients wait; called by the cron."""
+        """Skip if all clients wait; the cron calls this."""
         if not self.skips_alone:
             return
         server = self._server

@@ -1,4 +1,4 @@
-"""The active expire cycle: delete keys and hash fields past their time without a lookup."""
+"""The active expire cycle: delete expired keys and hash fields that nobody looks up."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from ..server import Server
 
 _AT_ONCE: Final = 32
-_OWN_AT_ONCE: Final = 400  # a replica's keys are looked at in a circle: 0.2 ms every tenth of a second
+_OWN_AT_ONCE: Final = 400  # a replica's keys are checked round robin: 0.2 ms every tenth of a second
 _SECONDS: Final = 0.025  # a quarter of each tenth of a second, Redis' default share
 
 
 class ActiveExpiry:
-    """The cycle of one server; it also propagates what expires at a lookup.
+    """The cycle of one server; it also propagates keys and fields that expire at a lookup.
 
     Attributes:
-        enabled: DEBUG SET-ACTIVE-EXPIRE.
+        enabled: set by DEBUG SET-ACTIVE-EXPIRE.
     """
 
     def __init__(self, server: Server) -> None:
@@ -31,13 +31,13 @@ class ActiveExpiry:
         server.keyspace.on_field_expired = self._propagate_field
 
     def run(self) -> None:
-        """Delete keys and fields past their time, for at most 25 milliseconds."""
+        """Delete expired keys and fields, for at most 25 milliseconds."""
         until = time.perf_counter() + _SECONDS
         while self.step() and time.perf_counter() < until:
             pass
 
     def step(self) -> bool:
-        """Delete a few keys and fields past their time; return False when none are left."""
+        """Delete a few expired keys and fields; return False when none are left."""
         server = self.server
         if not self.enabled or server.loading:
             return False
@@ -57,13 +57,13 @@ class ActiveExpiry:
         return has_more
 
     def next_due(self) -> int | None:
-        """Return when the next key or field expires, or earlier, in milliseconds."""
+        """Return a lower bound for the next expiry of a key or field, in milliseconds."""
         times = [db.due[0][0] for db in self.server.keyspace.databases if db.expires]
         fields = (db.field_due.first() for db in self.server.keyspace.databases)
         return min([*times, *(first[0] for first in fields if first is not None)], default=None)
 
     def next_expiry(self) -> int | None:
-        """Return when the next key or field is gone, in milliseconds."""
+        """Return the first time at which the next key or field counts as expired, in milliseconds."""
         databases = self.server.keyspace.databases
         keys = [min(db.expires.values()) for db in databases if db.expires]
         fields = [first[0] for db in databases if (first := db.field_due.first()) is not None]

@@ -1,8 +1,8 @@
 """Run long work in slices between the requests of clients.
 
-A job is a function that does a little work (about a tenth of a millisecond) each time it is called, and returns
-whether anything is left to do. Jobs take turns. A client may be held until a job is done: its command then runs again
-as if it had just arrived. Jobs that no client waits for (``run_when_idle``) run only while there are few requests.
+A job is a function. Each call does a little work (about a tenth of a millisecond) and returns True if more is left to
+do. Jobs take turns. A client may be held until a job is done; its command then re-runs as if it had just arrived. Jobs
+that no client waits for (``run_when_idle``) run only while there are few requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Job = Callable[[], bool]
 
 _SLICE: Final = 0.002
-_PAUSE: Final = 0.001  # seconds in which clients get their turn
+_PAUSE: Final = 0.001  # seconds between two slices, for clients
 _BUSY: Final = 2000  # requests a second
 _WAIT: Final = 0.1  # seconds until the server's load is measured again
 
@@ -32,16 +32,16 @@ class BackgroundJobs:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        # Jobs in the order of their turns, each with the clients that it holds.
+        # Jobs in the order of their turns, each with the clients that wait for it.
         self._jobs: dict[Job, list[Client]] = {}
         self._idle_jobs: dict[Job, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        # When the load was last measured, and the number of requests up to then.
+        # The time of the last load measurement, and the number of requests until then.
         self._looked_at = (0.0, 0)
 
     @property
     def are_left(self) -> bool:
-        """Whether any job is left."""
+        """Whether any job is scheduled."""
         return bool(self._jobs or self._idle_jobs)
 
     def run_soon(self, job: Job) -> None:
@@ -49,7 +49,7 @@ class BackgroundJobs:
         self._add(job)
 
     def run_when_idle(self, job: Job) -> None:
-        """Schedule a job for times in which clients leave the server idle."""
+        """Schedule a job to run while clients send few requests."""
         if job not in self._idle_jobs:
             self._idle_jobs[job] = None
             self._wake()
@@ -60,13 +60,13 @@ class BackgroundJobs:
         self._add(job).append(client)
 
     def forget(self, client: Client) -> None:
-        """Release a client whose connection is gone; its job continues."""
+        """Release a disconnected client; its background job keeps running."""
         for held in self._jobs.values():
             if client in held:
                 held.remove(client)
 
     def stop(self) -> None:
-        """Drop all jobs, because the server stops or begins again; no client waits for them."""
+        """Drop all jobs, because the server stops or is reset; no client waits for them."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

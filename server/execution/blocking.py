@@ -1,17 +1,17 @@
 """Blocked clients: block, signal, serve, time out.
 
-The contract: a handler that finds nothing calls ``client.block(keys, timeout, argv)`` and returns None. While the
-client waits it keeps its parsed command, and later input of its connection waits too. When a command changes a key in
-a way that may matter, storage puts the key into ``keyspace.ready``. After that command (or the whole EXEC) is
-finished and propagated, the dispatcher calls ``serve``: for each ready key, in order, each client that waits on it
-runs its whole command again, first come first served. The command either has a reply now, or blocks again at the
-tail of the queue with its first deadline. Each served client is an execution unit of its own.
+The contract: a handler that finds nothing calls ``client.block(keys, timeout, argv)`` and returns None. A blocked
+client keeps its parsed command, and its later input waits. When a command changes a key in a way that may matter,
+storage puts the key into ``keyspace.ready``. After that command (or the whole EXEC) is finished and propagated, the
+dispatcher calls ``serve``. For each ready key, in order, each client that waits on it re-runs its whole command, first
+come first served. The command then either replies, or blocks again at the tail of the queue with its original
+deadline. Each served client is an execution unit of its own.
 
-A client may also wait for time to pass (XREADGROUP CLAIM): it names for each key the time after which the key is
-signalled as if it had changed (``recheck_at``).
+A client may also wait for time to pass (XREADGROUP CLAIM): ``recheck_at`` holds, for each key, the time after which
+the key is signalled as if it had changed.
 
-A client that disconnects is forgotten immediately (``forget``), so it consumes nothing afterwards. Deadlines follow
-the server's clock, so a virtual clock moves them.
+A disconnected client is forgotten immediately (``forget``), so it consumes nothing afterwards. Deadlines follow the
+server's clock, so a virtual clock moves them.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _TIDY_AT: Final = 64
 
 @dataclass(slots=True, eq=False, repr=False)
 class Waiter:
-    """One blocked client: its keys, its deadline, and the command that it runs again."""
+    """One blocked client: its keys, its deadline, and the command to re-run."""
 
     client: Client
     db: Database
     keys: tuple[bytes, ...]
-    deadline: int | None  # milliseconds of the server's clock; None: no limit
+    deadline: int | None  # in milliseconds of the server's clock; None: no limit
     entry: CommandEntry
     argv: list[bytes]
     on_missing: bool  # also served when a key is deleted or changes its type
@@ -60,7 +60,7 @@ class Waiter:
     still_blocked: Callable[[], bool] | None = (
         None  # a cheap check: True if the command would only block again
     )
-    is_held: bool = False  # a fault delays it: neither a key nor its deadline ends the wait
+    is_held: bool = False  # a fault delays it: neither a key nor its deadline may end the wait
 
 
 class Blocking:
@@ -68,27 +68,27 @@ class Blocking:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        # (database, key) to its waiters in the order in which they blocked; a dict also removes in O(1).
+        # (database, key) to its waiters, in the order in which they blocked; a dict, to remove in O(1).
         self.waiting: dict[tuple[Database, bytes], dict[Client, Waiter]] = {}
         self.waiters: dict[Client, Waiter] = {}
-        # (when, order, waiter, key): the waiter's deadline, or the time to signal its key.
-        # By the server's clock, with the loop's time of the same moment: a library that stops the system's clock in
-        # tests (freezegun) must not make a timeout endless.
+        # (when, order, waiter, key, loop time): the waiter's deadline, or the time to signal its key.
+        # `when` is by the server's clock. The loop's time of the same moment is kept too, because a library that stops
+        # the system's clock in tests (freezegun) must not make a timeout endless.
         self._deadlines: list[tuple[int, int, Waiter, bytes | None, float]] = []
         self._tidy_at = _TIDY_AT
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
-        self._resumed: Waiter | None = None  # the waiter whose command is running again
-        # Whether a command counts when it ends; as 7.0, when it blocks.
+        self._resumed: Waiter | None = None  # the waiter whose command is being re-run
+        # Whether a blocking command is counted when it ends; 7.0 counts it when it blocks.
         self._counts_late = server.compat.reruns_blocked_command
 
     def is_serving(self, client: Client) -> bool:
-        """Whether a client's blocked command is running again."""
+        """Whether a client's blocked command is being re-run."""
         return self._resumed is not None and self._resumed.client is client
 
     @property
     def served(self) -> Client | None:
-        """The client whose blocked command is running again."""
+        """The client whose blocked command is being re-run."""
         return None if self._resumed is None else self._resumed.client
 
     @property
@@ -99,7 +99,7 @@ class Blocking:
     # Block
 
     def note_blocked(self, client: Client, entry: CommandEntry, nanoseconds: int) -> None:
-        """Take back that the client ran a command that has blocked; as 7.0, count it, but not in the histogram."""
+        """Uncount a command that has blocked; in 7.0, count it instead, but not in the histogram."""
         if self._counts_late:
             client.total_commands -= 1
         else:
@@ -164,7 +164,7 @@ class Blocking:
 
     def _remind(self, when: int, waiter: Waiter, key: bytes | None) -> None:
         if len(self._deadlines) >= self._tidy_at:
-            # Clients that were served in time leave their deadlines behind.
+            # Clients served before their deadline leave it behind.
             self._deadlines = [entry for entry in self._deadlines if not self._is_stale(entry[2])]
             heapq.heapify(self._deadlines)
             self._tidy_at = 2 * len(self._deadlines) + _TIDY_AT
@@ -197,9 +197,9 @@ class Blocking:
     # Serve
 
     def serve(self) -> None:
-        """Run the commands of clients whose keys were signalled, until no key is ready."""
+        """Re-run the commands of clients whose keys were signalled, until no key is ready."""
         keyspace = self.server.keyspace
-        # A key may have expired since the command began that changed it.
+        # A key may have expired since the command that changed it began.
         keyspace.now = self.server.clock.tick()
         while keyspace.ready:
             ready = keyspace.ready
@@ -218,7 +218,7 @@ class Blocking:
                 raise
 
     def _drop_if_due(self, waiters: list[Waiter], db: Database, key: bytes) -> None:
-        """As 7.0: delete a key past its time that SWAPDB has brought to clients, if it has the type that one waits for."""
+        """For 7.0: delete an expired key that SWAPDB made visible to waiters, if one of them waits for its type."""
         if db.is_due(key) and any(each.on_missing or type(db.entries[key]) is each.wants for each in waiters):
             db.peek(key)
             self.server.calls.propagate()
@@ -237,13 +237,13 @@ class Blocking:
                 else:
                     interceptor.wake(waiter, lambda: self._look_again(waiter, key))
         except BaseException:
-            # Its command may have run: the client gets neither a second reply nor none, it is closed.
+            # The command may have run. The client may get neither a second reply nor none, so close it.
             self._release(waiter)
             waiter.client.close(after_reply=False)
             raise
 
     def _look_again(self, waiter: Waiter, key: bytes) -> None:
-        """Run a waiter's command again because of a key, unless it may not run or would only block again."""
+        """Re-run a waiter's command because of a key, unless it is refused or would only block again."""
         if not self.server.compat.reruns_blocked_command:
             self._serve_from(waiter, key)
         elif waiter.still_blocked is not None and waiter.still_blocked():
@@ -253,7 +253,7 @@ class Blocking:
             self._run_again(waiter)
 
     def end_hold(self, waiter: Waiter) -> None:
-        """Look at all keys of a waiter, and at its deadline, which a fault has held back."""
+        """End the delay of a fault: recheck all keys of the waiter, then its deadline."""
         waiter.is_held = False
         self.server.keyspace.now = now = self.server.clock.tick()
         for key in waiter.keys:
@@ -264,14 +264,14 @@ class Blocking:
 
     @staticmethod
     def _concerns(waiter: Waiter, db: Database, key: bytes) -> bool:
-        """Whether the key matters to it: of its type, or any change of it for XREADGROUP.
+        """Whether a signalled key matters to a waiter: it has the wanted type, or the waiter is XREADGROUP.
 
-        A key past its time does not, and stays.
+        An expired key matters to no other waiter, and is not deleted here.
         """
         return waiter.on_missing or (type(db.entries.get(key)) is waiter.wants and not db.is_due(key))
 
     def _to_the_tail(self, waiter: Waiter) -> None:
-        """Move a waiter behind all others that wait for the same keys, as blocking again would."""
+        """Move a waiter behind all others that wait for the same keys, as if it blocked again."""
         client = waiter.client
         for key in waiter.keys:
             there = self.waiting[waiter.db, key]
@@ -279,7 +279,7 @@ class Blocking:
             there[client] = waiter
 
     def _serve_from(self, waiter: Waiter, key: bytes) -> None:
-        """Serve a reader from the one signalled key, as 7.0 does, or leave it in its place."""
+        """Serve a waiter from the signalled key only, as 7.0 does, or leave it in its place."""
         if waiter.wants is not Stream:
             from ...commands.lists.v7_0 import UNCOUNTED, of_one_key
 
@@ -299,10 +299,10 @@ class Blocking:
             self.end_wait(waiter, reply)
 
     def _is_refused(self, waiter: Waiter) -> bool:
-        """Whether the command may not run any more; if so, end the wait with that error.
+        """Return True if the command may no longer run; its wait then ends with the error.
 
-        The user has lost the right to it, its keys are on their way to another node of the cluster, there is no memory
-        for it, or no client may write.
+        Reasons: the user has lost the permission, the keys are moving to another node of the cluster, memory is short,
+        or writes are refused.
         """
         client, entry, server = waiter.client, waiter.entry, self.server
         if client.trusted:
@@ -345,14 +345,14 @@ class Blocking:
         self.answer(waiter, reply)
 
     def answer(self, waiter: Waiter, reply: bytes) -> None:
-        """Send the reply of a command that waits no longer, unless a fault hits it."""
+        """Send the reply that ends a wait, unless a fault hits it."""
         interceptor = self.server.interceptor
         sent = reply if interceptor is None else interceptor.answer(waiter, reply)
         if sent is not None:
             waiter.client.answer(sent)
 
     def _call(self, waiter: Waiter, handler: Handler | None = None) -> bytes | None:
-        """Run the waiter's command, or serve it by another handler, as a unit of its own."""
+        """Run the waiter's command, or another handler for it, as a unit of its own."""
         server = self.server
         self._resumed = waiter
         if waiter.client.no_touch:
@@ -371,7 +371,7 @@ class Blocking:
     # Time out, unblock, forget
 
     def unblock(self, client: Client, error: bytes | None = None, *, asked: bool = False) -> bool:
-        """Reply as after a timeout, or with an error (encoded); ``asked``: for CLIENT UNBLOCK.
+        """End a wait with the timeout reply or an encoded error; ``asked``: CLIENT UNBLOCK requested it.
 
         Returns:
             False if the client was not blocked.
@@ -397,10 +397,10 @@ class Blocking:
         nanoseconds = perf_counter_ns() - started
         if self._counts_late:
             entry.count(nanoseconds)
-            if error is not None and not waiter.keys:  # Redis counts a WAIT twice that ends by an error
+            if error is not None and not waiter.keys:  # Redis counts a WAIT that ends with an error twice
                 entry.count(nanoseconds)
             client.total_commands += 1
-        elif asked:  # 7.0 counts the times of clients that are served or unblocked
+        elif asked:  # 7.0 counts the time of clients that are served or unblocked
             entry.histogram[nanoseconds.bit_length()] += 1
         return True
 
@@ -413,7 +413,7 @@ class Blocking:
             client.close()
 
     def forget(self, client: Client) -> None:
-        """Remove a client whose connection is gone."""
+        """Forget a disconnected client."""
         waiter = self.waiters.get(client)
         if waiter is not None:
             if self._counts_late and not waiter.keys:  # WAIT counts nevertheless
@@ -421,7 +421,7 @@ class Blocking:
             self._release(waiter)
 
     def expire(self) -> None:
-        """Reply to all clients whose time is up by the server's clock, and arm the next timer."""
+        """End all waits whose deadline has passed, signal the keys that are due, and arm the next timer."""
         now = self.server.clock.tick()
         by_loop = -1.0 if self.server.clock.is_frozen else self.server.loop.time()
         while self._deadlines:
@@ -440,7 +440,7 @@ class Blocking:
         self._arm()
 
     def look(self) -> None:
-        """End waits that are over although no timer rang: the system's clock was moved, by a library perhaps."""
+        """End overdue waits whose timer did not fire, because something (perhaps a library) moved the system's clock."""
         if self._deadlines and self._deadlines[0][0] <= self.server.clock.now:
             self.expire()
 
@@ -457,21 +457,21 @@ class Blocking:
             self._timer = self.server.loop.call_at(at, self.expire)
 
     def _loop_time(self, when: int) -> float:
-        """Return the loop's time at a time of the server's clock."""
+        """Convert a time of the server's clock to the loop's time."""
         return self.server.loop.time() + (when - self.server.clock.now) / 1000
 
     def time_moved(self) -> None:
-        """Serve whose time is up after the clock was moved, stopped or started."""
+        """After a clock change, time out the blocked clients whose deadline has passed."""
         self.server.clock.tick()
         self._deadlines = [(*entry[:4], self._loop_time(entry[0])) for entry in self._deadlines]
         self.expire()
 
     def next_deadline(self) -> int | None:
-        """Return when the next client's wait ends by itself, in milliseconds of the server's clock."""
+        """Return the next deadline or recheck time, in milliseconds of the server's clock; None without one."""
         return min((entry[0] for entry in self._deadlines if not self._is_stale(entry[2])), default=None)
 
     def stop(self) -> None:
-        """Disconnect all blocked clients, because the server stops or begins again."""
+        """Disconnect all blocked clients, because the server stops or is reset."""
         for client in list(self.waiters):
             self.forget(client)
             client.close()
@@ -484,13 +484,13 @@ class Blocking:
     # Statistics
 
     def keys(self) -> int:
-        """INFO total_blocking_keys."""
+        """Return INFO total_blocking_keys."""
         return len(self.waiting)
 
     def with_deadline(self) -> int:
-        """INFO clients_in_timeout_table."""
+        """Return INFO clients_in_timeout_table."""
         return sum(waiter.deadline is not None for waiter in self.waiters.values())
 
     def keys_on_missing(self) -> int:
-        """INFO total_blocking_keys_on_nokey."""
+        """Return INFO total_blocking_keys_on_nokey."""
         return sum(any(waiter.on_missing for waiter in there.values()) for there in self.waiting.values())

@@ -1,17 +1,17 @@
-"""The one way to run a command: what a command passes, in which order.
+"""The one way to run a command: the steps that each command passes, in order.
 
-1. **Check** whether it may run. Each caller has its own rules: ``Dispatcher.process`` those of a client
-   (``checks.check``), ``call_queued`` those of EXEC, ``redis.call`` those of a script; what a file or a master sends
-   is only looked up.
-2. **Begin**: it becomes the current command, and its time starts.
-3. Its **handler** runs. Every exception becomes a reply.
-4. **Finish**: count it; report it to MONITOR and tracking, and to SLOWLOG and LATENCY if it was slow.
+1. **Check** whether it may run. Each caller has its own rules: ``Dispatcher.process`` applies those for clients
+   (``checks.check``), ``call_queued`` those for EXEC, ``redis.call`` those for scripts. Commands from a file or a master
+   are only looked up.
+2. **Begin**: make it the current command, and start its time.
+3. Run its **handler**. Every exception becomes a reply.
+4. **Finish**: count it, and report it to MONITOR and tracking, and to SLOWLOG and LATENCY if it was slow.
 5. **Propagate** the effects of its unit to the AOF and the replicas.
-6. **Serve** the clients that it wakes: each runs its blocked command again from step 2, as a unit of its own.
+6. **Serve** the clients that it wakes: each re-runs its blocked command from step 2, as a unit of its own.
 
-``Calls.call`` is 2 to 4, ``propagate`` is 5, ``end_unit`` is 5 and 6. A unit is one command of a client, with all that
-EXEC or a script runs in it, or a transaction of a master. ``fast_path.py`` is the one specialised copy. What an
-append-only file holds has passed all this before: ``aof_replay.py`` runs only the handlers.
+``Calls.call`` covers steps 2 to 4, ``propagate`` step 5, and ``end_unit`` steps 5 and 6. A unit is one command of a client,
+including everything that EXEC or a script runs, or one transaction of a master. ``fast_path.py`` is the only specialised
+copy. The commands in an append-only file have passed all steps before, so ``aof_replay.py`` runs only the handlers.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class Calls:
     def call(
         self, client: Client, entry: CommandEntry, argv: list[bytes], handler: Handler | None = None
     ) -> bytes | None:
-        """Run a command that passed its checks; returns a reply for every failure of the handler.
+        """Run a command that passed its checks; every failure of the handler becomes a reply.
 
         Args:
             client: the client that it runs for.
             entry: the command.
             argv: its words.
-            handler: runs in place of the entry's, if a version serves blocked clients by other rules.
+            handler: replaces the entry's handler, for versions that serve blocked clients by other rules.
 
         Returns:
-            The encoded reply; None if there is none, or not yet: the client blocks or is postponed.
+            The encoded reply; None without one, or if the client blocks or is postponed.
         """
         server = self._server
         outer = self.current
@@ -85,26 +85,26 @@ class Calls:
     def call_run(
         self, client: Client, entry: CommandEntry, batch: list[list[bytes]], at: int
     ) -> list[bytes] | None:
-        """Let the command's batch handler run as many of a batch as it can, as ``call`` would one by one.
+        """Let the batch handler run as many commands as it can; the outcome is that of ``call`` for each command.
 
-        Each command is counted with the same share of the time.
+        Each command is charged an equal share of the time.
 
         Returns:
-            Their replies; None, and nothing is done, if there is no batch handler or it takes none.
+            Their replies; None, with nothing done, if there is no batch handler or it takes no command.
         """
         handler, server = entry.batch_handler, self._server
         if handler is None or len(batch) <= at + 1 or server.has_observers:
             return None
         following = batch[at + 1]
         if len(following) < 2 or following[1] != batch[at][1]:
-            return None  # usually the next command shows already that there is no run
+            return None  # usually the next command already shows that there is no run
         outer = self.current
         self.current = entry
         started = perf_counter_ns()
         try:
             answers = handler(client, batch, at)
         except Exception as error:  # noqa: BLE001 - every failure ends here
-            # Each of them may have run or not: all get the error, and none runs again.
+            # Each command may or may not have run: all get the error, and none is re-run.
             failed = takewhile(batch[at][:2].__eq__, (argv[:2] for argv in islice(batch, at, None)))
             reply = self.failed(client, entry, batch[at], error) or b""
             return [reply for _ in failed]
@@ -128,9 +128,9 @@ class Calls:
     def call_queued(
         self, client: Client, commands: list[tuple[CommandEntry, list[bytes]]], *, ends: bool = True
     ) -> list[bytes]:
-        """Run commands of a transaction; permissions may have changed since they were queued.
+        """Run commands of a transaction, and check permissions, which may have changed since they were queued.
 
-        EXEC counts as failed if its last command (``ends``) is refused; one that runs behind a refusal takes that back.
+        EXEC counts as failed only if its last command is refused; ``ends``: ``commands`` include the last one.
         """
         server = self._server
         batch = [argv for _, argv in commands]
@@ -158,13 +158,13 @@ class Calls:
         return answers
 
     def note_failure(self) -> None:
-        """Count the running command as failed, although it replies: its reply has an error."""
+        """Count the running command as failed, because its reply contains an error."""
         self.current.failed += 1
 
     def failed(
         self, client: Client, entry: CommandEntry, argv: list[bytes], error: Exception
     ) -> bytes | None:
-        """Return the reply for an exception of a handler; None if the command is only deferred."""
+        """Return the reply for an exception of a handler; None if the command was only deferred."""
         server = self._server
         if isinstance(error, Deferred):
             server.background_jobs.run_before(client, error.step)
@@ -182,13 +182,13 @@ class Calls:
     def finish(
         self, client: Client, entry: CommandEntry, argv: list[bytes], reply: bytes | None, nanoseconds: int
     ) -> bool:
-        """Report a command that is observed or slow; return False if it is not done and must not be counted yet."""
+        """Report an observed or slow command; return False if it is not done yet and must not be counted."""
         server = self._server
         if client.state is POSTPONED:
             return False
         if server.has_observers:
-            # A blocking command is fed when it blocks, as it was sent, and not again when it is served: then the keys
-            # that it reads are recorded once more, as the change that wakes it has removed them.
+            # MONITOR sees a blocking command once, as sent, when it blocks. Tracking records its keys when it blocks and
+            # again when it is served, because the change that woke it has removed them.
             resuming = server.blocking.resuming
             if server.clients.monitors and entry.feeds_monitor and not resuming:
                 self.feed_monitors(client, argv)
@@ -204,7 +204,7 @@ class Calls:
     # Propagate, serve
 
     def propagate(self, client: Client | None = None) -> None:
-        """Pass the effects of a unit, of a client or of the server itself, to the AOF and the replicas."""
+        """Pass the effects of a unit to the AOF and the replicas; without a client it is a unit of the server."""
         server = self._server
         if server.propagation.effects:
             server.propagation.flush()
@@ -218,7 +218,7 @@ class Calls:
             self._server.blocking.serve()
 
     def end_command(self, client: Client, argv: list[bytes], reply: bytes | None, out: list[bytes]) -> None:
-        """End the unit of a client's command, and append the reply in its place among pushes and other replies."""
+        """End the unit of a client's command, and append its reply in order with pushes and other replies."""
         server = self._server
         self.propagate(client)
         if server.keyspace.ready:
@@ -261,8 +261,8 @@ class Calls:
     ) -> None:
         """Record the keys that a command has read, for a client with tracking.
 
-        Of a script, each command that it runs is tracked. As 7.0, one that reads records the keys that the call of
-        the script declares; ``script`` is that call.
+        In a script, each command is tracked on its own. In 7.0, a read command instead records the keys that the script
+        call declares; ``script`` is that call.
         """
         if client.tracking is not None and entry.readonly and not entry.runs_script:
             if script is not None and not self._server.compat.tracks_reads_of_scripts:

@@ -41,7 +41,7 @@ _SUBSCRIBER: Final = frozenset(
 
 
 def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
-    """Run Redis' checks, in its order; return the text of a refusal, or None."""
+    """Run Redis' checks in Redis' order; return the text of a refusal, or None."""
     command = entry.command
     flags = command.flags
     if entry.runs_script or (entry.name == "exec" and server.needs_all_checks):
@@ -88,7 +88,7 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
         return b"ERR Replica can't interact with the keyspace"
     if replication.is_stale and "stale" not in flags and not client.trusted:
         return MASTERDOWN
-    # Loading replays the file itself: the commands of its scripts.
+    # The scripts of a file that is being loaded check their commands here, too.
     if server.loading and not client.replays and "loading" not in flags:
         return LOADING
     if server.busy_error is not None and "allow_busy" not in flags:
@@ -97,7 +97,7 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
 
 
 def refusal_of_write(server: Server) -> bytes | None:
-    """Return why no client may write now, None if clients may."""
+    """Return the text that refuses writes of all clients now, or None."""
     refusal = server.snapshot_error or server.disk_error
     if refusal is None and server.replication.lacks_replicas:
         refusal = NOREPLICAS
@@ -107,7 +107,7 @@ def refusal_of_write(server: Server) -> bytes | None:
 
 
 def may_refuse(server: Server) -> bool:
-    """Whether some check may refuse a command of a plain client in the present state of the server."""
+    """Whether some check may refuse a command of a plain client in the server's current state."""
     return (
         server.loading
         or server.disk_error is not None
@@ -123,7 +123,7 @@ def may_refuse(server: Server) -> bool:
 
 
 def _unless_enabled(server: Server, client: Client, entry: CommandEntry) -> bytes | None:
-    """Refuse DEBUG and the loading of modules, which a directive of their own lets a client use."""
+    """Return the refusal of DEBUG or of loading a module, unless its directive (``enable-*-command``) allows it."""
     config = server.config
     if entry.name == "debug":
         name, directive, setting = b"DEBUG", b"enable-debug-command", config.enable_debug_command

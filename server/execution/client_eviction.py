@@ -1,4 +1,4 @@
-"""``maxmemory-clients``: close the largest connections while all exceed the limit."""
+"""``maxmemory-clients``: close the largest connections while all clients together exceed the limit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..server import Server
 
-_LEAST: Final = 128 << 10  # bytes; with less nobody could talk to the server
+_LEAST: Final = 128 << 10  # bytes; with a lower limit no client could use the server
 
 
 class ClientEviction:
     """The memory limit for the clients of one server; replicas and the master do not count.
 
-    A client counts with what it took when it was last measured: before each of its commands, with the arguments; when
-    its input ends within a request; and ten times a second.
+    A client counts with its last measured size. It is measured before each of its commands, including the arguments;
+    when its input ends within a request; and ten times a second.
     """
 
     def __init__(self, server: Server) -> None:
@@ -29,7 +29,7 @@ class ClientEviction:
 
     @property
     def limit(self) -> int:
-        """Bytes for all clients together; 0: no limit. A percentage refers to ``maxmemory``."""
+        """The limit in bytes for all clients together; 0: no limit. A percentage refers to ``maxmemory``."""
         config = self._server.config
         limit = config.maxmemory_clients
         if limit < 0:
@@ -44,10 +44,10 @@ class ClientEviction:
             self._evict()
 
     def evicts(self, client: Client, argv: Sequence[bytes] = ()) -> bool:
-        """Measure a client, with the command that it is about to run, if any; return whether it was closed."""
+        """Measure a client, including the command that it is about to run; return True if it was closed."""
         if not self.limit or not _counts(client):
             return False
-        # Requests behind the command may be here already; Redis has not read them yet.
+        # Later requests may have been read here already; Redis would not have read them yet.
         size = client.held_bytes + sum(map(len, argv)) if argv else client.memory
         self._total += size - self._sizes.get(client, 0)
         self._sizes[client] = size

@@ -1,7 +1,7 @@
-"""From parsed commands to replies: which command it is, whether it may run now, whether it is queued for EXEC.
+"""Turn parsed commands into replies: look each command up, check it, then run it or queue it for EXEC.
 
-``Dispatcher.run`` serves a batch. Plain commands of a plain client take the fast path (``fast_path.py``); ``process``
-looks all others up, passes them through ``checks.check`` and calls them (``call.py``).
+``Dispatcher.run`` serves a batch. Plain commands of a plain client take the fast path (``fast_path.py``). ``process``
+looks up every other command, checks it (``checks.check``) and calls it (``call.py``).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _CANNOT_LOAD: Final = (
 
 
 class Dispatcher:
-    """Looks up, checks and runs what the clients of one server send.
+    """Looks up, checks and runs the commands that the clients of one server send.
 
     Attributes:
-        table: raw command name to entry; holds the upper-case and lower-case spelling of each command that was found
-            once and is not a container, but no scripts while clients arrive. All else goes through ``find``.
+        table: raw command name to entry, in upper case and in lower case. A command enters it at its first use, unless it
+            is a container; script commands are taken out while clients arrive. ``find`` serves all other spellings.
         entries: every command and subcommand that has a handler, by full name; ``all`` has those of every version.
-        found: those that a client or a file has named yet.
-        commands: every command and subcommand, containers too.
+        found: the entries that a client or a file has used so far.
+        commands: every command and subcommand, containers included.
         containers: the names that have subcommands.
-        listed: those of ``commands`` that rename-command leaves a name. All keys here are Redis' own names.
+        listed: ``commands`` without those that rename-command disabled. All keys here are Redis' own names.
     """
 
     def __init__(self, server: Server) -> None:
@@ -51,7 +51,7 @@ class Dispatcher:
         self._in_sentinel = server.mode == "sentinel"
         self._registry = SENTINEL if self._in_sentinel else REGISTRY
         if self._in_sentinel:
-            load(SENTINEL["sentinel"].room)  # it serves commands of other families, too
+            load(SENTINEL["sentinel"].room)  # it also serves commands of other families
         self.found: dict[str, CommandEntry] = {}
         self.all = {
             name: CommandEntry(command) for name, command in self._registry.items() if command.is_served
@@ -59,7 +59,7 @@ class Dispatcher:
         self.use_version(server.compat)
 
     def use_version(self, compat: Compat) -> None:
-        """Restrict the commands to those of one version of Redis."""
+        """Restrict the commands to those that a version of Redis has."""
         self.commands = known_commands(compat, self._registry)
         self.entries = {name: entry for name, entry in self.all.items() if name in self.commands}
         for name, entry in self.entries.items():
@@ -77,10 +77,10 @@ class Dispatcher:
         }
 
     def _served(self, entry: CommandEntry) -> CommandEntry:
-        """Give an entry its handler, if it has none yet: before the time of its first call is taken.
+        """Return the entry with its handler; the first call imports the handler, before the command's time starts.
 
         Raises:
-            ReplyError: its modules cannot be read now; the next call tries again.
+            ReplyError: its modules cannot be read now; the next call retries.
         """
         if entry.handler is not not_yet_found:
             return entry
@@ -92,8 +92,8 @@ class Dispatcher:
             raise ReplyError(_CANNOT_LOAD) from error
         self.found[name] = entry
         entry.serve(handler, batch_handler_for(entry.command))
-        # COMMAND also runs without a subcommand, but must be looked up with it. The fast path has no check for
-        # commands that must be enabled first.
+        # COMMAND also runs without a subcommand, but its lookup must see the subcommand. The fast path does not check
+        # whether a command is enabled (DEBUG, MODULE).
         plain = "|" not in name and name not in self.containers and "protected" not in entry.command.flags
         if plain and name in self.entries:
             typed = self.server.config.renamed.get(name, name)
@@ -105,7 +105,7 @@ class Dispatcher:
         return entry
 
     def check_scripts(self, *, needed: bool) -> None:
-        """Leave scripts to ``process``, which lets them wait for arriving clients, or no longer."""
+        """If ``needed``, leave scripts to ``process``, which makes them wait for arriving clients; else undo that."""
         if not needed:
             self.table.update(self._scripts)
         else:
@@ -152,7 +152,7 @@ class Dispatcher:
         )
 
     def find_of_any_version(self, argv: list[bytes]) -> CommandEntry:
-        """As ``find``, for files: also a command that only other versions have, or that was renamed since."""
+        """Like ``find``, for files: also find commands of other versions, and commands renamed since."""
         try:
             return self.find(argv)
         except ReplyError:
@@ -167,11 +167,11 @@ class Dispatcher:
     # The batch
 
     def run(self, client: Client, batch: list[list[bytes]], out: list[bytes], begun: int) -> int:
-        """Run the commands of one client until all are done, it has to wait, or its turn is over.
+        """Run the commands of one client until all are done, the client must wait, or its turn is over.
 
         Args:
             client: the client that sent them.
-            batch: commands. The time is compared only after long commands (``LONG_COMMAND``), so it should be short.
+            batch: commands; keep it short, because only long commands (``LONG_COMMAND``) make the loop check the time.
             out: receives the replies, in order.
             begun: when the client's turn began, in nanoseconds of ``perf_counter_ns``.
 
@@ -241,19 +241,19 @@ class Dispatcher:
         return None if client.state is POSTPONED else self._mind_reply_mode(client, reply)
 
     def _container_of(self, argv: list[bytes]) -> str:
-        """The container that was sent without a subcommand, else what stands for no command."""
+        """Return the container that was sent without a subcommand, else ``NULL`` (no command)."""
         name = self.own_name(argv[0])
         return name if name is not None and len(argv) == 1 and name in self.containers else "NULL"
 
     def _runs_script(self, client: Client, entry: CommandEntry) -> bool:
-        """Whether a command may block the loop so long that ``net/busy_script`` serves the others."""
+        """Whether a command may block the loop for so long that ``net/busy_script`` has to serve the other clients."""
         transaction = client.transaction
         if entry.name != "exec" or transaction is None:
             return entry.runs_script and transaction is None
         return any(queued.runs_script for queued, _ in transaction.commands)
 
     def _queue(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
-        """Keep a command for EXEC, unless EXEC can only fail; None if the client asked for too much and was closed."""
+        """Queue a command for EXEC, unless EXEC must fail; None if the transaction is too large and the client was closed."""
         transaction = client.transaction
         assert transaction is not None
         client.total_commands -= 1  # EXEC counts it
@@ -274,13 +274,13 @@ class Dispatcher:
         """Queue all consecutive commands of a batch like ``_queue``.
 
         Args:
-            client: in a transaction, and otherwise plain.
+            client: a client that is in a transaction and otherwise plain.
             batch: commands.
-            at: index of the first.
+            at: the index of the first command to queue.
             out: receives the replies.
 
         Returns:
-            The number of commands taken; 0 if the first is not one that is simply queued.
+            The number of commands taken; 0 if the first one needs more than queueing.
         """
         queued: list[tuple[CommandEntry, list[bytes]]] = []
         for argv in islice(batch, at, None):
@@ -309,7 +309,7 @@ class Dispatcher:
         return len(queued)
 
     def check(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
-        """Return why a command may not run now, None if it may; scripts also call this."""
+        """Return the text that refuses a command now, or None; scripts also call this."""
         return check(self.server, client, entry, argv)
 
     def refuse(self, client: Client, entry: CommandEntry | None, text: bytes) -> bytes | None:
@@ -321,9 +321,9 @@ class Dispatcher:
         if client.transaction is not None:
             client.transaction.aborted = True
         else:
-            client.asking = False  # it was for this command, which does not run
+            client.asking = False  # ASKING was for this command, which does not run
         if entry is not None and entry.name == "exec":
-            # EXEC itself was refused: its transaction, if there is one, is discarded, and no key is watched any more.
+            # A refused EXEC discards its transaction, if there is one, and unwatches all keys.
             discard_transaction(client)
             if not self._is_redirection(text):
                 error = ReplyError(

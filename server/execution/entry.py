@@ -1,4 +1,4 @@
-"""A command as one server runs it: what the dispatcher reads, and its counters."""
+"""A command as one server runs it: the fields that the dispatcher reads, and the counters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCRIPTS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall"
 
 
 def not_yet_found(_client: Client, args: list[bytes]) -> NoReturn:
-    """Stand for the handler of a command that no client has sent yet; ``Dispatcher.find`` replaces it."""
+    """Placeholder for the handler of a command that no client has sent yet; ``Dispatcher.find`` replaces it."""
     raise RuntimeError(f"{args[:1]} runs without Dispatcher.find")
 
 
@@ -48,23 +48,23 @@ class CommandEntry:
         self.batch_handler: BatchHandler | None = None  # runs several of a batch in one call
         self.write = "write" in command.flags
         self.readonly = "readonly" in command.flags
-        # The flag skips EXEC only because Redis feeds it to monitors by hand, after its commands; so do we.
+        # EXEC has skip_monitor only because Redis feeds it to monitors explicitly, after its commands; so do we.
         self.feeds_monitor = command.name == "exec" or not command.flags & {"skip_monitor", "admin"}
         self.slowlogged = "skip_slowlog" not in command.flags
         self.runs_script = command.name in _SCRIPTS
         self.queued = command.name not in IMMEDIATE and "no_multi" not in command.flags  # inside MULTI
         self.calls = self.nanoseconds = self.rejected = self.failed = 0
-        self.histogram: list[int] = []  # until the command has a handler; hundreds never do
+        self.histogram: list[int] = []  # empty until the command has a handler; hundreds never get one
 
     def serve(self, handler: Handler, batch_handler: BatchHandler | None) -> None:
-        """Take the handlers, from then on calls may be counted."""
+        """Set the handlers; from then on calls may be counted."""
         self.handler = handler
         self.batch_handler = batch_handler
         if not self.histogram:
             self.reset_times()
 
     def declare(self, command: Command) -> None:
-        """Take the record of a version, which has the same name and reads or writes the same."""
+        """Set the record of a Redis version; the name and the read and write flags must stay the same."""
         self.command = command
         self.minimum = abs(command.arity)
         self.maximum = command.arity if command.arity > 0 else 1 << 62
@@ -85,7 +85,7 @@ class CommandEntry:
         self.histogram[nanoseconds.bit_length()] += 1
 
     def percentile(self, percent: float) -> float:
-        """Microseconds within which ``percent`` of the calls ended, as precise as the histogram."""
+        """Return the microseconds within which ``percent`` of the calls ended, as precisely as the histogram allows."""
         wanted = self.calls * percent / 100
         seen = 0
         for bits, calls in enumerate(self.histogram):

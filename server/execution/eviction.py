@@ -1,8 +1,7 @@
-"""``maxmemory``: evict keys, or refuse commands that may need memory, above the limit.
+"""``maxmemory``: above the limit, evict keys or refuse commands that may need memory.
 
-The limit applies to what INFO shows as ``used_memory`` without
-``mem_not_counted_for_evict``. ``refusal`` compares it with the limit before each command. Without a limit none of
-this runs: the databases have no meter, and no command calls ``refusal``.
+The limit applies to INFO ``used_memory`` minus ``mem_not_counted_for_evict``. ``refusal`` compares that with the limit
+before each command. Without a limit, none of this runs: the databases have no meter, and no command calls ``refusal``.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 
 _POOL: Final = 16  # candidates kept from one victim to the next
 _AT_ONCE: Final = 16  # victims between two readings of the clock
-_LINEAR: Final = 10  # up to this tenacity each step is worth 50 microseconds, above it 15 per cent
+_LINEAR: Final = 10  # up to this tenacity each step adds 50 microseconds, above it 15 per cent
 _STEP: Final = 50e-6  # seconds
 _NO_LIMIT: Final = 100
-# Commands that can end a transaction of 7.0 when memory is out.
+# Commands that can end a transaction in 7.0 when memory is out.
 _ENDINGS: Final = frozenset(("exec", "discard", "quit", "reset"))
 
 
@@ -40,8 +39,8 @@ class Eviction:
     """The memory limit of one server.
 
     Attributes:
-        out_of_memory: no room could be made before the present command; scripts read it, as none is stopped midway. Without
-            a limit it stays: a transaction may set one before its script.
+        out_of_memory: no room could be made before the current command. Scripts read it, because they are not stopped
+            midway. Without a limit it keeps its value, because a transaction may set a limit before its script.
     """
 
     def __init__(self, server: Server) -> None:
@@ -49,7 +48,7 @@ class Eviction:
         self.out_of_memory = False
         self._buffers = 0  # bytes, at the last cron
         self._exceeded_since: float | None = None
-        # Candidates, the best one last. A rank is higher the longer ago or the less often a key was used.
+        # Candidates, the best one last. The rank grows with the idle time, or with the rarity of use, of a key.
         self._pool: list[tuple[int, int, bytes]] = []
         self._turn = 0  # the database that last lost a key at random
 
@@ -99,7 +98,7 @@ class Eviction:
             )
 
     def cron(self) -> None:
-        """Measure what no command changes; called ten times a second."""
+        """Measure what commands do not meter: buffers and unseen values; called ten times a second."""
         if self.server.config.maxmemory:
             self._buffers = buffer_bytes(self.server)
             metering.measure_unseen(self.server.keyspace)
@@ -115,14 +114,14 @@ class Eviction:
     # Before each command
 
     def refusal(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
-        """Make room for a command; return the refusal if it may need memory that is not there."""
+        """Make room for a command; return the refusal if that fails and the command may need memory."""
         self.out_of_memory = not self.make_room(sum(map(len, argv)))
         if self.out_of_memory and not client.trusted and self._may_grow(client, entry, argv):
             return OOM
         return None
 
     def refuses_in_script(self, entry: CommandEntry) -> bool:
-        """Whether a script that has not written yet may not begin with this command."""
+        """Whether memory is too short for a script to make this command its first write."""
         return self.out_of_memory and self.server.config.maxmemory > 0 and "denyoom" in entry.command.flags
 
     def _may_grow(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:
@@ -144,7 +143,7 @@ class Eviction:
         """Evict until the limit holds or the time is up.
 
         Args:
-            more: bytes beside those in use: the arguments of a command, which are there before it runs.
+            more: bytes beyond those in use: the arguments of a command, which take memory before it runs.
 
         Returns:
             False if the limit is exceeded and no key may be evicted.
@@ -162,7 +161,7 @@ class Eviction:
         return self._evict(limit - more)
 
     def exceeded_milliseconds(self) -> tuple[int, int]:
-        """Milliseconds over the limit, in total and for the present excess."""
+        """Return the milliseconds over the limit, in total and for the current excess."""
         since = self._exceeded_since
         current = 0 if since is None else int((perf_counter() - since) * 1000)
         return self.server.stats.exceeded_milliseconds + current, current
@@ -228,14 +227,14 @@ class Eviction:
         return count >= _AT_ONCE
 
     def _evict_some(self, excess: int, until: float) -> int:
-        """Evict up to ``_AT_ONCE`` keys, until their measured bytes are the excess; propagate each as its own unit.
+        """Evict up to ``_AT_ONCE`` keys, until their measured bytes reach the excess; propagate each as its own unit.
 
         Args:
             excess: bytes above the limit.
-            until: by ``perf_counter``; values are freed immediately until then, unless lazy.
+            until: a time of ``perf_counter``; until then values are freed immediately, unless eviction is lazy.
 
         Returns:
-            How many keys were evicted; 0 if none may be.
+            The number of evicted keys; 0 if none may be evicted.
         """
         server = self.server
         keyspace, propagation = server.keyspace, server.propagation
@@ -247,10 +246,10 @@ class Eviction:
             for db, key in self._victims(excess):
                 started = perf_counter()
                 assert db.meter is not None
-                # Where it is not known, the caller measures what is left to evict again.
+                # If the size is unknown, stop here: the caller measures again what is left to evict.
                 size = db.meter.sizes.get(key, excess)
                 db.remove(key)
-                # Even if a listener fails, the record follows the removal.
+                # Record the removal at once, in case a listener fails.
                 propagation.add(db.index, [word, key])
                 db.modified(key)
                 if keyspace.notify_mask & events.EVICTED:
@@ -278,7 +277,7 @@ class Eviction:
     # Choice of the victim
 
     def _victims(self, excess: int) -> list[tuple[Database, bytes]]:
-        """Return the next keys to evict, at most as many as have the bytes of the excess by the mean; none if none may be."""
+        """Return the next keys to evict, ranked ones as many as the mean size suggests; empty if none may be evicted."""
         policy = self.server.config.maxmemory_policy
         if policy == "volatile-ttl":
             return self._first_to_expire()
@@ -306,7 +305,7 @@ class Eviction:
         return []
 
     def _best_candidates(self, number: int, *, volatile: bool) -> list[tuple[Database, bytes]]:
-        """Return up to so many keys, the best of the pool and of ``maxmemory-samples`` draws for each."""
+        """Return up to ``number`` keys: the best of the pool and of ``maxmemory-samples`` draws for each."""
         databases = self.server.keyspace.databases
         found: list[tuple[Database, bytes]] = []
         while not found and self._fill_pool(number, volatile=volatile):
@@ -314,13 +313,13 @@ class Eviction:
                 rank, index, key = self._pool.pop()
                 db = databases[index]
                 keys = db.expires if volatile else db.entries
-                # A key whose frequency fell between two samples is in the pool twice.
+                # The pool holds a key twice if its frequency fell between two samples.
                 if key in keys and self._rank(db, key) >= rank and (db, key) not in found:
                     found.append((db, key))
         return found
 
     def _fill_pool(self, number: int, *, volatile: bool) -> bool:
-        """Sample keys of each database for so many victims; return False if there is no key to sample."""
+        """Sample keys of each database for ``number`` victims; return False if there is no key to sample."""
         pool, samples = self._pool, self.server.config.maxmemory_samples * number
         found = False
         for db in self.server.keyspace.databases:
@@ -342,7 +341,7 @@ class Eviction:
 
 
 def _patience(tenacity: int) -> float:
-    """Seconds that eviction may delay a command at a tenacity (0.5 ms by default)."""
+    """Return the seconds that eviction may delay a command at this tenacity (0.5 ms by default)."""
     if tenacity >= _NO_LIMIT:
         return float("inf")
     if tenacity <= _LINEAR:

@@ -1,13 +1,13 @@
 """The fast path: a copy of ``Calls`` (``call.py``, its specification) for the plain commands of plain clients.
 
-1. It runs a command only if its spelling is in ``table``, its arity is right, the client is plain (no mode, nothing to
-   wait for) and the server does not need all checks. Then every check of ``checks.check`` is known to pass.
-2. It does what ``call`` and ``end_command`` do, in their order: begin, handler, finish, propagate, serve.
-3. It inlines what is usual. An exception, no reply, an observer, a slow command, a run of one command, keys to serve
-   and any change of the client's state go to the methods of ``Calls``.
-4. It stops at the first command that it may not run, and leaves that to ``Dispatcher.run``.
-5. It stops after a command that changes the client's state, and after a slow one at the end of the client's turn.
-6. Nothing but time shows which way a command took: ``tests/server/execution/test_fast_path.py``.
+1. It runs a command only if its spelling is in ``table``, its arity is right, the client is plain (it has no mode and
+   waits for nothing) and the server does not need all checks. Then every check of ``checks.check`` is known to pass.
+2. It does what ``call`` and ``end_command`` do, in the same order: begin, handler, finish, propagate, serve.
+3. It inlines only the usual case. The methods of ``Calls`` handle an exception, a missing reply, an observer, a slow
+   command, a run of one command, keys to serve and any change of the client's state.
+4. It stops at the first command that it may not run, and leaves that command to ``Dispatcher.run``.
+5. It stops after a command that changes the client's state, and after a slow command at the end of the client's turn.
+6. Only the time shows which path a command took: ``tests/server/execution/test_fast_path.py``.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
     RunSingle = Callable[[Server, Client, list[bytes]], bytes | None]
 
-# From the second command of a run to the last one of the shortest that a batch handler takes. Asked for fewer, three XADDs
-# take 4.2 us each instead of 3.6.
+# A batch handler is asked only if this many commands follow the second one of a run. Without this limit, three XADDs take
+# 4.2 us each instead of 3.6.
 _REST: Final = SHORTEST_RUN - 2
 
 
 def run_one(server: Server, client: Client, argv: list[bytes]) -> bytes | None:
-    """Run the only command of a batch; ``Server.run_single`` is this while no check may refuse it and nobody looks on.
+    """Run the only command of a batch; used as ``Server.run_single`` while no check may refuse it and no client observes.
 
     Returns:
         The bytes to send, None if there are none.
     """
-    # By ``Dispatcher.run`` a PING takes 2.2 instead of 1.6 us, an XADD 4.75 instead of 4.2.
+    # Through ``Dispatcher.run`` a PING takes 2.2 instead of 1.6 us, an XADD 4.75 instead of 4.2.
     entry = server.dispatcher.table.get(argv[0])
     if entry is None or not entry.minimum <= len(argv) <= entry.maximum:
         out: list[bytes] = []
@@ -71,20 +71,20 @@ def run_one(server: Server, client: Client, argv: list[bytes]) -> bytes | None:
 def run_plain(
     server: Server, client: Client, batch: list[list[bytes]], at: int, out: list[bytes], begun: int
 ) -> int:
-    """Run the commands of a plain client from a place in a batch on.
+    """Run the commands of a plain client, starting at an index of a batch.
 
     Args:
         server: the server.
         client: the client that sent them; it is plain.
         batch: commands.
-        at: the first to run.
+        at: the index of the first command to run.
         out: receives the replies, in order.
         begun: when the client's turn began, in nanoseconds of ``perf_counter_ns``.
 
     Returns:
-        The place of the first command that did not run.
+        The index of the first command that did not run.
     """
-    # By ``Dispatcher.process`` each of sixteen PINGs takes 2.0 instead of 1.0 us, an XADD 4.3 instead of 2.0.
+    # Through ``Dispatcher.process`` each of sixteen PINGs takes 2.0 instead of 1.0 us, an XADD 4.3 instead of 2.0.
     table = server.dispatcher.table
     calls = server.calls
     propagation = server.propagation

@@ -1,4 +1,4 @@
-"""The flags of a command as the checks read them: a script declares some itself, and EXEC has those of what it runs."""
+"""The flags of a command as the checks read them; scripts may declare theirs, and EXEC takes those of its commands."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from ..server import Server
     from .entry import CommandEntry
 
-# EXEC has these if one of its commands has them, the others only if all have them.
+# EXEC has the flags of _OF_ANY if one of its commands has them, and those of _OF_ALL only if all have them.
 _OF_ANY = frozenset(("write", "may_replicate"))
 _OF_ALL = frozenset(("stale", "loading"))
 
 
 def flags_of(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]) -> frozenset[str]:
-    """Return the flags by which a command is refused or held now."""
+    """Return the flags that decide whether a command is refused or postponed now."""
     if entry.runs_script:
         return _of_script(server, entry, argv)
     flags = entry.command.flags
@@ -31,7 +31,7 @@ def flags_of(server: Server, client: Client, entry: CommandEntry, argv: list[byt
 
 
 def _of_script(server: Server, entry: CommandEntry, argv: list[bytes]) -> frozenset[str]:
-    """Return the flags of a call of a script: without a first line it is checked when it runs."""
+    """Return the flags of a script call; a script without a shebang line is checked while it runs."""
     flags = entry.command.flags
     if len(argv) < 3:  # a call with the wrong number of arguments
         return flags
@@ -49,7 +49,7 @@ def _of_script(server: Server, entry: CommandEntry, argv: list[bytes]) -> frozen
 
 
 def _declared(server: Server, name: str, body: bytes) -> tuple[bool, frozenset[str] | None]:
-    """Return whether there is such a script, and the flags of its first line; None without such a line."""
+    """Return whether the script is known, and the flags of its shebang line; None without that line."""
     from ...commands.scripting.lua.shebang import read_script_shebang
 
     scripting = server.scripting
@@ -62,4 +62,4 @@ def _declared(server: Server, name: str, body: bytes) -> tuple[bool, frozenset[s
             return script is not None, None if script is None else script.flags
         return True, read_script_shebang(body)[0]
     except ReplyError:
-        return False, None  # a wrong first line, or no Lua: running it raises the error
+        return False, None  # a wrong shebang line, or no Lua: running the script raises the error

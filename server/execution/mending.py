@@ -1,11 +1,11 @@
 """Make memory, the append-only file and the replicas agree after an unexpected failure.
 
-An exception other than ``ReplyError`` (out of memory, a bug of ours) may leave a handler anywhere: after it changed a
-key and before it propagated that, or in the middle of a change. No state is saved in advance to undo the change,
-because that would slow every command. Instead every key that the command may write is repaired in its present state
+An exception other than ``ReplyError`` (out of memory, a bug of ours) may stop a handler anywhere: between the change of
+a key and its propagation, or in the middle of a change. No state is saved in advance to undo the change, because that
+would slow every command. Instead, every key that the command may write is repaired as it is now, and propagated.
 
-If that fails twice the server ends, as Redis does without memory: the append-only file holds all confirmed writes, and
-the next start begins there.
+If that fails twice, the server ends, as Redis does without memory. The append-only file holds all confirmed writes, so
+the next start continues from there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ATTEMPTS: Final = 2
 
 
 class Mending:
-    """Repairs what failed commands of one server left behind."""
+    """Repairs the state that failed commands of one server left behind."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -42,12 +42,12 @@ class Mending:
             client: the client that ran it.
             entry: the command.
             argv: its arguments.
-            error: its handler raised it. Its frames, and what they refer to, are released.
+            error: raised by its handler. Its frames, and what they refer to, are released.
         """
         server = self._server
         try:
             trace = "".join(traceback.format_exception(error))
-        except Exception:  # noqa: BLE001 - there may be no memory for it
+        except Exception:  # noqa: BLE001 - there may be no memory to format it
             trace = repr(type(error))
         traceback.clear_frames(error.__traceback__)
         effects = server.propagation.effects
@@ -139,7 +139,7 @@ class Mending:
                 self._server.propagation.add(db.index, [b"FLUSHDB"])
 
     def _mend_libraries(self) -> None:
-        """Propagate all libraries; the next use of one compiles them again."""
+        """Propagate all libraries; their next use recompiles them."""
         server = self._server
         libraries = server.keyspace.libraries
         libraries.version += 1
@@ -149,7 +149,7 @@ class Mending:
 
 
 def _databases(client: Client, name: str, argv: list[bytes]) -> list[Database]:
-    """The databases in which a command may have changed keys: its own, and one it names."""
+    """Return the databases whose keys a command may have changed: the selected one, and any that it names."""
     words: list[bytes] = []
     if name == "move":
         words = argv[2:3]

@@ -1,4 +1,4 @@
-"""CLIENT PAUSE: commands wait until the pause is over, in the order of their arrival."""
+"""CLIENT PAUSE: postpone commands, in the order of their arrival, until the pause ends."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _REPLICATED = frozenset(("write", "may_replicate"))
 
 
 class Pause:
-    """The pause of one server.
+    """The pause of one server, by CLIENT PAUSE or by holders.
 
     Attributes:
-        holders: who needs the data still: a failover that waits for a replica, slots or keys on their way out.
-        until: when it ends, in milliseconds of the server's clock; 0 without a pause.
+        holders: objects that need the data unchanged: a failover that waits for a replica, or slots or keys that leave.
+        until: the end of CLIENT PAUSE, in milliseconds of the server's clock; 0 without a pause.
         writes_only: commands that change nothing are not paused.
         postponed: waiting clients, each with its command at the head of its backlog.
     """
@@ -39,20 +39,20 @@ class Pause:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, until: int, *, writes_only: bool) -> None:
-        """Postpone commands until a time in milliseconds; a pause that ends later keeps its end."""
+        """Postpone commands until a time in milliseconds; a pause that already ends later keeps its end."""
         self.until = max(self.until, until)
         self.writes_only = writes_only
         self._server.update_checks()
         self.look()
 
     def look(self) -> None:
-        """End the pause if it is due, else set the timer; also called after a virtual clock moved."""
+        """End the pause if it is due, else set the timer; also called after a clock change."""
         self.stop()
         left = self.until - self._server.clock.tick()
         if self.until and left <= 0:
             self.end()
         elif self.until and not self._server.clock.is_frozen:
-            # Even where a library has stopped the system's clock.
+            # The loop's timer also ends the pause if a library has stopped the system's clock.
             self._timer = self._server.loop.call_later(left / 1000, self.end)
 
     def end(self) -> None:
@@ -67,21 +67,21 @@ class Pause:
         return self.until > 0 or bool(self.holders)
 
     def hold_writes(self, holder: object) -> None:
-        """Postpone writes until ``release_writes``, whatever CLIENT PAUSE, UNPAUSE and other holders do."""
+        """Postpone writes until ``release_writes``, independent of CLIENT PAUSE, UNPAUSE and other holders."""
         self.holders.add(holder)
         self._server.update_checks()
 
     def release_writes(self, holder: object) -> None:
-        """Run the writes that waited, unless there is another holder."""
+        """Remove a holder; without CLIENT PAUSE, resume the postponed clients, which other holders may postpone again."""
         if holder in self.holders:
             self.holders.remove(holder)
-            if self.until:  # CLIENT PAUSE postpones them still
+            if self.until:  # CLIENT PAUSE still postpones them
                 self._server.update_checks()
             else:
                 self._resume()
 
     def _resume(self) -> None:
-        """Run the postponed commands; a holder postpones its own again."""
+        """Resume the postponed clients; a remaining holder postpones their writes again."""
         self._server.update_checks()
         postponed, self.postponed = self.postponed, []
         for client in postponed:
@@ -91,7 +91,7 @@ class Pause:
             self._server.replication.link.end_pause()
 
     def reset(self) -> None:
-        """Begin without a pause; the clients that were postponed are gone."""
+        """Drop the pause; the postponed clients are disconnected."""
         self.stop()
         self.holders.clear()
         self.writes_only = False
@@ -113,7 +113,7 @@ class Pause:
         return not flags_of(self._server, client, entry, argv).isdisjoint(_REPLICATED)
 
     def concerns_unit(self, master: Client, unit: list[list[bytes]]) -> bool:
-        """Whether the pause holds back a command, or a transaction, of our master's stream."""
+        """Whether the pause postpones a command, or a transaction, of our master's stream."""
         if not self.is_on:
             return False
         if self.until and not self.writes_only:
@@ -131,6 +131,6 @@ class Pause:
         self.postponed.append(client)
 
     def forget(self, client: Client) -> None:
-        """Remove a client whose connection is gone."""
+        """Forget a disconnected client."""
         if client in self.postponed:
             self.postponed.remove(client)

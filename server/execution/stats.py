@@ -18,21 +18,21 @@ _COUNTS: Final = {
     name: attrgetter(name) for name in ("total_commands", "net_in", "net_out", "reads", "writes")
 }
 
-_DISABLED: Final = b"ERRORSTATS_DISABLED"  # stands alone once there are too many codes of errors
-_WINDOW_MS: Final = 1500  # of the instantaneous figures
-# Each client is looked at, which takes up to 0.4 µs: of ten thousand that would be 3 % of a processor ten times a second.
-_MS_A_CLIENT: Final = 0.4  # between two samples
+_DISABLED: Final = b"ERRORSTATS_DISABLED"  # the only code once there are too many error codes
+_WINDOW_MS: Final = 1500  # the window of the instantaneous figures
+# A sample visits each client, for up to 0.4 µs: ten times a second, ten thousand clients would take 3 % of a processor.
+_MS_A_CLIENT: Final = 0.4  # milliseconds between two samples, for each client
 
 
 class Stats:
-    """What INFO counts since the start or CONFIG RESETSTAT.
+    """The counters that INFO shows, since the start or CONFIG RESETSTAT.
 
-    What clients do is counted by each of them and summed up when it is asked for, so that a request counts once.
+    Each client counts its own activity. The sums are computed on request, so that each event updates one counter only.
 
     Args:
-        found: the entries that count, by command.
-        clients: connected ones, by ID.
-        controls: connected, but in no list.
+        found: the command entries used so far, by name.
+        clients: the connected clients, by ID.
+        controls: the control connections, which no list shows.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Stats:
         self._clients = clients
         self._controls = controls
         self.errors: dict[bytes, int] = {}
-        self.without_subcommand: Counter[str] = Counter()  # refused, by the command that has subcommands
+        self.without_subcommand: Counter[str] = Counter()  # refusals by container
         self.denied = {b"auth": 0, b"command": 0, b"key": 0, b"channel": 0}  # by ACL, since the start
         self._samples: deque[tuple[int, int, int, int, int]] = deque(maxlen=16)
         self.reset()
@@ -60,8 +60,8 @@ class Stats:
         self.evicted_clients = 0
         self.query_buffer_disconnections = 0
         self.output_buffer_disconnections = 0
-        self.exceeded_milliseconds = 0  # over maxmemory, without the present excess
-        # Of disconnected clients; connected ones keep their own counts.
+        self.exceeded_milliseconds = 0  # over maxmemory, without the current excess
+        # The counts of disconnected clients; connected clients keep their own.
         self._past = {name: -self._connected(name) for name in _COUNTS}
         self.errors.clear()
         self.without_subcommand.clear()
@@ -71,7 +71,7 @@ class Stats:
                 entry.reset()
 
     def keep(self, client: Client) -> None:
-        """Keep what a client counted that is no longer connected."""
+        """Keep the counts of a disconnected client."""
         for name, count in _COUNTS.items():
             self._past[name] += count(client)
 
@@ -83,12 +83,12 @@ class Stats:
 
     @property
     def commands_processed(self) -> int:
-        """Commands of clients and of scripts that ran."""
+        """Commands run by clients and by scripts."""
         return self._total("total_commands")
 
     @property
     def net_input(self) -> int:
-        """Bytes that came from clients and from a master."""
+        """Bytes received from clients and from a master."""
         return self._total("net_in")
 
     @property
@@ -98,12 +98,12 @@ class Stats:
 
     @property
     def reads_processed(self) -> int:
-        """Times that input came."""
+        """Reads that returned input."""
         return self._total("reads")
 
     @property
     def writes_processed(self) -> int:
-        """Replies and pushes that were sent, those of one batch as one."""
+        """Writes of replies and pushes; those of one batch count as one."""
         return self._total("writes")
 
     def note_memory(self, used: int, unix_seconds: int) -> int:
@@ -113,9 +113,9 @@ class Stats:
         return self.peak_memory
 
     def count_error(self, text: bytes) -> None:
-        """Count an error reply by its code, ERR where it is one word.
+        """Count an error reply by its code; a text of one word counts as ERR.
 
-        As in Redis, the 129th code ends the counting by code until CONFIG RESETSTAT: a script chooses its codes.
+        As in Redis, the 129th code disables counting by code until CONFIG RESETSTAT, because scripts choose their codes.
         """
         self.total_errors += 1
         code, blank, _ = text.partition(b" ")
@@ -129,7 +129,7 @@ class Stats:
             self.errors = {_DISABLED: 1}
 
     def sample(self, monotonic_ms: int) -> None:
-        """Take a sample for the instantaneous figures; called about ten times a second, of many clients less often."""
+        """Take a sample for the instantaneous figures: about ten times a second, less often with many clients."""
         samples = self._samples
         if samples and monotonic_ms - samples[-1][0] < len(self._clients) * _MS_A_CLIENT:
             return
@@ -140,14 +140,14 @@ class Stats:
             samples.popleft()
 
     def reads_per_second(self) -> int:
-        """Reads of clients' input per second over the last samples."""
+        """Return the reads of client input per second over the last samples."""
         if len(self._samples) < 2:
             return 0
         first, last = self._samples[0], self._samples[-1]
         return int((last[4] - first[4]) * 1000 / max(last[0] - first[0], 1))
 
     def per_second(self) -> tuple[int, float, float]:
-        """Commands, input and output bytes per second over the last samples (INFO instantaneous_*)."""
+        """Return commands, input bytes and output bytes per second over the last samples (INFO instantaneous_*)."""
         if len(self._samples) < 2:
             return 0, 0.0, 0.0
         first, last = self._samples[0], self._samples[-1]

@@ -1,7 +1,7 @@
 """Fair turns: a busy client runs a slice of its commands, then others run.
 
-A connection that has more to run than fits into its slice waits in a queue. One turn of the event loop serves the queue
-for about one slice, in the order of arrival, and then reads the sockets again.
+A connection whose commands exceed its slice waits in a queue. One turn of the event loop serves the queue for about one
+slice, in the order of arrival, and then reads the sockets again.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ SLICE: Final = 2_000_000
 PARSED: Final = 64 << 10
 """Bytes of requests that are parsed at a time."""
 PARSED_UNDER_LIMIT: Final = 16 << 10
-"""The same under ``client-output-buffer-limit normal``: as many as Redis reads before it sends the replies."""
+"""The same under ``client-output-buffer-limit normal``: Redis reads this many before it sends the replies."""
 LONG_COMMAND: Final = 40_000
-"""Nanoseconds. Only after a command that took this long does the dispatcher check whether the slice is over: between
-two such checks there are at most 128 shorter commands."""
+"""Nanoseconds. The dispatcher checks whether the slice is over only after a command that took this long, so at most 128
+shorter commands run between two checks."""
 
 
 class TakesTurns(Protocol):
     """A connection that has commands to run."""
 
     def take_turn(self) -> None:
-        """Run a slice of them."""
+        """Run a slice of the commands."""
 
 
 Waiting = TypeVar("Waiting", bound=TakesTurns)
@@ -38,7 +38,7 @@ class Turns(Generic[Waiting]):
     """The connections of one server that have commands to run.
 
     Attributes:
-        slice: nanoseconds that one of them may run at a time. A command is never interrupted.
+        slice: nanoseconds that a connection may run at a time. A command is never interrupted.
         waiting: the connections, in the order of their turns.
     """
 
@@ -56,7 +56,7 @@ class Turns(Generic[Waiting]):
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._server.loop.call_soon(self._run)
-            self._is_scheduled = True  # where the call fails the next one schedules
+            self._is_scheduled = True  # after the call: if that fails, the next `add` schedules
 
     def _run(self) -> None:
         """Serve each connection at most once, for about one slice in total."""

@@ -1,14 +1,13 @@
-"""Serve other clients in the middle of a slow script.
+"""Serve other clients during a slow script.
 
-A script runs to its end on the thread of the event loop: that makes it atomic, and blocks the loop. Once it has taken
-longer than ``busy-reply-threshold``, the interpreter's hook calls this module about every millisecond of Lua. It polls
-the sockets itself and passes arrived bytes to the connections as usual. The dispatcher refuses their commands with
-BUSY, except those that may end the script. New clients are accepted the same way, and handed to the loop when the
-script is over.
+A script runs to its end on the thread of the event loop, which makes it atomic and blocks the loop. Once it has run longer
+than ``busy-reply-threshold``, the interpreter's hook calls this module about every millisecond of Lua. The module polls
+the sockets itself and passes received bytes to the connections as usual. The dispatcher refuses their commands with BUSY,
+except those that may end the script. New clients are accepted the same way, and handed to the loop after the script.
 
-Nothing of the script's unfinished unit is visible: its effects, the keys it made ready and its time are set aside
-while others are served. The client that runs the script, and replicas, are not served. The first SIGTERM or SIGINT
-ends a script that has not written yet, a second one ends the process.
+Other clients see nothing of the script's unfinished unit: its effects, the keys that it made ready and its time are set
+aside while they are served. The client that runs the script, and replicas, are not served. The first SIGTERM or SIGINT
+ends a script that has not written yet; a second one ends the process.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ if TYPE_CHECKING:
     from ...commands.scripting.lua.script_run import Run
     from ..server import Server
 
-    Wire = Connection | SecureChannel  # receives the bytes of a socket: a connection, or its TLS channel
+    Wire = Connection | SecureChannel  # receives the bytes of a socket
 
 _READ_AT_ONCE: Final = 1 << 16
 
 
 @contextlib.contextmanager
 def _lent(fd: int) -> Iterator[socket.socket]:
-    """Lend the socket of a file descriptor, which stays open; on Windows only sockets read and write one."""
+    """Lend a socket object for a descriptor, which stays open; on Windows only socket objects can read and write it."""
     sock = socket.socket(fileno=fd)
-    sock.setblocking(False)  # socket.setdefaulttimeout of the process would make it wait
+    sock.setblocking(False)  # else socket.setdefaulttimeout of the process would make it wait
     try:
         yield sock
     finally:
@@ -53,8 +52,8 @@ class DirectTransport:
     """Replaces the transport of a connection while the loop is blocked, and writes immediately.
 
     Args:
-        fd: of the socket.
-        real: the transport that it replaces; None for a client that the loop does not have yet.
+        fd: the descriptor of the socket.
+        real: the transport that it replaces; None for a client accepted during the script.
         sock: the socket of such a client.
     """
 
@@ -66,7 +65,7 @@ class DirectTransport:
         self.closed = False
 
     def write(self, data: bytes) -> None:
-        """Send what the socket accepts now; the loop sends the rest."""
+        """Send as much as the socket accepts now; the loop sends the rest."""
         if self.real is not None and self.real.get_write_buffer_size():
             self.real.write(data)
             return
@@ -84,11 +83,11 @@ class DirectTransport:
             self.unsent += data
 
     def get_write_buffer_size(self) -> int:
-        """Number of unsent bytes."""
+        """Return the number of unsent bytes."""
         return self.real.get_write_buffer_size() if self.real is not None else len(self.unsent)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what an asyncio transport returns."""
+        """Implement ``asyncio.Transport.get_extra_info``."""
         if self.real is not None:
             return self.real.get_extra_info(name, default)
         assert self.sock is not None
@@ -116,7 +115,7 @@ class DirectTransport:
             self.real.abort()
 
     def pause_reading(self) -> None:
-        """Stop the loop's reading too, once it runs again; unread bytes stay in the socket."""
+        """Keep the loop from reading once it runs again; unread bytes stay in the socket."""
         if self.real is not None:
             self.real.pause_reading()
 
@@ -146,7 +145,7 @@ def _directly(wire: Wire, fd: int) -> Iterator[None]:
 
 
 class _Successor(asyncio.Protocol):
-    """Gives a client that was accepted during a script its transport of the loop."""
+    """Gives a client that was accepted during a script the loop's transport."""
 
     def __init__(self, wire: Wire, before: DirectTransport) -> None:
         self._wire = wire
@@ -174,13 +173,13 @@ class Busy:
     # One poll
 
     def serve(self, run: Run) -> None:
-        """Accept, read and reply once; the script's hook calls it in the middle of the script."""
+        """Accept, read and reply once; the interpreter's hook calls this during the script."""
         if self._run is not run:
             self._begin(run)
         assert self._selector is not None
         ready = self._selector.select(0)
         server = self._server
-        lend = getattr(server.loop, "lend", None)  # of a loop that other threads share
+        lend = getattr(server.loop, "lend", None)  # only loops that other threads share have it
         if not ready and not server.turns.waiting and lend is None:
             return
         keyspace, clock, propagation = server.keyspace, server.clock, server.propagation
@@ -189,7 +188,7 @@ class Busy:
         at_once, since = replies.at_once, replies.since
         effects = propagation.set_aside()
         keyspace.ready = {}
-        # No reply sent now confirms a change that must be on the disk.
+        # Send at once: no reply sent here confirms a change that must be on the disk.
         replies.at_once, replies.since = ALWAYS, UNSCHEDULED
         server.busy_error = BUSY_FUNCTION if run.is_function else BUSY_SCRIPT
         server.update_checks()
@@ -212,7 +211,7 @@ class Busy:
         transport = wire.transport
         connection = wire.connection if isinstance(wire, SecureChannel) else wire
         if connection.state is AWAITING_TURN or self._server.replies.is_held(connection):
-            return  # its turn, or the bytes for it, come first; until then its bytes wait in the socket
+            return  # its turn or its held replies come first; until then its input stays in the socket
         try:
             with _lent(fd) as sock:
                 data = sock.recv(_READ_AT_ONCE)
@@ -221,7 +220,7 @@ class Busy:
         except OSError:
             data = b""
         if not data or transport is None:
-            self._selector.unregister(fd)  # the loop notices the end as well
+            self._selector.unregister(fd)  # the loop will also notice the end
             return
         with _directly(wire, fd):
             wire.data_received(data)
@@ -264,9 +263,9 @@ class Busy:
         self._selector.register(fd, selectors.EVENT_READ, act)
 
     def _begin(self, run: Run) -> None:
-        """Collect the sockets, because a script is slow."""
+        """Register all sockets, because a script has become slow."""
         server = self._server
-        self._leave()  # an earlier slow script in the same turn of the loop
+        self._leave()  # of an earlier slow script in the same turn of the loop
         self._run = run
         server.replies.release_early()
         self._selector = selectors.DefaultSelector()
@@ -293,7 +292,7 @@ class Busy:
                 self._watch(channel.get_extra_info("socket").fileno(), partial(self._read, channel))
 
     def _leave(self) -> None:
-        """Hand everything back to the loop, which runs again."""
+        """Hand all clients back to the loop, which runs again."""
         if self._selector is None:
             return
         self._selector.close()
@@ -313,14 +312,14 @@ class Busy:
                 task.add_done_callback(self._tasks.discard)
 
     async def _hand_over(self, wire: Wire, transport: DirectTransport) -> None:
-        """Give a client that was accepted during the script a transport of the loop."""
+        """Give a client that was accepted during the script the loop's transport."""
         assert transport.sock is not None
         await self._server.loop.connect_accepted_socket(lambda: _Successor(wire, transport), transport.sock)
 
     # Signals
 
     def note_signal(self, number: int) -> None:
-        """Stop a slow script, because the server is asked to end, or say why that has to wait."""
+        """On a shutdown signal, stop a slow script that has not written; else log why the shutdown must wait."""
         run = self._run
         if run is None:
             return

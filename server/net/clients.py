@@ -1,4 +1,4 @@
-"""The clients of a server: who is connected, who observes the others, and how one that is gone is forgotten."""
+"""The clients of a server: the connected ones, the observers among them, and the cleanup after a disconnect."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Clients(dict[int, "Client"]):
     """The connected clients that commands show and count, by ID.
 
     Attributes:
-        controls: the connections that DEBUG CONTROL took out of all lists.
+        controls: the connections that DEBUG CONTROL removed from all lists.
         congested: the connections with more unsent output than the socket accepts.
-        over_soft_limit: the connections at the soft limit of their output, and since when (milliseconds).
-        dormant: sockets without a client, which DEBUG RESET has kept.
-        monitors: the clients in MONITOR.
+        over_soft_limit: the connections at their soft output limit, and since when (milliseconds).
+        dormant: the sockets without a client that DEBUG RESET has kept.
+        monitors: the clients in MONITOR mode.
     """
 
     def __init__(self, server: Server) -> None:
@@ -35,12 +35,12 @@ class Clients(dict[int, "Client"]):
         self.monitors: set[Client] = set()
 
     def next_id(self) -> int:
-        """Return a new client ID; IDs count from 1 and are never reused."""
+        """Return a new client ID; IDs start at 1 and are never reused."""
         self._last_id += 1
         return self._last_id
 
     def are_full(self) -> bool:
-        """Return whether maxclients is reached; clients within a TLS handshake count."""
+        """Return True if maxclients is reached; clients in a TLS handshake count."""
         server = self._server
         return len(self) + len(server.listeners.shaking_hands) >= server.config.maxclients
 
@@ -66,27 +66,27 @@ class Clients(dict[int, "Client"]):
         unwatch_all(client)
 
     def close_all(self, *, after_reply: bool = True) -> None:
-        """Close every connection, controls first: they wait for the end."""
+        """Close every connection, controls first, because they wait for the end."""
         for client in [*self.controls, *self.values()]:
             client.close(after_reply=after_reply)
         for socket in list(self.dormant):
             socket.transport.close()
 
     def update_observers(self) -> None:
-        """Recompute ``Server.has_observers`` and what depends on it after MONITOR or tracking began or ended."""
+        """After MONITOR or tracking began or ended, recompute ``Server.has_observers`` and ``Server.run_single``."""
         self._server.has_observers = bool(self.monitors) or any(
             client.tracking is not None for client in self.values()
         )
         self._server.choose_single()
 
     def take_control(self, client: Client) -> None:
-        """DEBUG CONTROL: hide a client from all lists; no rule of the ACL and no pause concerns it."""
+        """Hide a client from all lists (DEBUG CONTROL); neither the ACL nor a pause applies to it."""
         client.trusted = True
         if self.pop(client.id, None) is not None:
             self.controls.add(client)
 
     def end_control(self, client: Client) -> None:
-        """RESET: make a control connection a plain client again."""
+        """Turn a control connection back into a plain client (RESET)."""
         if client in self.controls:
             self.controls.remove(client)
             self[client.id] = client

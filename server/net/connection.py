@@ -1,4 +1,4 @@
-"""One TCP or unix-socket client: bytes in, bytes out, flow control both ways."""
+"""One TCP or unix-socket client: input, output, and flow control in both directions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ..server import Server
 
 MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
-# A turn ends after this many bytes of replies, so that a client that does not read is noticed.
+# A turn ends after this many bytes of replies, so that the server notices a client that does not read.
 _ENOUGH: Final = 1 << 20
-# libuv reads a socket up to 32 times in a row while each read fills uvloop's 256,000 bytes; TLS takes a few of them.
+# libuv reads a socket up to 32 times in a row while each read fills uvloop's 256,000 bytes; TLS uses a few of them.
 _MORE_FOLLOWS: Final = 250_000
 _UNAUTHENTICATED: Final = OutputLimit(1024, 0, 0)
-_LONG: Final = 32 << 10  # bytes of an argument for which Redis makes room as soon as it is announced
+_LONG: Final = 32 << 10  # bytes; Redis allocates such an argument when its length arrives
 PROTECTED: Final = (
     b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
     b"default user. In this mode connections are only accepted from the loopback interface. If you want to connect "
@@ -38,16 +38,15 @@ PROTECTED: Final = (
 class Connection(Client, asyncio.Protocol):
     """A client with a transport.
 
-    What arrives is parsed and run immediately, for at most one slice of time (``server/execution/turns``). While the
-    client is blocked, postponed, does not read its replies or has used up its slice, input waits: bytes in
-    ``unparsed``, parsed commands in ``backlog``. Replies wait until the turn of the loop ends, and leave in one write
-    (``server/net/replies``).
+    Input is parsed and run immediately, for at most one slice of time (``server/execution/turns``). Input waits while the
+    client is blocked or postponed, does not read its replies, or has used up its slice: bytes in ``unparsed``, parsed
+    commands in ``backlog``. Replies wait until the turn of the loop ends, and leave in one write (``server/net/replies``).
 
     Attributes:
-        is_reading: the transport reads from the socket; False while the client has to be slower.
-        owed: bytes of the replies to the first requests of those that were taken together, while others of them wait. Redis
-            runs all of them before it sends any.
-        has_hung_up: it sends nothing more, and is closed after all its commands have run.
+        is_reading: the transport reads from the socket; False while the client must slow down.
+        owed: bytes of replies to the first requests of a group that was read together, while the rest of the group waits.
+            They count for the output limit, because Redis would run the whole group before it sends any reply.
+        has_hung_up: the client sends nothing more, and is closed after all its commands have run.
     """
 
     __slots__ = (
@@ -76,7 +75,7 @@ class Connection(Client, asyncio.Protocol):
     # asyncio.Protocol: the life of the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept the client, or send it why not."""
+        """Accept the client, or refuse it with an error."""
         self.transport = cast("asyncio.Transport", transport)
         server = self.server
         self._take_addresses()
@@ -124,7 +123,7 @@ class Connection(Client, asyncio.Protocol):
             keep_alive(sock, self.server.config.tcp_keepalive)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove the client everywhere: a dead client must not be served another entry."""
+        """Remove the client everywhere; a disconnected client must not consume another entry."""
         del exc
         self.begin_to_close()
         self.backlog.clear()
@@ -136,17 +135,17 @@ class Connection(Client, asyncio.Protocol):
         server.clients.forget(self)
 
     def eof_received(self) -> bool:
-        """Treat a half-closed client as gone, as Redis does, after the replies to its commands."""
+        """As Redis does, disconnect a half-closed client, after the replies to its commands."""
         if self.state is AWAITING_TURN:
             self.has_hung_up = True
         else:
             self.close()
-        return True  # asyncio must not close the transport: replies may wait for the AOF
+        return True  # asyncio must not close the transport, because replies may wait for the AOF
 
     # Input
 
     def data_received(self, data: bytes) -> None:
-        """Parse and run what arrived, or keep it while the client has to wait."""
+        """Parse and run the input, or keep it while the client must wait."""
         size = len(data)
         self.net_in += size
         self.reads += 1
@@ -158,7 +157,7 @@ class Connection(Client, asyncio.Protocol):
         batch = parser.feed(data)
         run_single = server.run_single
         if run_single is not None and len(batch) == 1:
-            # The usual case of `_run` and of `Replies.hold_last`, inlined: one command, which is replied to. Without it a PING
+            # The usual case of `_run` and of `Replies.hold_last`, inlined: one command that returns a reply. Without it a PING
             # takes 2.8 instead of 1.7 us, an XADD 5.3 instead of 4.2.
             self.last_interaction = server.keyspace.now = now = server.clock.tick()
             server.current_client = self
@@ -191,7 +190,7 @@ class Connection(Client, asyncio.Protocol):
             self._give_up_when_done()
 
     def _note_input(self) -> None:
-        """Note that input came of which no command runs: the client is not idle, and it takes memory."""
+        """Note input that completes no command: it ends the client's idle time and takes memory."""
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
         if server.config.maxmemory_clients:
@@ -217,14 +216,14 @@ class Connection(Client, asyncio.Protocol):
                 self._pause_reading()
         elif self._run_for_a_while():
             if len(data) > _MORE_FOLLOWS:
-                self.resume()  # the next read would begin another slice in the same turn of the loop
+                self.resume()  # else the next read would begin another slice in the same turn of the loop
         elif self.server.config.maxmemory_clients:
             self.server.client_eviction.evicts(self)
         if self.parser.error is not None:
             self._give_up_when_done()
 
     def _parse_some(self) -> list[list[bytes]]:
-        """Return complete commands of the bytes so far; none if the next is not complete yet."""
+        """Parse waiting bytes and return the complete commands; empty if the next one is incomplete."""
         parser = self.parser
         if not self.authenticated:
             parser.authenticated = self.server.users.default.is_open
@@ -260,10 +259,10 @@ class Connection(Client, asyncio.Protocol):
         self._end_run(batch, b"".join(out), taken)
 
     def _run_for_a_while(self) -> bool:
-        """Parse and run until all is done, the client has to wait, or its slice of time is over.
+        """Parse and run until all is done, the client must wait, or its slice of time is over.
 
         Returns:
-            Whether it took a command.
+            True if it took a command.
         """
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
@@ -289,7 +288,7 @@ class Connection(Client, asyncio.Protocol):
                 size += sum(map(len, islice(out, before, None)))
                 if (
                     done < len(wanted)
-                    # Under a limit the replies to what was parsed are sent before more is.
+                    # Under an output limit, send the replies to the parsed commands before parsing more.
                     or (
                         at == len(batch) and (server.limits_output or not (self.unparsed or self.parser.more))
                     )
@@ -309,13 +308,13 @@ class Connection(Client, asyncio.Protocol):
         return taken > 0
 
     def _end_one(self, batch: list[list[bytes]], reply: bytes | None) -> None:
-        """End a run of one command that was counted, although it may be postponed."""
+        """End a run of one command, and uncount the command if it was postponed."""
         taken = 0 if self.state is POSTPONED else 1
         self.total_commands += taken - 1
         self._end_run(batch, reply, taken)
 
     def _end_run(self, batch: list[list[bytes]], reply: bytes | None, taken: int) -> None:
-        """Send the replies, and keep commands that could not run yet."""
+        """Send the replies, and keep the commands that have not run."""
         server = self.server
         if reply:
             self.write(reply)
@@ -342,7 +341,7 @@ class Connection(Client, asyncio.Protocol):
             self.waiting_for = cause
 
     def end_wait(self) -> None:
-        """Implement ``Client.end_wait``; a client that does not read its replies waits until it does."""
+        """Implement ``Client.end_wait``; a client that does not read its replies becomes congested."""
         if self.state is not CLOSING:
             self.state = CONGESTED if self.is_congested else self.mode
             self.waiting_for = None
@@ -365,7 +364,7 @@ class Connection(Client, asyncio.Protocol):
             self.resume()
 
     def resume(self) -> None:
-        """Queue for a turn in the loop: the code that released this client is still running."""
+        """Queue for a turn in the loop, because the code that released this client is still running."""
         if self.state.runs:
             turns = self.server.turns
             self.wait(AWAITING_TURN, turns)
@@ -379,7 +378,7 @@ class Connection(Client, asyncio.Protocol):
             if self.state.runs:
                 self._run_for_a_while()
         except BaseException:
-            self.close(after_reply=False)  # as the loop does where new input fails: replies are missing
+            self.close(after_reply=False)  # as the loop does if new input fails: replies are missing
             raise
         if self.parser.error is not None:
             self._give_up_when_done()
@@ -391,7 +390,7 @@ class Connection(Client, asyncio.Protocol):
             self._resume_reading()
 
     def _pause_reading(self) -> None:
-        """Leave what the client sends in the socket."""
+        """Stop reading, and leave the client's input in the socket."""
         if self.is_reading and self.transport is not None and not self.transport.is_closing():
             self.is_reading = False
             self.transport.pause_reading()
@@ -402,9 +401,9 @@ class Connection(Client, asyncio.Protocol):
             self.transport.resume_reading()
 
     def _give_up_when_done(self) -> None:
-        """After a protocol error run all earlier commands, send the error and close.
+        """After a protocol error and all earlier commands, send the error and close.
 
-        Some errors are closed without a reply.
+        For some errors the connection closes without a reply.
         """
         assert self.parser.error is not None
         if self.backlog or not self.state.runs:
@@ -423,7 +422,7 @@ class Connection(Client, asyncio.Protocol):
     # Output
 
     def send(self, data: bytes) -> None:
-        """Send a push message; while the client runs a command, after that command's reply."""
+        """Send a push message; if the client is running a command, send it after that command's reply."""
         if self.server.current_client is self or self.server.blocking.is_serving(self):
             self.deferred.append(data)
             self.update_state()  # so that the fast path ends, and `deferred` is sent
@@ -440,7 +439,7 @@ class Connection(Client, asyncio.Protocol):
             self.send(pushes)
 
     def write(self, data: bytes) -> None:
-        """Send with the replies of this turn."""
+        """Send data together with the replies of this turn."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -450,12 +449,12 @@ class Connection(Client, asyncio.Protocol):
         if replies.at_once and self.server.current_client is None:
             replies.at_once -= 1
             transport.write(data)
-        else:  # while a client's command runs, its effects for others must not precede its own reply
+        else:  # messages that a running command sends to others must not precede its own reply
             replies.hold(self, data)
 
     @property
     def unread(self) -> int:
-        """Bytes that wait for the end of the turn or in the transport's buffer, without those in the socket."""
+        """Bytes held until the end of the turn or in the transport's buffer, without those in the socket."""
         transport = self.transport
         buffered = transport.get_write_buffer_size() if transport is not None else 0
         return buffered + self.server.replies.unsent_bytes(self)
@@ -478,13 +477,13 @@ class Connection(Client, asyncio.Protocol):
         return self.argv_bytes + self.parser.held + waiting
 
     def _output_limit(self) -> OutputLimit:
-        """Return the limit of unsent output at which the client is closed."""
+        """Return the client's limit of unsent output."""
         if not self.authenticated and not self.server.users.default.is_open:
             return _UNAUTHENTICATED
         config = self.server.config
         limits = config.client_output_buffer_limit
         if self.is_replica:
-            # The backlog keeps that much anyway, so it is no reason to disconnect a replica.
+            # The backlog takes as much memory anyway, so a replica may be owed that much.
             limit, backlog = limits.replica, config.repl_backlog_size
             return limit._replace(hard=max(limit.hard, backlog) if limit.hard else 0)
         return limits.pubsub if self.is_subscriber else limits.normal
@@ -494,7 +493,7 @@ class Connection(Client, asyncio.Protocol):
         self.check_output_limit(self.server.clock.now, size)
 
     def check_output_limit(self, now: int, more: int = 0) -> None:
-        """Close a client that is owed too much: at the hard limit, or at the soft one for too many seconds."""
+        """Close the client if its unsent output reaches the hard limit, or the soft limit for too many seconds."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -518,7 +517,7 @@ class Connection(Client, asyncio.Protocol):
             self.close(after_reply=False)
 
     def pause_writing(self) -> None:
-        """Run nothing more for a client that does not read (but process a replica's acknowledgements)."""
+        """Stop running commands of a client that does not read; a replica's acknowledgements are still processed."""
         if self.replica is not None:
             self.server.clients.congested.add(self)
             self.replica.pause()
@@ -529,7 +528,7 @@ class Connection(Client, asyncio.Protocol):
         self._pause_reading()
 
     def resume_writing(self) -> None:
-        """Continue, because the client reads again."""
+        """Continue to run commands, because the client reads again."""
         if self.replica is not None:
             self.server.clients.congested.discard(self)
             self.replica.resume()
@@ -543,15 +542,15 @@ class Connection(Client, asyncio.Protocol):
 
     @property
     def is_congested(self) -> bool:
-        """Whether it does not read its replies; a replica is never congested for the commands that it sends."""
+        """Whether the client does not read its replies; False for a replica, whose commands always run."""
         return self in self.server.clients.congested and self.replica is None
 
     # Closing
 
     def close(self, *, after_reply: bool = True) -> None:
-        """Close; by default after everything written so far is sent."""
+        """Close; by default after sending everything written so far."""
         self.begin_to_close()
-        # Immediately: before the transport reports its end other commands may run, and would serve a client that left.
+        # Forget it now: before the transport reports the end, other commands may run, and would serve a client that left.
         self.server.blocking.forget(self)
         transport = self.transport
         if transport is None:
@@ -564,12 +563,12 @@ class Connection(Client, asyncio.Protocol):
             self._close_when_written()
 
     def cut(self) -> None:
-        """Close without the unsent replies; the peer can see that when this returns."""
+        """Close and drop the unsent replies; when this returns, the peer can see that."""
         self.server.replies.release_early()
         if self.fd < 0:  # it has no socket
             self.close(after_reply=False)
             return
-        # Given a family, it does not ask the system for that; shutdown needs none.
+        # With a given family, `socket` does not query the system for it; `shutdown` does not need the right one.
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, self.fd)
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
@@ -585,12 +584,12 @@ class Connection(Client, asyncio.Protocol):
             self.transport.close()
 
     def update_state(self) -> None:
-        """Implement ``Client.update_state``; pass the parser the authentication."""
+        """Implement ``Client.update_state``, and tell the parser whether the client is authenticated."""
         super().update_state()
         if self.parser.authenticated is not self.authenticated:
             self.parser.authenticated = self.authenticated
 
 
 def _in_blocks(waiting: int) -> int:
-    """Return what Redis counts for an output limit if so many bytes wait."""
+    """Return the bytes that Redis counts toward an output limit when ``waiting`` bytes wait."""
     return max(0, -(-waiting // FREE_OUTPUT) - 1) * FREE_OUTPUT

@@ -1,8 +1,8 @@
-"""Connections that outlive DEBUG RESET: the socket stays, and the client behind it is a new one.
+"""Connections that outlive DEBUG RESET: the socket stays, and the next client on it is a new one.
 
-A test whose client is new pays for a socket and a greeting. A socket that is kept belongs to no client until its next bytes
-arrive: no list shows it and nothing counts it. Then a new ``Connection`` takes it over as if the loop had accepted it at
-that moment, with limits, refusals and faults.
+This saves tests the cost of a new socket and greeting. A kept socket belongs to no client until its next bytes arrive: no
+list shows it and no counter includes it. Then a new ``Connection`` takes it over as if the loop had just accepted it, with
+limits, refusals and faults.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Dormant(asyncio.Protocol):
-    """The protocol of such a socket.
+    """The protocol of a kept socket.
 
     Args:
-        before: the connection whose transport it takes.
-        greeting: bytes with which the next client begins, before its first command, in one piece with it.
+        before: the connection whose transport it takes over.
+        greeting: the number of bytes with which the next client greets; it sends its first command together with them.
     """
 
     def __init__(self, before: Connection, greeting: int) -> None:
@@ -37,7 +37,7 @@ class Dormant(asyncio.Protocol):
         self.transport.set_protocol(self)
 
     def wake(self) -> Connection:
-        """Give the socket to a new client."""
+        """Hand the socket to a new client, and return that client."""
         self.server.clients.dormant.discard(self)
         connection = self._meet(self.server)
         self.transport.set_protocol(connection)
@@ -45,7 +45,7 @@ class Dormant(asyncio.Protocol):
         return connection
 
     def data_received(self, data: bytes) -> None:
-        """Let a new client begin with these bytes, as if each command of its greeting had waited for the last reply."""
+        """Start a new client with these bytes, as if each command of its greeting had waited for the previous reply."""
         connection = self.wake()
         for command in _commands(data[: self._greeting]):
             connection.data_received(command)
@@ -54,13 +54,13 @@ class Dormant(asyncio.Protocol):
             connection.data_received(data[self._greeting :])
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the socket, which its client or the server has closed."""
+        """Forget the socket after its client or the server has closed it."""
         del exc
         self.server.clients.dormant.discard(self)
 
 
 def _commands(data: bytes) -> Iterator[bytes]:
-    """Cut bytes after each command; an incomplete command and all behind it stay in one piece."""
+    """Split bytes after each command; an incomplete command and everything after it stay in one piece."""
     at = 0
     with contextlib.suppress(ValueError):
         while data.startswith(b"*", at):

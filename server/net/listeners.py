@@ -1,4 +1,4 @@
-"""The listening sockets: TCP ports, the unix socket; and the files of a living server."""
+"""The listening sockets (TCP ports, the unix socket), and the files that exist while a server runs."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from ..server import Server
     from .tls_channel import SecureChannel
 
-    Wire = Connection | SecureChannel  # receives the bytes of a socket: a connection, or its TLS channel
+    Wire = Connection | SecureChannel  # receives the bytes of a socket
 
-# Of the loop, until a client that it has accepted has a transport. Turns, because a busy machine makes any time too short.
+# Turns of the loop until an accepted client has its transport. Not a time, because any is too short on a busy machine.
 _TURNS_TO_ARRIVE: Final = 10
 _PORT_TAKEN: Final = " (another server has it; --port chooses another, --port 0 a free one)"
 
 
 def _bound(address: str, port: int, backlog: int) -> list[socket.socket]:
-    """Return the sockets that listen on an address, or on all that a name stands for.
+    """Return sockets that listen on an address, or on all addresses of a name.
 
-    Not left to the loop: it looks up addresses like names, and four threads and a codec, half a megabyte in all, stay
-    for the life of a server that never looks up anything else.
+    The loop is not used for this, because it looks up addresses like names. That would leave four threads and a codec, half
+    a megabyte in all, in a server that never looks up anything else.
 
     Raises:
-        OSError: with the words of the system; nothing listens.
+        OSError: with the system's text; nothing listens.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     places: list[Any] = [(address, port)]
@@ -56,7 +56,7 @@ def _bound(address: str, port: int, backlog: int) -> list[socket.socket]:
             if family == socket.AF_INET6:
                 bound[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             bound[-1].bind(place)
-            bound[-1].listen(backlog)  # clients may knock before the loop accepts
+            bound[-1].listen(backlog)  # clients may connect before the loop accepts
             bound[-1].setblocking(False)
     except OSError:
         for sock in bound:
@@ -66,12 +66,12 @@ def _bound(address: str, port: int, backlog: int) -> list[socket.socket]:
 
 
 class SharedLoopConnection(Connection):
-    """A connection of a server whose loop is shared: it wakes the cron, and its network may be a simulated one."""
+    """A connection of a server in a shared loop: it wakes the cron, and its network may be simulated."""
 
     __slots__ = ()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Implement ``Connection.connection_made``; a simulated host gives it its name, until the client says another."""
+        """Implement ``Connection.connection_made``; ``naming`` gives it an initial name: its simulated host."""
         super().connection_made(transport)
         naming = self.server.listeners.naming
         if naming is not None:
@@ -95,9 +95,9 @@ class Listeners:
     """The listening sockets of one server, and its unix socket and pidfile.
 
     Attributes:
-        naming: gives a client in a shared loop its first name, by its address.
-        doors: each listening socket, with the factory of the protocol of its clients.
-        unix_place: the path that the unix socket is bound to, which is the name of its connections, too; "" if there is none.
+        naming: returns the initial name of a client in a shared loop, by its address.
+        doors: each listening socket, with the protocol factory for its clients.
+        unix_place: the path that the unix socket is bound to, and the name of its connections; "" without a unix socket.
         shaking_hands: TLS clients that have not completed their handshake.
         arriving: clients that the loop has accepted and gives a transport later in the same turn. Until then nothing
             can read from them, not even ``server/net/busy_script``, so a script that may be slow waits for them.
@@ -112,10 +112,10 @@ class Listeners:
         self._postponed: list[Connection] = []
         self._waiting: asyncio.Handle | None = None
         self._tls: ssl.SSLContext | None = None
-        self._files: list[Path] = []  # the unix socket and the pidfile, once they exist
-        self._bound: list[tuple[socket.socket, bool]] = []  # not yet accepted from; whether for TLS
-        self._tcp: set[asyncio.Server] = set()  # those of `doors` that CONFIG SET may move
-        # Port, bind, tls-port; None: not yet open
+        self._files: list[Path] = []  # the unix socket and the pidfile, once created
+        self._bound: list[tuple[socket.socket, bool]] = []  # sockets that do not accept yet; True: for TLS
+        self._tcp: set[asyncio.Server] = set()  # the listeners of `doors` that CONFIG SET may move
+        # (port, bind, tls-port); None before `open`
         self._place: tuple[int, tuple[str, ...], int] | None = None
         self._accepting: asyncio.Task[None] | None = None
 
@@ -127,7 +127,7 @@ class Listeners:
     async def open(self) -> bool:
         """Listen as configured and write the pidfile; return False if that fails (the log says why).
 
-        Port 0 becomes a free port, and ``config.port`` is set to that port; beside a tls-port it means no other port.
+        Port 0 chooses a free port and sets ``config.port`` to it; with a tls-port, port 0 means no plain port.
         """
         config = self._server.config
         if self._server.shares_loop:
@@ -156,12 +156,12 @@ class Listeners:
         return True
 
     def move(self, refusal: str) -> None:
-        """Listen where port, bind and tls-port say now, after a CONFIG SET; connections stay. Port 0 means none.
+        """After CONFIG SET port, bind or tls-port, listen there; connections stay. Port 0 means none.
 
-        As in Redis the old sockets close first, so that an address may take the place of ``*``.
+        As in Redis, the old sockets close first, so that an address may replace ``*``.
 
         Raises:
-            ValueError: ``refusal``; the log says why. Nothing listens then, until the old values are set again.
+            ValueError: ``refusal``; the log says why. Nothing listens then, until the old values are restored.
         """
         config, place = self._server.config, self._configured()
         if self._place is None or self._place == place:
@@ -222,7 +222,7 @@ class Listeners:
         return port
 
     async def _open_in_shared_loop(self) -> bool:
-        """Listen by ``create_server(factory, host, port)``, which simulated networks have as well."""
+        """Listen with ``create_server(factory, host, port)``, which simulated networks also offer."""
         server, config = self._server, self._server.config
 
         def meet() -> Wire:
@@ -264,18 +264,18 @@ class Listeners:
 
     @staticmethod
     def _shut(listener: asyncio.Server) -> None:
-        """Stop listening at once: the loop itself may close the socket in its next turn only."""
+        """Stop listening at once; the loop alone might close the socket only in its next turn."""
         for sock in listener.sockets:
-            # Not every system lets a socket that only listens be shut down.
+            # Not every system can shut down a listening socket.
             with contextlib.suppress(OSError), socket.socket(fileno=os.dup(sock.fileno())) as same:
                 same.shutdown(socket.SHUT_RDWR)
         listener.close()
 
     def update_tls(self) -> None:
-        """Apply the present ``tls-*`` directives to new connections.
+        """Apply the current ``tls-*`` directives to new connections.
 
         Raises:
-            ValueError: that is impossible; the log says why.
+            ValueError: they cannot be applied; the log says why.
         """
         if self._tls is not None:
             from .tls_context import TlsError, configure_server, server_context
@@ -309,7 +309,7 @@ class Listeners:
         return True
 
     def _socket_path(self) -> str:
-        """Where the unix socket is, "" if there is none: the shorter form, because a system takes some 100 bytes."""
+        """Return the shorter path form of the unix socket, as systems limit it to some 100 bytes; "" without one."""
         path = self._server.config.in_dir(self._server.config.unixsocket)
         return min(path, os.path.relpath(path), key=len) if path else ""
 
@@ -355,7 +355,7 @@ class Listeners:
         return True
 
     async def all_here(self) -> None:
-        """Return when arriving clients have a transport, or after some turns, as `postpone` does for a command."""
+        """Wait until arriving clients have a transport, for at most some turns, as `postpone` does for a command."""
         for _ in range(_TURNS_TO_ARRIVE):
             if not self.arriving:
                 return
@@ -363,7 +363,7 @@ class Listeners:
         self._all_are_here()
 
     def _wait(self, turns: int) -> None:
-        """Wait no longer than some turns: a client whose socket fails before it has a transport never arrives."""
+        """Limit the wait to some turns, because a client whose socket fails before it has a transport never arrives."""
         self._waiting = self._server.loop.call_soon(self._wait_on, turns - 1)
 
     def _wait_on(self, turns: int) -> None:
@@ -381,7 +381,7 @@ class Listeners:
         postponed, self._postponed = self._postponed, []
         for client in postponed:
             client.end_wait()
-            # Immediately: in the next turn of the loop other clients may be arriving.
+            # Run it now, because other clients may be arriving in the next turn of the loop.
             client.take_turn()
 
     def close(self) -> None:

@@ -1,10 +1,10 @@
-"""MIGRATE: send keys to another server and delete them here once it confirmed them.
+"""MIGRATE: send keys to another server and delete them here once the target has confirmed them.
 
-The client is blocked; all others are served. So a key may change while its payload is on its way: it is then sent
-again, and replaces what the target already has of it. A key is deleted in the turn in which the last confirmations
-arrive, and only if its dump is still the same: WATCH does not see what a consumer group changes. Where others change
-the keys all the time, the last round holds their writes. What the target does not confirm stays here; after a timeout,
-or if writes are paused during the transfer, it may exist on both sides.
+Only the calling client is blocked, so other clients may change a key during its transfer. The key is then resent, and
+replaces the copy on the target. Keys are deleted in the turn in which the last confirmations arrive, and only if their
+dump is still the same. (WATCH would not do, because it misses changes of consumer groups.) If other clients keep changing
+the keys, the last round postpones their writes. Keys that the target does not confirm stay here. After a timeout, or if
+writes are paused during the transfer, a key may exist on both sides.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _WRITING: Final = ReplyError(b"IOERR error or timeout writing to target instance
 _READING: Final = ReplyError(b"IOERR error or timeout reading to target instance")
 _LONGEST_LINE: Final = 1 << 16
 _ENOUGH: Final = 1 << 20  # unsent bytes
-_ROUNDS: Final = 3  # with others writing: the round after them holds their writes
-_UNSELECTED: Final = -1  # as in Redis, this number of a database sends no SELECT
+_ROUNDS: Final = 3  # rounds in which others may write; the round after them postpones writes
+_UNSELECTED: Final = -1  # as in Redis, no SELECT is sent for this database number
 
 
 class Migrations:
@@ -67,13 +67,13 @@ class Migrations:
             return
         server, client = self._server, waiter.client
         if server.blocking.waiters.get(client) is not waiter:
-            return  # the client is gone
+            return  # the client has disconnected
         client.write_offset = server.replication.offset
         waiter.on_timeout = replies.OK
         server.blocking.unblock(client, error or None)
 
     def _fail(self, waiter: Waiter, reason: Exception) -> None:
-        """Mend the keys, which also ends the wait, and answer the client if it is still there."""
+        """Mend the keys, which also ends the wait, and reply to the client if it is still connected."""
         server, client = self._server, waiter.client
         waits = server.blocking.waiters.get(client) is waiter
         server.mending.mend(client, waiter.entry, waiter.argv, reason)
@@ -85,14 +85,14 @@ class Migrations:
             server.blocking.answer(waiter, INTERNAL_ERROR)
 
     def stop(self) -> None:
-        """Abandon all transfers, because the server stops or begins again; the keys stay."""
+        """Cancel all transfers, because the server stops or is reset; the keys stay."""
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
 
 
 class _Transfer:
-    """One connection to a target, and the keys for it."""
+    """One connection to a target, and the keys to send."""
 
     def __init__(self, server: Server, client: Client, migration: Migration) -> None:
         self._server = server
@@ -120,7 +120,7 @@ class _Transfer:
             self._writer.transport.abort()
 
     async def _last_round(self, keys: list[bytes]) -> None:
-        """Move keys while nobody writes: in all within one timeout, for a slow target holds everybody up."""
+        """Move keys while writes are postponed; one timeout limits the whole round, because all writers wait for it."""
         pause = self._server.pause
         pause.hold_writes(self)
         try:
@@ -147,11 +147,11 @@ class _Transfer:
                 )
         except ConnectionRefusedError:
             raise _WRITING from None
-        except (OSError, ValueError):  # the latter for a name that is none
+        except (OSError, ValueError):  # ValueError: an invalid host name
             raise _CONNECTING from None
 
     async def _introduce(self) -> None:
-        """Authenticate and select the database before any key is sent: a refusal must not put keys elsewhere."""
+        """Authenticate and select the database first, so that a refusal cannot put keys into the wrong database."""
         steps = []
         if self._migration.credentials:
             steps.append([b"AUTH", *self._migration.credentials])
@@ -163,7 +163,7 @@ class _Transfer:
             raise refused[0]
 
     async def _round(self, keys: list[bytes], *, replace: bool) -> list[bytes]:
-        """Send keys, delete the ones that arrived; return the ones that changed during the transfer and still exist."""
+        """Send keys and delete those that arrived; return those that changed during the transfer and still exist."""
         self._sent.clear()
         for key in keys:
             record = self._record(key, replace=replace)
@@ -186,11 +186,11 @@ class _Transfer:
         return changed
 
     def _record(self, key: bytes, *, replace: bool) -> bytes | None:
-        """Return the RESTORE of a key; None if it is gone."""
+        """Return the RESTORE command for a key; None if the key no longer exists."""
         keyspace = self._server.keyspace
         keyspace.now = self._server.clock.tick()
         payload = self._payload(key)
-        self._server.finish_unit()  # it may have expired just now
+        self._server.finish_unit()  # the key may have expired just now
         if payload is None:
             return None
         expiry = self._db.expires.get(key)
@@ -221,7 +221,7 @@ class _Transfer:
             if payload is None:
                 continue
             if self._sent[key] == (self._db.expires.get(key), blake2b(payload).digest()):
-                delete_from(self._db, key)  # its client may have been unblocked, and be elsewhere
+                delete_from(self._db, key)  # the client may be in another database by now
                 deleted.append(key)
             else:
                 changed.append(key)
@@ -232,7 +232,7 @@ class _Transfer:
         return changed
 
     async def _answer(self) -> ReplyError | None:
-        """Read one reply; return an error of the target. Anything but OK and errors ends the transfer."""
+        """Read one reply; return None for OK, or the target's error. Any other reply ends the transfer."""
         line = await self._within(self._reader.readline(), _READING)
         if line == b"+OK\r\n":
             return None

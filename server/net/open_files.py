@@ -1,4 +1,4 @@
-"""Fit maxclients and the limit of open files of the process to each other."""
+"""Adapt maxclients and the process's limit of open files to each other."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 _PAUSE: Final = 60.0  # seconds between two lines in the log
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-RESERVED: Final = 32  # open files of a server beside its clients, as Redis counts them
+RESERVED: Final = 32  # open files that a server needs besides its clients, as Redis counts them
 
 
 def fit_clients(config: Config, log: Log) -> bool:
     """Raise the limit of open files for ``maxclients``, or lower ``maxclients`` to the limit.
 
     Returns:
-        False if not even one client fits; the log says so.
+        False if not even one client fits; the log says why.
     """
     wanted = config.maxclients + RESERVED
     soft, reached, reason = system.HERE.allow_open_files(wanted)
@@ -47,10 +47,10 @@ def fit_clients(config: Config, log: Log) -> bool:
 
 
 class Exhaustion:
-    """Report that no client can be accepted because no file descriptor is free.
+    """Reports that no client can be accepted because no file descriptor is free.
 
-    uvloop closes such clients itself and reports nothing, so the server looks for it. redis-server logs a line for each
-    attempt, many thousand in a second; here it is one in a minute.
+    uvloop closes such clients silently, so the server has to check by itself. redis-server logs a line for each attempt,
+    many thousands a second; Rillet logs one a minute.
     """
 
     def __init__(self, log: Log) -> None:
@@ -58,17 +58,17 @@ class Exhaustion:
         self._silent_until = 0.0
 
     def look(self, now: float) -> None:
-        """Find out whether another file can be opened, at a time in seconds of the event loop."""
+        """Check whether another file can be opened; ``now`` is the event loop's time in seconds."""
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as error:
             self.note(error, now)
 
     def note(self, error: BaseException | None, now: float) -> bool:
-        """Log an error of accept, unless that was done a short time ago.
+        """Log an error of accept, unless one was logged within the last minute.
 
         Returns:
-            False if the error says something else.
+            False if the error has another cause.
         """
         if not isinstance(error, OSError) or error.errno not in _EXHAUSTED:
             return False

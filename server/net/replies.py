@@ -1,15 +1,16 @@
 """The replies of a turn of the event loop, which leave together at its end.
 
-A write wakes the process that waits for it, and that costs more than most commands: on a virtual machine it leaves the
-guest. A server that writes each reply by itself wakes its clients once for each; one that writes the replies of a turn
-in a row finds them awake. Redis does the same: it writes before it waits for events.
+A write wakes the process that waits for it, which costs more than most commands: on a virtual machine it exits to the
+host. A server that writes each reply separately wakes its clients once per reply. A server that writes the replies of a
+turn in a row finds the clients awake. Redis does the same: it writes before it waits for events.
 
-With an append-only file one system call writes all that the turn changed before its replies leave, and under
-``appendfsync always`` they wait for the fsync, too (``server/persistence/aof``).
+With an append-only file, one system call writes all changes of the turn before its replies leave. Under
+``appendfsync always`` the replies also wait for the fsync (``server/persistence/aof``).
 
-A client that is alone gains nothing by waiting, and of a few each works while the others are served: as long as few are
-connected, or the last turn had two replies at most, they leave at once. Held replies leave early when a millisecond
-is over, and before a client runs a batch that may take long. While a single command takes long they wait, as all else does.
+A single client gains nothing from batching; with a few clients, each works while the others are served. So replies leave
+at once while few clients are connected, or if the last turn had at most two replies. Held replies leave early when their
+millisecond is over, and before a client runs a batch that may take long. During a single long command they wait, as
+everything else does.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ if TYPE_CHECKING:
 
 ALWAYS: Final = 1 << 62
 _FEW: Final = 32
-_PAIR: Final = 2  # replies: so few wake no client that a later one would find awake
+_PAIR: Final = 2  # replies; a turn with so few gains nothing from batching
 UNSCHEDULED: Final = -1
 
 
 class Replies:
     """Holds the replies of one server's clients until the turn ends.
 
-    ``Connection.data_received`` and ``Connection.write`` have copies of the beginning of ``hold_last`` and ``hold``.
+    ``Connection.data_received`` and ``Connection.write`` inline the beginning of ``hold_last`` and ``hold``.
 
     Attributes:
-        held: the replies with their connections, in the order in which they were made.
-        at_once: how many may be sent without waiting; nothing is held then. Once they are used up the next turn is looked
-            at. Always 0 with an append-only file.
+        held: the replies with their connections, in the order in which they were created.
+        at_once: how many more replies may be sent without waiting; nothing is held meanwhile. When it reaches 0, the size of
+            the next turn decides anew. Always 0 with an append-only file.
         aside: replies that wait for a running fsync.
         since: the millisecond of the server's clock in which the first was held; -1 while no flush is scheduled.
     """
@@ -48,13 +49,13 @@ class Replies:
         self.since = UNSCHEDULED
         self.aside: deque[tuple[Connection, bytes]] = deque()
         self._closing: set[Connection] = set()
-        self._sizes: dict[Connection, int] = {}  # bytes, of what ``hold`` keeps
-        self._is_plain = True  # all held replies came by ``hold_last``, of open connections
+        self._sizes: dict[Connection, int] = {}  # bytes that ``hold`` keeps
+        self._is_plain = True  # all held replies came through ``hold_last``, from open connections
         self._released = 0  # replies that left before the turn ended
-        self._few = 0  # ``at_once`` with an append-only file, where the effects are written first
+        self._few = 0  # ``at_once`` with an append-only file, which must be written first
 
     def hold(self, connection: Connection, data: bytes) -> None:
-        """Keep something for a client until the turn ends; a command may still be running."""
+        """Keep output for a client until the turn ends; a command may still be running."""
         self.schedule()
         self.at_once = 0
         self._is_plain = False
@@ -62,7 +63,7 @@ class Replies:
         self._sizes[connection] = self._sizes.get(connection, 0) + len(data)
 
     def hold_last(self, connection: Connection, reply: bytes) -> None:
-        """Keep the reply that ends a batch, or send it if that is allowed: replies held for a millisecond leave."""
+        """Keep or, if allowed, send the reply that ends a batch; also send replies of an earlier millisecond."""
         if self._few and not self.held and self._may_leave():
             self._few -= 1
             connection.transport.write(reply)  # type: ignore[union-attr] # it has just received
@@ -73,7 +74,7 @@ class Replies:
         self.since = self._server.keyspace.now
 
     def _may_leave(self) -> bool:
-        """Write what a flush would; return whether a reply may leave before the turn ends."""
+        """Write the pending effects; return True if a reply may be sent before the turn ends."""
         server = self._server
         return (
             server.persistence.aof is not None
@@ -82,7 +83,7 @@ class Replies:
         )
 
     def is_held(self, connection: Connection) -> bool:
-        """Whether replies of this connection wait."""
+        """Return True if replies for this connection wait."""
         return any(each is connection for each, _ in chain(self.held, self.aside))
 
     def unsent_bytes(self, connection: Connection) -> int:
@@ -90,7 +91,7 @@ class Replies:
         return self._sizes.get(connection, 0)
 
     def held_bytes(self, connection: Connection) -> int:
-        """Return the size of all that waits for this connection, which takes long where much does."""
+        """Return the size of everything that waits for this connection; slow if many replies wait."""
         return sum(len(data) for each, data in chain(self.aside, self.held) if each is connection)
 
     def close_when_sent(self, connection: Connection) -> None:
@@ -98,7 +99,7 @@ class Replies:
         self._closing.add(connection)
 
     def forget(self, connection: Connection) -> None:
-        """Note that a connection is lost: its held replies are not sent."""
+        """Note that a connection is lost, so that its held replies are not sent."""
         self._is_plain = False
         self._sizes.pop(connection, None)
         self._closing.discard(connection)
@@ -109,7 +110,7 @@ class Replies:
         """Schedule a flush at the end of this turn of the loop."""
         if self.since == UNSCHEDULED:
             self._server.loop.call_soon(self._end_turn)
-            self.since = self._server.keyspace.now  # where the call fails the next one schedules
+            self.since = self._server.keyspace.now  # after the call: if that fails, the next reply schedules
 
     def _end_turn(self) -> None:
         self.since = UNSCHEDULED
@@ -119,7 +120,7 @@ class Replies:
             self.flush()
         except BaseException:
             if self.held:
-                self.schedule()  # there may be no later reply that does
+                self.schedule()  # because there may be no later reply to do so
             raise
         self._released = 0
         if server.persistence.aof is None:
@@ -129,30 +130,30 @@ class Replies:
             self.at_once, self._few = 0, _FEW if is_pair else 0
 
     def begin_turn(self) -> None:
-        """Begin a turn for a client that calls from another thread than the loop's, and is alone in it."""
+        """Begin a turn for a single client that calls from a thread other than the loop's."""
         if self.since == UNSCHEDULED:
             self.at_once, self._few = (_FEW, 0) if self._server.persistence.aof is None else (0, _FEW)
 
     def flush(self) -> None:
-        """Write what the turn changed, then send the replies, under ``always`` after an fsync."""
+        """Write the turn's effects, then send the replies; under ``appendfsync always`` after an fsync."""
         persistence = self._server.persistence
         if persistence.aof is None or persistence.write_turn():
             self.release()
 
     def release_early(self) -> None:
-        """Send the held replies now, unless it waits for the append-only file."""
+        """Send the held replies now, unless they wait for the append-only file."""
         if self.held and self._server.persistence.aof is None:
             self.release()
 
     def release_old(self) -> None:
-        """Send the held replies once their millisecond is over, unless it waits for the append-only file."""
+        """Send the held replies if their millisecond is over, unless they wait for the append-only file."""
         now = self._server.keyspace.now
         if self.held and self.since not in (now, UNSCHEDULED):
             self.release_early()
             self.since = now
 
     def release(self) -> None:
-        """Send the held replies; their effects are written."""
+        """Send the held replies, whose effects are already written."""
         held = self.held if self._is_plain else _joined(self.held)
         self._released += len(self.held)
         self.held = []
@@ -166,7 +167,7 @@ class Replies:
         except BaseException:
             self.held[:0] = rest
             self.schedule()
-            connection.close(after_reply=False)  # as the loop does where a read fails: a reply is missing
+            connection.close(after_reply=False)  # as the loop does if a read fails: a reply is missing
             raise
         if self._closing:
             self._close_sent()
@@ -187,7 +188,7 @@ class Replies:
         self._is_plain = True
 
     def release_aside(self) -> None:
-        """Send what waited for an fsync."""
+        """Send the replies that waited for an fsync."""
         try:
             while self.aside:
                 connection, data = self.aside.popleft()
@@ -201,16 +202,16 @@ class Replies:
             self._close_sent()
 
     def drop(self) -> None:
-        """Discard everything: the effects could not be written."""
+        """Discard all replies, because their effects could not be written."""
         self.held.clear()
         self.aside.clear()
 
 
 def _joined(held: list[tuple[Connection, bytes]]) -> list[tuple[Connection, bytes]]:
-    """What each connection that is still there is sent, in one piece, the last that was given something first.
+    """Join the replies of each open connection, and order the connections by their first reply, the latest first.
 
-    So the client whose command sent messages to others, or woke them, has its reply before they have theirs. Redis keeps
-    the same order.
+    So a client whose command sent messages to others, or woke them, gets its reply before they get theirs. Redis keeps the
+    same order.
     """
     pieces: dict[Connection, list[bytes]] = {}
     for connection, data in held:

@@ -1,7 +1,7 @@
 """TLS between a socket and a client's connection.
 
 The event loop's own TLS works only in the loop. While a slow script blocks the loop, ``server/net/busy_script`` reads
-the sockets itself and must decrypt what arrives.
+the sockets itself and must decrypt the input.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from .connection import Connection
 
 _READ_AT_ONCE: Final = 1 << 18
-# A record may hold a single byte, and still costs a microsecond.
+# A limit on records, because a record may hold a single byte and still costs a microsecond.
 _RECORDS_AT_ONCE: Final = 512
 _ENCRYPTED_AT_ONCE: Final = 1 << 16
 _ENCRYPTED_IN_A_TURN: Final = 1 << 19
-# With this many bytes that are not encrypted yet the connection runs nothing more.
+# With this many bytes waiting for encryption, the connection runs no more commands.
 _ENOUGH: Final = 1 << 16
 _SECONDS_TO_SHAKE_HANDS: Final = 10
 """Redis has no such limit; a handshake takes two round trips."""
@@ -31,8 +31,8 @@ _SECONDS_TO_SHAKE_HANDS: Final = 10
 class SecureChannel(asyncio.Protocol):
     """The protocol of a socket's transport, and the transport of a connection.
 
-    The connection learns of the client when the handshake is done, and sees only plain bytes. What it writes is
-    encrypted no faster than the socket accepts it, with a limit per turn of the loop; the rest waits unencrypted.
+    The connection learns of the client after the handshake, and sees only plain bytes. Its output is encrypted no faster
+    than the socket accepts it, with a limit per turn of the loop; the rest waits unencrypted.
 
     Args:
         context: the TLS settings; changes apply to later channels.
@@ -47,14 +47,14 @@ class SecureChannel(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._has_more = False  # some arrived bytes are not decrypted yet
+        self._has_more = False  # some received bytes are not decrypted yet
         self._is_paused = False  # the connection has paused reading
         self._waiting: deque[bytes | memoryview] = deque()  # plain bytes, to be encrypted
         self._waiting_bytes = 0
-        self._is_full = False  # the socket accepts no more at present
+        self._is_full = False  # the socket accepts no more for now
         self._has_paused = False  # the connection has paused writing
         self._is_scheduled = False  # the next turn of the loop continues to encrypt
-        self._closes = False  # close once everything that waits is sent
+        self._closes = False  # close after sending all waiting bytes
 
     @property
     def state(self) -> State:
@@ -81,7 +81,7 @@ class SecureChannel(asyncio.Protocol):
         self._timer = server.loop.call_later(_SECONDS_TO_SHAKE_HANDS, self.abort)
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt the bytes that have arrived, and pass them on."""
+        """Decrypt received bytes and pass them to the connection."""
         self._incoming.write(data)
         self._take()
 
@@ -128,7 +128,7 @@ class SecureChannel(asyncio.Protocol):
             self.connection.eof_received()
 
     def _read_later(self) -> None:
-        """Continue to decrypt in the next turn of the loop; read nothing until then."""
+        """Stop reading, and continue to decrypt in the next turn of the loop."""
         self._has_more = True
         if self.transport is not None:
             self.transport.pause_reading()
@@ -143,11 +143,11 @@ class SecureChannel(asyncio.Protocol):
             self.transport.resume_reading()
 
     def eof_received(self) -> bool:
-        """Pass on that the client is gone; a missing TLS goodbye makes no difference."""
+        """Pass on that the client has hung up, with or without a TLS goodbye."""
         return self.is_open and self.connection.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass on the end if the connection knows of the client."""
+        """Pass on the disconnect if the handshake was completed."""
         self._has_ended_handshake()
         self._forget_waiting()
         if self.is_open:
@@ -166,7 +166,7 @@ class SecureChannel(asyncio.Protocol):
     # asyncio.Transport: from the connection
 
     def write(self, data: bytes) -> None:
-        """Encrypt and send; immediately if the data is small and nothing waits."""
+        """Encrypt and send; at once if the data is small and nothing waits."""
         if self.is_closing():
             return
         if len(data) <= _ENCRYPTED_AT_ONCE and not (self._waiting or self._is_full):
@@ -207,7 +207,7 @@ class SecureChannel(asyncio.Protocol):
                 self.connection.resume_writing()
 
     def _next_piece(self) -> bytes | memoryview:
-        """Take the bytes to encrypt together: joining small pieces makes few records."""
+        """Return the next bytes to encrypt; small pieces are joined, so that they take few records."""
         pieces: list[bytes | memoryview] = []
         size = 0
         while self._waiting and size < _ENCRYPTED_AT_ONCE:
@@ -269,22 +269,22 @@ class SecureChannel(asyncio.Protocol):
         return self._closes or self.transport is None or self.transport.is_closing()
 
     def get_write_buffer_size(self) -> int:
-        """Number of unsent bytes."""
+        """Return the number of unsent bytes."""
         sent = self.transport.get_write_buffer_size() if self.transport is not None else 0
         return self._waiting_bytes + sent
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what an asyncio transport returns."""
+        """Implement ``asyncio.Transport.get_extra_info``."""
         return self.transport.get_extra_info(name, default) if self.transport is not None else default
 
     def pause_reading(self) -> None:
-        """Leave the client's bytes in the socket."""
+        """Stop reading, and leave the client's input in the socket."""
         self._is_paused = True
         if self.transport is not None:
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read from the socket again."""
+        """Resume reading from the socket."""
         self._is_paused = False
         if self._has_more:
             self._server.loop.call_soon(self._read_on)

@@ -1,4 +1,4 @@
-"""TLS contexts built from the ``tls-*`` directives: for clients, and for our own links."""
+"""TLS contexts built from the ``tls-*`` directives, for clients and for our own links."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROTOCOLS: Final = {
 
 
 class TlsError(Exception):
-    """The TLS settings are not usable; the text is for the log."""
+    """The TLS settings are unusable; the text is for the log."""
 
 
 def server_context(config: Config) -> ssl.SSLContext:
@@ -64,7 +64,7 @@ def configure_server(context: ssl.SSLContext, config: Config) -> None:
 def client_context(config: Config) -> ssl.SSLContext:
     """Return the context for a link to a master (tls-replication).
 
-    As in Redis the certificate of the master is checked, but not its name.
+    As in Redis, the certificate of the master is verified, but not its host name.
 
     Raises:
         TlsError: files are missing or bad.

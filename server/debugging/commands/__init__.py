@@ -1,1 +1,1 @@
-"""DEBUG: what tests of servers and of applications ask for; guarded by enable-debug-command."""
+"""DEBUG: support for tests of servers and of applications; enable-debug-command guards it."""

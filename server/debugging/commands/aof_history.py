@@ -1,10 +1,10 @@
-"""DEBUG AOF-HISTORY: what the server's own append-only file says of one entry of a stream.
+"""DEBUG AOF-HISTORY: show the history of one stream entry in the server's own append-only file.
 
 ::
 
     DEBUG AOF-HISTORY key id [cursor]
 
-Like SCAN it answers after a bounded part of the file, so that other clients are served between two parts.
+Like SCAN, it replies after a bounded part of the file, so that other clients are served between two parts.
 """
 
 from __future__ import annotations
@@ -28,25 +28,27 @@ if TYPE_CHECKING:
 
 _NO_FILE: Final = b"ERR DEBUG AOF-HISTORY needs appendonly yes: there is no append-only file"
 _CURSOR: Final = re.compile(rb"(\d{1,18}):(\d{1,18}):(\d{1,9}):(\d{1,19})")
-_TURN: Final = 0.004  # seconds, after which a reply ends with the present piece
-_MOST_PIECES: Final = 64  # whose commands may all be in one reply
-_MOST_WORDS: Final = 64  # of a command in the reply
+_TURN: Final = 0.004  # seconds after which a reply ends with the current piece
+_MOST_PIECES: Final = 64  # pieces in one reply
+_MOST_WORDS: Final = 64  # words of a command in the reply
 _WHOLE_KEY: Final = frozenset({b"RENAME", b"RENAMENX", b"MOVE", b"RESTORE", b"SET"})
 
 
 def aof_history(client: Client, args: list[bytes]) -> bytes:
-    """Show the commands of a piece of the file that concern an entry in the client's database, the oldest first.
+    """Show the commands in a part of the file that concern an entry in the client's database, oldest first.
 
-    The reply is ``[cursor, left, base, commands]``. The cursor continues after this part; ``left`` is how many bytes
-    of file follow, and at 0 the cursor shows later additions. ``base`` is 1 if the file begins with data (of a
-    rewrite, or from before), whose history it does not have. Each command is ``[time, words]``, with the time of the
-    last annotation before it in milliseconds (aof-timestamp-enabled), null without one; of a long command only the first
-    64 words, and the first bytes of long words. Named are XADD, XCLAIM (which deliveries are, too), XACK, XNACK,
-    XACKDEL, XDEL, XDELEX with this ID, XADD and XTRIM with a MINID above it, XGROUP DESTROY and DELCONSUMER of the key,
-    and what removes or replaces the key. XGROUP SETID, which follows each XREADGROUP and names no entry, is not.
+    The reply is ``[cursor, left, base, commands]``. The cursor continues after this part. ``left`` is the number of bytes
+    that follow in the file; at 0 the cursor shows later additions. ``base`` is 1 if the file begins with data (from a
+    rewrite, or older), whose history the file does not contain. Each command is ``[time, words]``. The time is that of the
+    last annotation before it in milliseconds (aof-timestamp-enabled), or null. Only the first 64 words of a long command are
+    shown, and only the first bytes of long words.
+
+    The commands shown are XADD, XCLAIM (also the form of deliveries), XACK, XNACK, XACKDEL, XDEL and XDELEX with this ID; XADD
+    and XTRIM with a MINID above it; XGROUP DESTROY and DELCONSUMER of the key; and any that removes or replaces the key.
+    XGROUP SETID, which follows each XREADGROUP and names no entry, is not shown.
 
     Raises:
-        ReplyError: there is no file, or it is damaged at this place; the ID or the cursor is none.
+        ReplyError: there is no file, or it is damaged in this part; or the ID or the cursor is invalid.
     """
     aof = client.server.persistence.aof
     key, entry_id = args[2], parse(args[3])
@@ -82,7 +84,7 @@ def aof_history(client: Client, args: list[bytes]) -> bytes:
 
 
 def _concerns(words: list[bytes], key: bytes, entry_id: int, *, same: bool) -> bool:
-    """Whether a command is about an entry or its key; ``same``: it is of the same database."""
+    """Whether a command concerns an entry or its key; ``same``: it ran in the same database."""
     name = words[0].upper()
     if name in {b"FLUSHALL", b"SWAPDB"}:
         return True
@@ -107,7 +109,7 @@ def _ids(name: bytes, words: list[bytes]) -> Sequence[bytes]:
         return words[2:]
     if name == b"XACK":
         return words[3:]
-    if name == b"XCLAIM":  # the time behind TIME may look like an ID
+    if name == b"XCLAIM":  # stop at options, because the value of TIME may look like an ID
         return list(takewhile(lambda word: word[:1].isdigit(), words[5:]))
     if name in {b"XNACK", b"XACKDEL", b"XDELEX"}:
         upper = [word.upper() for word in words[: 6 if name == b"XNACK" else 5]]
@@ -138,7 +140,7 @@ def _adds_or_trims(words: list[bytes], entry_id: int) -> bool:
 
 
 def _number(word: bytes) -> int | None:
-    """Return an ID as a number; None if it is none."""
+    """Return an ID as a number; None if it is invalid."""
     try:
         return parse(word)
     except InvalidID:

@@ -1,4 +1,4 @@
-"""DEBUG FAULT: let commands, connections and the disk fail as a test asks.
+"""DEBUG FAULT: inject faults into commands, connections and the disk for tests.
 
 ::
 
@@ -35,13 +35,13 @@ def fault(client: Client, args: list[bytes]) -> bytes:
 def answer(faults: FaultSet, args: list[bytes], resp: int, compat: Compat) -> bytes:
     """Add, list or clear faults.
 
-    ADD replies with the ID of the fault. LIST and CLEAR reply with the faults that there are, or were: ``[ID, options,
-    fitted, hit, hits]`` each, where ``fitted`` counts the commands that the fault might have hit, ``hit`` those that it
-    did, and ``hits`` are the last of them: ``[time, client ID, client name, command, key]``, the time in milliseconds
-    of the server's clock, the key "" without one.
+    ADD replies with the ID of the fault. LIST replies with the active faults, CLEAR with the cleared ones, as ``[ID, options,
+    fitted, hit, hits]``. ``fitted`` counts the commands that met the conditions, ``hit`` those that the fault hit, and
+    ``hits`` has the last of these as ``[time, client ID, client name, command, key]``: the time in milliseconds of the
+    server's clock, the key "" without one.
     """
     action, rest = args[2].upper(), args[3:]
-    # The words of faults bring the engine of Lua with them, for its error texts: 12 ms of a first test.
+    # fault_spec imports the Lua engine, for its error texts, which would cost a first test 12 ms.
     if action == b"ADD" and rest:
         from ..fault_spec import parse_fault
 
@@ -72,6 +72,6 @@ def answer(faults: FaultSet, args: list[bytes], resp: int, compat: Compat) -> by
 def _shown(found: Fault) -> list[Plain]:
     hits = [
         (each.time, each.client_id, each.client_name, each.command, each.key)
-        for each in list(found.hits)  # a thread that syncs may add to them
+        for each in list(found.hits)  # the fsync thread may add hits meanwhile
     ]
     return [found.id, found.spec.words, found.fitted, found.hit, hits]

@@ -1,4 +1,4 @@
-"""DEBUG: for tests of servers and of applications; guarded by enable-debug-command."""
+"""DEBUG: support for tests of servers and of applications; enable-debug-command guards it."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _populate(client: Client, args: list[bytes]) -> bytes:
 
 
 def _error(_client: Client, args: list[bytes]) -> bytes:
-    return ReplyError(args[2]).encoded  # as in Redis, an error that is counted nowhere
+    return ReplyError(args[2]).encoded  # as in Redis, no statistics count this error
 
 
 def _log(client: Client, args: list[bytes]) -> bytes:
@@ -261,7 +261,7 @@ def _set_allow_access_expired(client: Client, args: list[bytes]) -> bytes:
 
 
 def _packed_threshold(_client: Client, args: list[bytes]) -> bytes:
-    """Check the size and accept it: a list has no nodes of its own for long elements."""
+    """Check the size and accept it; lists have no separate nodes for long elements."""
     found = _MEMORY.fullmatch(args[2])
     size = int(found[1] or 0) * _UNITS[(found[2] or b"").lower()] if found else -1
     if not 0 <= size < _LARGEST_THRESHOLD:
@@ -270,7 +270,7 @@ def _packed_threshold(_client: Client, args: list[bytes]) -> bytes:
 
 
 def _replybuffer(_client: Client, args: list[bytes]) -> bytes:
-    """Check the words and accept them: reply buffers are allocated as they are needed."""
+    """Check the words and accept them; reply buffers are allocated on demand."""
     option = args[2].upper()
     if option == b"PEAK-RESET-TIME":
         if args[3].upper() not in {b"NEVER", b"RESET"}:
@@ -281,7 +281,7 @@ def _replybuffer(_client: Client, args: list[bytes]) -> bytes:
 
 
 def _clock(client: Client, args: list[bytes]) -> bytes:
-    """Control virtual time; replies with the resulting server time in milliseconds."""
+    """Control virtual time; reply with the resulting server time in milliseconds."""
     server = client.server
     action, rest = args[2].upper(), args[3:]
     if action == b"NOW" and not rest:
@@ -327,7 +327,7 @@ def _help(client: Client, _args: list[bytes]) -> bytes:
 
 
 _ANY: Final = 1 << 62
-# name: fewest and most words after it, what it does, its arguments and description for HELP
+# name: the minimum and maximum number of words after it, its function, its arguments and description for HELP
 # fmt: off
 _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"AOF-FLUSH-SLEEP": (1, 1, _aof_flush_sleep, " <microseconds>", "Wait so long before each write of the AOF."),

@@ -1,4 +1,4 @@
-"""DEBUG RECORD and DEBUG CONTROL: what clients sent and were answered, for tests.
+"""DEBUG RECORD and DEBUG CONTROL: show tests the commands of clients and the replies.
 
 ::
 
@@ -7,9 +7,9 @@
     DEBUG RECORD STOP id [number]
     DEBUG CONTROL
 
-A command is recorded as a client sent it: between MULTI and EXEC each with its QUEUED, and EXEC with all replies; a
-script as EVAL or FCALL, and beside it the write commands that it ran. DEBUG itself, the traffic of replicas and what a control
-connection sends is not recorded.
+A command is recorded as a client sent it. Between MULTI and EXEC, each command has its QUEUED, and EXEC has all replies. A
+script is recorded as EVAL or FCALL, together with the write commands that it ran. DEBUG itself, the traffic of replicas and
+the commands of control connections are not recorded.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def record(client: Client, args: list[bytes]) -> bytes:
 def answer(recorder: Recordings, args: list[bytes], resp: int) -> bytes:
     """Begin, read or end a recording.
 
-    START replies with the ID of the new recording. READ and STOP reply ``[dropped, oldest, commands]``: how many
-    commands the recording no longer has, the number of the oldest that it has (0 without any), and those from
-    ``number`` on, the oldest first. READ adds those of all further numbers, for a client that has read commands while
-    they were blocked. Each is ``[number, time, answered, database, client ID, client name, keys, words,
-    reply, fault, scripted]``: times in milliseconds of the server's clock, the reply as the bytes that the command returned, the
-    ID of the fault that hit it or 0. ``answered`` is null while the command is blocked, the reply also if it has none.
-    ``scripted`` has the write commands that scripts ran, also those that failed later, each as ``[position, database,
-    keys, words, reply]``: the position of the script in its transaction counts from 0, the commands of all its scripts
-    stand beside EXEC.
+    START replies with the ID of the new recording. READ and STOP reply ``[dropped, oldest, commands]``: the number of dropped
+    commands, the number of the oldest command kept (0 without any), and the commands from ``number`` on, oldest first. READ
+    adds the commands of all further numbers, for a client that has read commands while they were blocked.
+
+    Each command is ``[number, time, answered, database, client ID, client name, keys, words, reply, fault, scripted]``. Times
+    are in milliseconds of the server's clock. The reply has the bytes that the command returned; ``fault`` is the ID of the
+    fault that hit it, or 0. ``answered`` and the reply are null while the command is blocked; the reply also if there is none.
+    ``scripted`` has the write commands that scripts ran, including scripts that failed later, as ``[position, database,
+    keys, words, reply]``. The position is that of the script in its transaction, from 0; EXEC lists those of all its scripts.
     """
     action, rest = args[2].upper(), args[3:]
     if action == b"START" and (not rest or (len(rest) == 2 and rest[0].upper() == b"LAST")):
@@ -67,7 +67,7 @@ def answer(recorder: Recordings, args: list[bytes], resp: int) -> bytes:
 
 
 def control(client: Client, _args: list[bytes]) -> bytes:
-    """Make the client a control connection: lists, the ACL, pauses, recordings and faults pass it by."""
+    """Make the client a control connection, which lists, the ACL, pauses, recordings and faults ignore."""
     client.server.clients.take_control(client)
     return replies.OK
 

@@ -1,4 +1,4 @@
-"""DEBUG SNAPSHOT: keep copies of all data, and return to them.
+"""DEBUG SNAPSHOT: take and restore copies of all data.
 
 ::
 
@@ -26,8 +26,8 @@ USAGE: Final = b"ERR Use DEBUG SNAPSHOT TAKE, RESTORE, DROP or DUMP name, LOAD n
 def snapshot(client: Client, args: list[bytes]) -> bytes:
     """Keep, restore, list or forget snapshots.
 
-    LIST replies with ``[name, keys]`` of each in the order in which they were taken, DUMP with the snapshot as an RDB
-    file. LOAD keeps the data of such a file. All others reply OK.
+    LIST replies with the ``[name, keys]`` of each snapshot, in the order in which they were taken. DUMP replies with a snapshot
+    as an RDB file. LOAD keeps the data of such a file as a snapshot. All but LIST and DUMP reply OK.
     """
     snapshots = client.server.debugging.snapshots
     action, rest = args[2].upper(), args[3:]

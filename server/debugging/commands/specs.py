@@ -1,4 +1,4 @@
-"""The commands of this room: one record each."""
+"""The records of the commands in this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DEBUG HTSTATS, LISTPACK, QUICKLIST and SDSLEN: how Redis would store the data."""
+"""DEBUG HTSTATS, LISTPACK, QUICKLIST and SDSLEN: show how Redis would store the data."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ....storage.value_types import Value
 
 _SMALLEST_TABLE: Final = 4
-_FIRST_BRIEF: Final = "7.4"  # from here on the distribution is shown on request only
+_FIRST_BRIEF: Final = "7.4"  # from this version on, the distribution is shown only on request
 _NO_TABLE: Final = b"ERR The value stored at the specified key is not represented using an hash table"
 
 
 def _table(keys: Sized[bytes], *, full: bool) -> bytes:
-    """Describe the chained hash table that Redis needs for some keys, at rest."""
+    """Describe the chained hash table that Redis would use for these keys, when it is not rehashing."""
     size = max(_SMALLEST_TABLE, 1 << (len(keys) - 1).bit_length())
     text = b"Hash table 0 stats (main hash table):\n table size: %d\n number of elements: %d\n" % (
         size,
@@ -37,7 +37,7 @@ def _table(keys: Sized[bytes], *, full: bool) -> bytes:
     )
     if not full:
         return text
-    # As in Redis a key's place is its SipHash under a seed of this process.
+    # As in Redis, a key's slot depends on its SipHash with a seed of this process.
     chains = Counter(hash(key) & (size - 1) for key in keys)
     lengths = Counter(chains.values())
     lengths[0] = size - len(chains)
@@ -52,7 +52,7 @@ def _table(keys: Sized[bytes], *, full: bool) -> bytes:
 
 
 def _is_full(client: Client, args: list[bytes]) -> bool:
-    """Whether the distribution is shown, too: always before it became an option."""
+    """Whether to show the distribution, too; before it became an option, always."""
     if client.server.compat.knows(_FIRST_BRIEF):
         return len(args) > 3 and args[3].lower() == b"full"
     if len(args) > 3:
@@ -88,7 +88,7 @@ def htstats_key(client: Client, args: list[bytes]) -> bytes:
 
 
 def _keys_of(value: Value) -> Sized[bytes] | None:
-    """Return the keys of the table that holds a value; None if Redis stores it in another way."""
+    """Return the keys of the hash table that holds a value; None if Redis stores it in another form."""
     if isinstance(value, (Hash, Set)) and value.encoding == HASHTABLE:
         return value.fields if isinstance(value, Hash) else value.members
     if isinstance(value, SortedSet) and value.encoding == b"skiplist":
@@ -117,7 +117,7 @@ def quicklist(client: Client, args: list[bytes]) -> bytes:
 
 
 def sdslen(client: Client, args: list[bytes]) -> bytes:
-    """Show the bytes of a key and of its string; neither has room to spare."""
+    """Reply with the bytes of a key and of its string; neither has spare room."""
     key = args[2]
     value = _value(client, key)
     if type(value) is not bytes or encoding(client.db, key, value, client.server.compat) == INTEGER:
@@ -136,7 +136,7 @@ def _value(client: Client, key: bytes) -> Value:
 
 
 def _shown(client: Client, key: bytes, value: Value, structure: bytes) -> bytes:
-    """Log what Redis prints of a structure; like Redis, the reply names standard output."""
+    """Log the details that Redis prints of a structure; as in Redis, the reply names standard output."""
     assert isinstance(value, Collection)
     name = key.decode("utf-8", "backslashreplace")
     client.server.log.notice(
