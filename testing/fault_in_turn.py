@@ -77,6 +77,8 @@ class every_fault:  # noqa: N801 - a decorator
         delay: Seconds | Sequence[Seconds] = (),
         **directives: object,
     ) -> None:
+        if any(map(callable, commands)):
+            raise TypeError("every_fault needs parentheses: @every_fault()")
         kinds: list[dict[str, Any]] = [{"close": each} for each in _each(close)]
         kinds += [{"error": each} for each in _each(error)] + [{"delay": each} for each in _each(delay)]
         self._kinds = kinds or [{"close": "before"}, {"close": "after"}]

@@ -272,3 +272,8 @@ def test_redis_py_tries_again_without_a_pause():
             client.set("a", n)
 
     test()
+
+
+def test_the_parentheses_of_every_fault_may_not_be_left_out():
+    with pytest.raises(TypeError, match=r"^every_fault needs parentheses: @every_fault\(\)$"):
+        every_fault(lambda server: server.client().ping())  # type: ignore[arg-type]
