@@ -268,6 +268,7 @@ def in_pause(kind: str, lines: list[Words]) -> list[str]:
     with start_server(kind) as server, server.wire() as control:
         fill(server)
         with connected(server, len(lines)) as wires:
+            _be_accepted(wires)
             control.call("CLIENT", "PAUSE", "10000000", "WRITE")
             return _held(control, wires, lines)
 
@@ -276,6 +277,7 @@ def in_pause_of_all(kind: str, lines: list[Words]) -> list[str]:
     with start_server(kind) as server, server.wire() as control:
         fill(server)
         with connected(server, len(lines)) as wires:
+            _be_accepted(wires)
             control.call("CLIENT", "PAUSE", "10000000", "ALL")
             return _held(control, wires, lines)
 
@@ -287,6 +289,12 @@ def queued_in_pause(kind: str, lines: list[Words]) -> list[str]:
             _queue(wires, lines)
             control.call("CLIENT", "PAUSE", "10000000", "WRITE")
             return _held(control, wires, [["EXEC"]] * len(lines))
+
+
+def _be_accepted(wires: list[Wire]) -> None:
+    """Wait until the server has taken all connections: what is sent on one that waits is not read yet."""
+    for wire in wires:
+        assert wire.call("PING").kind == "+"
 
 
 def _held(control: Wire, wires: list[Wire], lines: list[Words]) -> list[str]:
