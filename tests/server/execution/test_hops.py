@@ -55,7 +55,7 @@ def test_xautoclaim_of_two_enters_13_files_and_hops_23_times(server, wire):
     assert journey.hops <= 23, journey
 
 
-def test_a_wake_up_enters_17_files_and_hops_31_times(server, wire):
+def test_a_wake_up_enters_17_files_and_hops_32_times(server, wire):
     wire.call("XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
     with server.wire() as reader:
         reader.send("XREADGROUP", "GROUP", "g", "a", "BLOCK", 0, "STREAMS", "s", ">")
@@ -65,7 +65,7 @@ def test_a_wake_up_enters_17_files_and_hops_31_times(server, wire):
         added = wire.read().plain()
         assert reader.read().plain() == [[b"s", [[added, [b"field", b"value"]]]]]
     assert len(journey.modules) <= 17, journey
-    assert journey.hops <= 31, journey
+    assert journey.hops <= 32, journey
 
 
 def test_xadd_that_trims_makes_32_calls_and_hops_21_times(server, wire):
