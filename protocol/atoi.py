@@ -1,11 +1,11 @@
-"""Numbers as C's ``atoi`` reads them, which Redis uses where it does not check a word."""
+"""Parse numbers as C's ``atoi`` does, which Redis uses where it does not validate a word."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# Blanks, a sign and zeros before it, anything after it.
+# White space, a sign and zeros may precede the number; anything may follow it.
 _NUMBER: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)0*([0-9]+)").match
 _LONGEST: Final = 20  # digits; more are beyond 64 bits, and Python refuses to parse thousands of them
 _LONG: Final = 1 << 63
@@ -13,7 +13,7 @@ _INT: Final = 1 << 31
 
 
 def atoi(word: bytes) -> int:
-    """Return the number at the start of a word, 0 without one: limited to 64 bits, then the lowest 32 of them."""
+    """Return the number at the start of a word, else 0: clamped to 64 bits, then cut to the low 32 bits, signed."""
     found = _NUMBER(word)
     if found is None:
         return 0

@@ -1,4 +1,4 @@
-"""Checks of the parser's fast path before and after hiredis parses requests.
+"""Checks that the parser's fast path runs before and after hiredis parses requests.
 
 hiredis parses replies. It accepts more types than a request may have, and trusts every length.
 """
@@ -10,21 +10,21 @@ from itertools import chain
 from typing import Final
 
 SHORT: Final = 1024
-"""Bytes of an argument, or of data, up to which fast paths apply."""
+"""The largest argument, or data, in bytes, that fast paths take."""
 LENGTHS: Final = {b"$%d" % length: length for length in range(SHORT + 1)}
-"""The lengths of short bulk strings, by the header without its line end."""
+"""Maps the header of a short bulk string, without its line end, to the string's length."""
 
 _NEWLINE: Final = 10
-_FEW: Final = 3  # marks that are checked one by one
+_FEW: Final = 3  # type marks that are checked one by one
 _SIZE: Final = [len(b"$%d\r\n\r\n" % length) + length for length in range(SHORT + 1)].__getitem__
 
-# hiredis allocates what these headers claim, so big claims are kept from it.
+# hiredis allocates as much as a header claims, so it must not see big claims.
 BIG_ARRAY: Final = re.compile(rb"\*\d{5}").search
 BIG_PUSH: Final = re.compile(rb">\d{5}").search
 
 
 def claims_much(data: bytes) -> bool:
-    """Whether data has a header of a big array or push; fast if long values have few marks."""
+    """Return True if data has the header of a big array or push; fast if long values have few `*` and `>`."""
     for mark, pattern in ((b"*", BIG_ARRAY), (b">", BIG_PUSH)):
         at = data.find(mark)
         for _ in range(_FEW):
@@ -40,11 +40,12 @@ def claims_much(data: bytes) -> bool:
 
 
 def holds_bulks(data: bytes, batch: list[list[bytes]], joined: bytes) -> bool:
-    """Whether data that hiredis parsed as these commands surely holds only bulk strings.
+    """Return True if data that hiredis parsed as these commands certainly holds only bulk strings.
 
-    `+` and `(` have one line, bulk strings and `=` two. `=` is longer than the bulk string of the same argument, the
-    others are shorter; so either the lengths agree or one of them is present. The two bytes after an argument are
-    skipped unchecked, but no more than one line can end there.
+    hiredis also accepts `+`, `(` and `=`. For the same argument `+` and `(` are shorter than a bulk string, `=` is
+    longer. If only one of these sorts can be present, the length of the data shows it. If both can, the number of
+    lines comes first: `+` and `(` have one line, bulk strings and `=` two. hiredis skips the two bytes after an
+    argument unchecked, but at most one line can end there.
 
     Args:
         data: as received.
@@ -52,7 +53,7 @@ def holds_bulks(data: bytes, batch: list[list[bytes]], joined: bytes) -> bool:
         joined: all their arguments; if they contain line ends, counting lines proves nothing.
     """
     short = 43 in data or 40 in data
-    # As in MAXLEN = 1000: alone on its line `=` is not a type.
+    # `=` alone on its line is an argument, as in MAXLEN = 1000, not a type.
     long = 61 in data and (len(data) > SHORT or data.count(b"=") != data.count(b"\n=\r\n"))
     if short and (long or len(batch) == 1):
         if _NEWLINE not in joined:

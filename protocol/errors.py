@@ -20,7 +20,7 @@ class ReplyError(Exception):
 
     Args:
         text: the reply without the leading ``-`` and the line end, e.g. ``b"ERR syntax error"``. Its first
-            word is the code that clients match on. CR and LF (from embedded user bytes) become spaces, at the end nothing.
+            word is the code that clients match on. CR and LF (from embedded user bytes) become spaces; trailing ones are removed.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -38,7 +38,7 @@ class ReplyError(Exception):
         return b"-%b\r\n" % self.text.rstrip(b"\r\n").translate(_LINE_BREAKS)
 
 
-# For a command that had changed nothing yet when memory ran out. Rillet's own.
+# Rillet's own error: memory ran out before the command had changed anything.
 NO_MEMORY = b"OOM not enough memory for the command"
 
 
@@ -53,7 +53,7 @@ def wrong_arity(name: str) -> ReplyError:
 
 
 def wrong_subcommand_arguments(argv: list[bytes]) -> ReplyError:
-    """Return the error for bad options of a subcommand: named as sent, its container in upper case."""
+    """Return the error for bad options of a subcommand; it shows the name as sent and the container in upper case."""
     return ReplyError(
         b"ERR unknown subcommand or wrong number of arguments for '%b'. Try %b HELP."
         % (shown(argv[1])[:128], argv[0].upper())

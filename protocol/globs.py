@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-# The test for one pattern: returns something true if the whole of a text fits.
+# The test for one pattern: its result is truthy if the whole text matches.
 Matcher: TypeAlias = Callable[[bytes], object]
 
 _SPECIAL: Final = re.compile(rb"[*?\[\\]")
@@ -17,27 +17,27 @@ _STAR: Final = ord("*")
 _QUESTION: Final = ord("?")
 _OPEN: Final = ord("[")
 _CLOSE: Final = ord("]")
-_MOST_STARS: Final = 1000  # before other characters; as in Redis nothing fits a pattern with more of them
+_MOST_STARS: Final = 1000  # before other characters; as in Redis, a pattern with more matches nothing
 
 
 def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
-    """Whether the whole of ``text`` fits ``pattern``; ``ignore_case`` folds ASCII letters only.
+    """Return True if the whole of ``text`` matches ``pattern``; ``ignore_case`` folds ASCII letters only.
 
-    As in Redis, an empty text fits the empty pattern alone, not ``*``; callers that list everything take ``*`` themselves.
+    As in Redis, an empty text matches only the empty pattern, not ``*``; callers that list everything handle ``*`` themselves.
     """
     return bool(matcher(pattern, ignore_case)(text))
 
 
 @lru_cache(maxsize=256)
 def matcher(pattern: bytes, ignore_case: bool = False) -> Matcher:
-    """The test for one pattern, to be reused over many texts.
+    """Return the test for one pattern, to reuse for many texts.
 
-    Making one takes up to 40 us, and only those of a command's own words (KEYS, SCAN MATCH) are remembered here. What is
-    asked for again and again, as subscriptions and the patterns of users are, keeps its matcher itself: more of them than
-    any fixed number would all be made again each time.
+    Compiling a pattern takes up to 40 us. The cache here serves patterns that are arguments of a command (KEYS, SCAN
+    MATCH). Owners of long-lived patterns, such as subscriptions and ACL users, keep the matcher themselves: if there were
+    more of those than the cache can hold, each of them would be recompiled every time.
 
-    A matcher takes time proportional to pattern times text at worst: each stretch between two stars is bound to its
-    leftmost place and never tried again.
+    A matcher's worst case is proportional to pattern times text: each stretch between two stars matches at its leftmost
+    place and is never retried.
     """
     if pattern and not pattern.strip(b"*"):
         return bool
@@ -51,7 +51,7 @@ def matcher(pattern: bytes, ignore_case: bool = False) -> Matcher:
 
 
 def is_glob(pattern: bytes) -> bool:
-    """Whether CONFIG GET takes the word for a pattern; a backslash alone does not make one."""
+    """Return True if CONFIG GET treats the word as a pattern; a backslash alone does not make it one."""
     return any(byte in pattern for byte in b"*?[")
 
 
@@ -83,7 +83,7 @@ def _compile(pattern: bytes, ignore_case: bool) -> re.Pattern[bytes]:
 
 
 def _bracket(pattern: bytes, position: int, ignore_case: bool) -> tuple[bytes, int]:
-    """The class that opens before ``position``, and where it ends; the pattern's end closes it too."""
+    """Return the class that opens before ``position``, and the position after it; the pattern's end closes it, too."""
     negated = pattern[position : position + 1] == b"^"
     position += negated
     members: set[int] = set()
@@ -114,7 +114,7 @@ def _bracket(pattern: bytes, position: int, ignore_case: bool) -> tuple[bytes, i
 
 
 def _runs(members: list[int]) -> Iterator[tuple[int, int]]:
-    """The first and last of each run of successive numbers; compiling one run is ten times cheaper than 256 members."""
+    """Yield the first and last number of each run; compiling one run is ten times cheaper than 256 members."""
     start = 0
     for at in range(1, len(members) + 1):
         if at == len(members) or members[at] != members[at - 1] + 1:

@@ -1,6 +1,6 @@
-"""Shortest digits of doubles by the algorithm Grisu2, which Redis uses.
+"""Find the shortest digits of doubles with Grisu2, the algorithm that Redis uses.
 
-In about one of a thousand numbers Grisu2 finds more digits than needed: 1e+23 has 16 nines. The paper is
+For about one number in a thousand Grisu2 finds more digits than needed: 1e+23 becomes 16 nines. The paper is
 "Printing Floating-Point Numbers Quickly and Accurately with Integers" by Florian Loitsch, 2010.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 _HIDDEN: Final = 1 << 52
 _MIN_EXPONENT: Final = -1074
 _BITS: Final = 64
-# Powers of ten are known in steps; the scaled exponent lies in a range that leaves 32 bits for whole digits.
+# The cached powers of ten are _STEP apart. The range of the scaled exponent leaves 32 bits for whole digits.
 _FIRST_POWER: Final = -348
 _STEP: Final = 8
 _POWERS: Final = 87
@@ -58,7 +58,7 @@ def _find_power(exponent: int) -> int:
 
 
 def digits_of(value: float) -> tuple[str, int]:
-    """Return the digits of a positive finite number, and the power of ten of the last one."""
+    """Return the digits of a positive finite number, and the power of ten of the last digit."""
     fraction, exponent = frexp(value)
     exponent -= 53
     mantissa = int(fraction * (1 << 53))
@@ -85,7 +85,7 @@ def digits_of(value: float) -> tuple[str, int]:
 
 
 def _generate(middle: int, upper: int, delta: int, places: int) -> tuple[list[int], int]:
-    """Return the digits of ``upper`` until they lie within ``delta`` of it, and the power of the last one."""
+    """Return the fewest leading digits of ``upper`` that lie within ``delta`` of it, and the power of the last digit."""
     one = 1 << places
     distance = upper - middle
     whole, part = upper >> places, upper & (one - 1)
@@ -113,7 +113,7 @@ def _generate(middle: int, upper: int, delta: int, places: int) -> tuple[list[in
 
 
 def _rounded(digits: list[int], delta: int, rest: int, unit: int, distance: int) -> list[int]:
-    """Lower the last digit as long as the number comes closer to the exact one."""
+    """Lower the last digit as long as that brings the number closer to the exact value."""
     while (
         rest < distance
         and delta - rest >= unit

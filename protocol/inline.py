@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Possessive quantifiers, and loops that can be taken in one way only, keep a hostile line linear. No group is possessive: it
-# may end at a wrong place in Python 3.11.2, which is Debian 12's (cpython 106052). Words end at fewer characters than what
-# may stand between them: \v and \f separate words only where no word has begun, as in Redis.
+# Possessive quantifiers, and loops that match in only one way, keep the time for a hostile line linear. No group is possessive:
+# in Python 3.11.2, which is Debian 12's, it may end at a wrong place (cpython 106052). Not every separator ends a bare word:
+# as in Redis, \v and \f separate words only where no word has begun.
 _WORD: Final = re.compile(
     rb"""
     [ \t\n\r\v\f]*+
@@ -32,8 +32,8 @@ def split_inline(line: bytes) -> list[bytes] | None:
         line: The request without its line end.
 
     Returns:
-        The words, none for a blank line; or None where a quote is not closed or a closing quote is not followed
-        by white space. Double quotes know `\n \r \t \b \a \\ \" \xHH`, single quotes only `\'`.
+        The words, none for a blank line; or None if a quote is not closed or a closing quote is not followed by
+        white space. Double quotes support the escapes `\n \r \t \b \a \\ \" \xHH`, single quotes only `\'`.
     """
     if _NEEDS_CARE(line) is None:
         return line.split()

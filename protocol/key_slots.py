@@ -9,7 +9,7 @@ SLOTS: Final = 16384
 
 
 def hash_tag(key: bytes) -> bytes:
-    """Return what decides the slot: what stands between the first ``{`` and the next ``}``, if anything, or the key."""
+    """Return the part that decides the slot: what the first ``{`` and the next ``}`` enclose or, if that is nothing, the key."""
     opening = key.find(b"{")
     if opening < 0:
         return key

@@ -1,4 +1,4 @@
-"""What a request may be at most, in one place: Redis' own numbers, in bytes unless said otherwise."""
+"""The limits of a request, in one place: Redis' own numbers, in bytes unless said otherwise."""
 
 from __future__ import annotations
 

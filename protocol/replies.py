@@ -30,7 +30,7 @@ NULL_RESP2: Final = b"$-1\r\n"
 NULL_ARRAY_RESP2: Final = b"*-1\r\n"
 NULL_RESP3: Final = b"_\r\n"
 
-# Doubles have no exponent if they are whole and not larger than the first, between the two next, or have so few decimals.
+# A double has no exponent if it is whole and at most the first number, lies between the next two, or has this few decimals.
 _LARGEST_IN_FULL: Final = float(1 << 62)
 _SMALLEST_IN_FULL: Final = 0.001
 _LARGEST_BROKEN_IN_FULL: Final = 10_000
@@ -39,12 +39,12 @@ _EXPONENTS_IN_FULL: Final = 4
 
 
 def null(resp: int) -> bytes:
-    """The null of single values: ``$-1`` or ``_``."""
+    """Encode the null of single values: ``$-1`` or ``_``."""
     return NULL_RESP3 if resp == 3 else NULL_RESP2
 
 
 def null_array(resp: int) -> bytes:
-    """The null of aggregates: ``*-1`` or ``_``."""
+    """Encode the null of aggregates: ``*-1`` or ``_``."""
     return NULL_RESP3 if resp == 3 else NULL_ARRAY_RESP2
 
 
@@ -69,17 +69,17 @@ def array_header(n: int) -> bytes:
 
 
 def array(items: Sequence[bytes]) -> bytes:
-    """An array of items that are already encoded."""
+    """Encode an array of items that are already encoded."""
     return array_header(len(items)) + b"".join(items)
 
 
 def bulk_array(items: Iterable[bytes]) -> bytes:
-    """An array of bulk strings."""
+    """Encode an array of bulk strings."""
     return array([b"$%d\r\n%b\r\n" % (len(item), item) for item in items])  # `bulk` without the call
 
 
 def plain(value: Plain, resp: int) -> bytes:
-    """A value of Python: an integer, bytes as a bulk string, None as a null, a list or tuple as an array of such."""
+    """Encode a Python value: an integer, bytes as a bulk string, None as a null, a list or tuple of these as an array."""
     if isinstance(value, int):
         return integer(value)
     if isinstance(value, bytes):
@@ -88,7 +88,7 @@ def plain(value: Plain, resp: int) -> bytes:
 
 
 def simple_array(lines: Iterable[bytes]) -> bytes:
-    """An array of simple strings: the shape of HELP replies."""
+    """Encode an array of simple strings, the form of HELP replies."""
     return array([simple(line) for line in lines])
 
 
@@ -98,7 +98,7 @@ def set_header(n: int, resp: int) -> bytes:
 
 
 def set_of(items: Sequence[bytes], resp: int) -> bytes:
-    """A set of items that are already encoded; an array in RESP2."""
+    """Encode a set of items that are already encoded; an array in RESP2."""
     return set_header(len(items), resp) + b"".join(items)
 
 
@@ -108,12 +108,12 @@ def map_header(n: int, resp: int) -> bytes:
 
 
 def map_of(pairs: Sequence[tuple[bytes, bytes]], resp: int) -> bytes:
-    """A map whose keys are plain text (encoded here as bulk strings) and whose values are already encoded."""
+    """Encode a map whose keys are plain text (encoded here as bulk strings) and whose values are already encoded."""
     return map_header(len(pairs), resp) + b"".join([bulk(key) + value for key, value in pairs])
 
 
 def push_header(n: int, resp: int) -> bytes:
-    """``>n`` of an out-of-band message; in RESP2 ``*n``."""
+    """``>n`` for an out-of-band message; in RESP2 ``*n``."""
     return b">%d\r\n" % n if resp == 3 else array_header(n)
 
 
@@ -124,9 +124,9 @@ def double(value: float, resp: int) -> bytes:
 
 
 def format_double(value: float) -> bytes:
-    """A double as Redis spells it since 7.2: the digits of Grisu2, mostly the fewest that read back as the number.
+    """Format a double as Redis has done since 7.2: the digits of Grisu2, mostly the fewest that read back as the number.
 
-    ``inf``, ``-inf``, ``nan``; whole numbers up to 2^62 in full; beyond that an exponent where Redis puts one.
+    Special values are ``inf``, ``-inf`` and ``nan``. Whole numbers up to 2^62 have no exponent; others have one where Redis does.
     """
     if -_LARGEST_IN_FULL <= value <= _LARGEST_IN_FULL:
         whole = int(value)
@@ -146,21 +146,21 @@ def format_double(value: float) -> bytes:
 
 
 def _is_well_inside(value: float, text: str) -> bool:
-    """Whether Grisu2 finds the digits of ``repr``.
+    """Return True if Grisu2 finds the same digits as ``repr``.
 
-    It misses those near the border to the next double; of two that are equally near it takes another than Python.
+    It misses digits near the border to the next double, and breaks a tie between two candidates differently from Python.
     """
     numerator, denominator = value.as_integer_ratio()
     scale: int = 10 ** (len(text) - 1 - text.index("."))
     distance = abs(int(text.replace(".", "")) * denominator - numerator * scale)
-    # Half of the distance to the next double, less what Grisu2 gives away; a quarter below a power of two.
+    # Half of the distance to the next double, less the margin that Grisu2 gives away; a quarter for a power of two.
     part = 0.49 if numerator & (numerator - 1) else 0.24
     limit: float = part * math.ulp(value) * denominator * scale
     return bool(distance <= limit) and 2 * distance != denominator
 
 
 def _with_exponent(value: float) -> bytes:
-    """The very large and the very small, and numbers whose digits Redis and Python find differently."""
+    """Format very large and very small numbers, and those for which Redis and Python find different digits."""
     digits, power = grisu.digits_of(abs(value))
     exponent = power + len(digits) - 1
     minus = "-" if value < 0 else ""
@@ -181,11 +181,11 @@ def boolean(value: bool, resp: int) -> bytes:
 
 
 def verbatim(text: bytes, resp: int) -> bytes:
-    """Text meant for people (INFO, CLIENT LIST …): ``=len`` with the marker ``txt:``; in RESP2 a bulk string."""
+    """Encode text meant for people (INFO, CLIENT LIST …): ``=len`` with the marker ``txt:``; in RESP2 a bulk string."""
     return b"=%d\r\ntxt:%b\r\n" % (len(text) + 4, text) if resp == 3 else bulk(text)
 
 
 def command(argv: Sequence[bytes]) -> bytes:
-    """A command in request form, as it stands in the AOF and goes to replicas."""
+    """Encode a command as a request, its form in the AOF and in the replication stream."""
     packed: bytes = pack_command(tuple(argv))  # type: ignore[arg-type]  # its stub takes one word
     return packed

@@ -13,7 +13,7 @@ from . import limits
 from .canonical import BIG_ARRAY, BIG_PUSH, LENGTHS, SHORT, claims_much, holds_bulks
 from .inline import split_inline
 
-_MORE: Final = object()  # a default of hiredis could be mistaken for a value: `*-1` is None, `#f` is False
+_MORE: Final = object()  # unlike hiredis' default, never equal to a value: `*-1` is None, `#f` is False
 
 _STAR: Final = 42
 _DOLLAR: Final = 36
@@ -23,32 +23,32 @@ _CARRIAGE_RETURN: Final = 13
 
 _LONG: Final = 4096
 _TINY: Final = 20
-_AGAIN: Final = (b">", b"$", b"0")  # last words of reads that come in the same words again
+_AGAIN: Final = (b">", b"$", b"0")  # last words of reads that clients repeat word for word
 _ONE_WORD: Final = b"*1\r\n"
 _HEADER: Final = list(LENGTHS).__getitem__
 
-# Of a request with more words to come than that they are taken many at a time, from so many bytes at first.
+# If a request lacks more than _MANY_WORDS, they are taken many at a time: from _WINDOW bytes at first, then from more.
 _MANY_WORDS: Final = 32
 _WINDOW: Final = 1024
 _LARGEST_WINDOW: Final = 1 << 16
 
 _LONGEST_BATCH: Final = 1024 * 1024
-# How many commands the strict parser gives at once; it needs about a microsecond for each.
+# The most commands that the strict parser returns at once; each takes about a microsecond.
 _AT_ONCE: Final = 256
 # The limit keeps the memory of a match small. A possessive group would, too, but may end at a wrong place in Python 3.11.2
 # (protocol/inline.py).
 _EMPTY_REQUESTS: Final = re.compile(rb"(?:[ \t\r\v\f]{0,64}\n|\*(?:0|-[1-9][0-9]{0,17})\r\n){0,1000}").match
-# As `claims_much`.
+# These serve the same purpose as `claims_much`.
 _BIG_SET: Final = re.compile(rb"~\d{5}").search
 _BIG_ATTRIBUTE: Final = re.compile(rb"\|\d{5}").search
-# Fed after a batch that holds no `|`, it is read as `|` only if the batch ended where a command ends.
+# Fed after a batch without `|`. hiredis reads it as `|` only if the batch ended at the end of a command.
 _END: Final = b"=5\r\ntxt:|\r\n"
 _ONLY_LISTS: Final = {list}
-_LONE_STAR: Final = frozenset((b"*", b"*\r", b"*\r\n"))  # XADD's, not a header
+_LONE_STAR: Final = frozenset((b"*", b"*\r", b"*\r\n"))  # the ID of an XADD, not a header
 
 _INTEGER: Final = re.compile(rb"-?[1-9][0-9]{0,18}|0").fullmatch
 _FIRST: Final = itemgetter(0)
-# In any case, as in Redis: what a browser lured into talking to the port would send first.
+# What a browser sends first if it is lured into talking to the port; upper and lower case are the same, as in Redis.
 _CROSS_PROTOCOL: Final = frozenset(
     "".join(letters).encode()
     for word in ("post", "host:")
@@ -57,21 +57,21 @@ _CROSS_PROTOCOL: Final = frozenset(
 
 
 class RequestParser:
-    """Turns the bytes of one connection into commands; two ways inside, one behaviour.
+    """Turns the bytes of one connection into commands, on a fast or a strict path with the same behaviour.
 
-    What Redis' own clients send is recognised quickly and compared with its one canonical encoding; everything
-    else (inline commands, requests in pieces, errors) goes through a strict incremental parser, the specification.
+    The fast path recognises what Redis' own clients send, and compares it with its one canonical encoding. Everything
+    else (inline commands, requests in pieces, errors) takes the strict incremental parser, which is the specification.
 
-    The caller does, after each `feed`: execute the returned commands in order; then, if `error` is not None,
-    send `error` and close once it is flushed; when `error` is `b""` close at once, without a reply, dropping also
-    replies not yet sent. An error is final: nothing is returned afterwards.
-    The strict parser gives a limited number of commands at a time. While `authenticated` is False that is one, because
-    it may be the AUTH that lifts the limits for the next. As long as `more` is true, `feed(b"")` gives the requests that follow.
+    After each `feed` the caller executes the returned commands in order. Then, if `error` is not None, it sends
+    `error` and closes the connection once that is flushed; if `error` is `b""`, it closes at once, without a reply,
+    and drops replies not yet sent, too. An error is final: nothing is returned afterwards.
+    The strict parser returns a limited number of commands at a time: one while `authenticated` is False, because that
+    may be the AUTH that lifts the limits for the next. While `more` is true, `feed(b"")` returns the next commands.
 
     Attributes:
         error: None, or the encoded error reply that ends the connection.
         more: the held bytes may contain complete commands.
-        authenticated: False puts the limits of a client that has yet to AUTH into force.
+        authenticated: False applies the limits for a client before AUTH.
         max_bulk_length: The longest argument, in bytes (`proto-max-bulk-len`).
         max_query_buffer: Unparsed bytes that may be held (`client-query-buffer-limit`); a caller that queues
             arguments for EXEC lowers it by its queued words.
@@ -109,23 +109,23 @@ class RequestParser:
         self._max_bulk_length = max_bulk_length
         self._max_query_buffer = max_query_buffer
         self._reader = _new_reader()
-        # Reads for new entries or from the beginning and ranges up to `+` come in the same words again and again: the last
-        # one of them is recognised at sight. Without it an XREADGROUP of one takes 6.1 instead of 4.7 us.
+        # Clients repeat reads for new entries or from the beginning, and ranges up to `+`, word for word. The last such
+        # request is recognised without parsing: otherwise an XREADGROUP of one takes 6.1 instead of 4.7 us.
         self._repeated = b""
         self._repeated_words: list[bytes] = []
         self._buffer = bytearray()
-        self._at = 0  # what of the buffer is parsed
+        self._at = 0  # up to where the buffer is parsed
         self._scanned = 0  # up to where the buffer is known to hold no line end
         self._arguments: list[bytes] = []
         self._held = 0  # bytes in those arguments
         self._missing = 0  # arguments still to come; 0 between requests
         self._length = -1  # of the argument being received; -1 before its header
-        self._quick = 0  # the longest data that may be recognised quickly; 0 when none may
+        self._quick = 0  # the longest data that the fast path may take; 0 if it may take none
         self._settle()
 
     @property
     def is_between(self) -> bool:
-        """Whether no request is under way."""
+        """Whether every request so far is complete."""
         return not (self._buffer or self._missing)
 
     @property
@@ -160,24 +160,24 @@ class RequestParser:
 
     @property
     def buffered(self) -> int:
-        """Bytes held of requests not yet returned."""
+        """Bytes held for requests that are not returned yet."""
         return len(self._buffer) - self._at + self._held
 
     @property
     def held(self) -> int:
-        """Bytes of the complete arguments among them."""
+        """Bytes of the complete arguments among the buffered bytes."""
         return self._held
 
     @property
     def expected(self) -> int:
-        """Bytes that the argument at hand lacks: so many contain no command."""
+        """Bytes that the current argument still lacks; no command can end within them."""
         return max(0, self._at + self._length - len(self._buffer)) if self._length > 0 else 0
 
     def feed(self, data: bytes) -> list[list[bytes]]:
-        """Take received bytes and give commands that are complete now (see the class for what to do next).
+        """Take received bytes and return the commands that are now complete (see the class for what to do next).
 
         Args:
-            data: Bytes as they came, cut anywhere; may be empty.
+            data: Bytes as received, cut anywhere; may be empty.
 
         Returns:
             Commands in order, each a non-empty list of bytes, name first as the client spelled it.
@@ -187,7 +187,7 @@ class RequestParser:
         if data == self._repeated:
             return [self._repeated_words.copy()]
         if len(data) < _TINY and data.startswith(_ONE_WORD):
-            # Nothing but a name, like PING: by its lines. Without it a PING takes 1.7 instead of 1.4 us.
+            # A name without arguments, like PING, is split into lines: otherwise a PING takes 1.7 instead of 1.4 us.
             parts = data.split(b"\r\n", 3)
             if len(parts) > 3 and parts[1] == _HEADER(len(parts[2])) and parts[2] not in _CROSS_PROTOCOL:
                 return [[parts[2]], *self._parse(parts[3])] if parts[3] else [[parts[2]]]
@@ -197,8 +197,8 @@ class RequestParser:
             else claims_much(data)
         ):
             return self._parse(data)
-        # These begin types that hiredis gives as lists, too; mostly they are part of some argument. As in MAXLEN ~ 1000:
-        # alone on its line `~` is no type.
+        # `|` and `~` begin types that hiredis also returns as lists, but mostly they are part of an argument. `~` alone on
+        # its line, as in MAXLEN ~ 1000, is not a type.
         if 124 in data or (126 in data and data.count(b"~") != data.count(b"\n~\r\n")):  # `|`, `~`
             commands, rest = self._take_doubtful_batch(data)
         elif data[-1] == _NEWLINE and (batch := self._take_whole_batch(data)) is not None:
@@ -208,7 +208,7 @@ class RequestParser:
         return commands + self._parse(rest) if rest else commands
 
     def _take_cut_batch(self, data: bytes) -> tuple[list[list[bytes]], bytes]:
-        """A long pipeline arrives in pieces: the last command is cut. The second value is the rest."""
+        """Read the complete commands of a long pipeline that arrives in pieces; return them and the rest."""
         cut = data.rfind(b"\r\n*") + 2
         if data[cut : cut + 3] in _LONE_STAR:
             cut = data.rfind(b"\r\n*", 0, cut) + 2
@@ -217,22 +217,22 @@ class RequestParser:
         return self._take_doubtful_batch(data)
 
     def _take_whole_batch(self, data: bytes) -> list[list[bytes]] | None:
-        """Let hiredis read canonical commands that end where the data ends; None if the data has others.
+        """Let hiredis read canonical commands that end where the data ends; return None if the data has anything else.
 
-        hiredis reads replies: it takes more types than a request may have. Of those only `+`, `(` and `=` are possible
+        hiredis reads replies: it accepts more types than a request may have. Of those only `+`, `(` and `=` are possible
         here. See `holds_bulks`.
         """
         reader = self._reader
         try:
             reader.feed(data)
             first: Any = reader.gets()
-            # A join takes bytes only.
+            # The join fails unless every word is bytes.
             if type(first) is list and (joined := b"".join(first)) and first[0] not in _CROSS_PROTOCOL:
                 batch: list[Any] = [first]
                 if not reader.has_data():
                     needs_proof = 61 in data or 43 in data or 40 in data
                     if not needs_proof or holds_bulks(data, batch, joined):
-                        # The last word is one byte long, or has a line end before its last.
+                        # First test: the last word is one byte long, or has a line end before its last byte.
                         is_read = data[-4] == _NEWLINE and first[-1] in _AGAIN
                         if (needs_proof or is_read) and len(data) < SHORT:
                             self._repeated, self._repeated_words = data, first.copy()
@@ -255,11 +255,11 @@ class RequestParser:
         return None
 
     def _take_doubtful_batch(self, data: bytes) -> tuple[list[list[bytes]], bytes]:
-        """Read the complete commands of any data, and give the rest, too.
+        """Read the complete commands in any data; return them and the rest.
 
-        Encoding again what hiredis gave and comparing leaves nothing to argue about.
+        Re-encoding what hiredis returned, and comparing it with the data, proves that the commands are canonical.
         """
-        # Two patterns, not one with a choice, which would look at each byte for long.
+        # Two patterns: one with an alternative would spend long on each byte.
         if (126 in data and _BIG_SET(data)) or (124 in data and _BIG_ATTRIBUTE(data)):
             return [], data
         reader = self._reader
@@ -280,7 +280,7 @@ class RequestParser:
         return batch, data[len(encoded) :]
 
     def _resume(self, data: bytes) -> list[list[bytes]]:
-        """Finish the request that is under way with the strict parser and hand the bytes after it to the quick way."""
+        """Complete the current request with the strict parser, then pass the bytes after it to the fast path."""
         if self.error is not None:
             return []
         if not self._authenticated or not (self._buffer or self._missing):
@@ -313,7 +313,7 @@ class RequestParser:
         return commands
 
     def _settle(self) -> None:
-        """Forget parsed bytes, and decide whether the next data may be recognised quickly."""
+        """Drop parsed bytes, and decide whether the fast path may take the next data."""
         if self._at:
             del self._buffer[: self._at]
             self._scanned = max(0, self._scanned - self._at)
@@ -324,7 +324,7 @@ class RequestParser:
             self._quick = 0
 
     def _next(self) -> list[bytes] | None:
-        """Parse up to the end of the next command; None when more bytes are needed or `error` was set."""
+        """Parse up to the end of the next command; return None if more bytes are needed or `error` was set."""
         buffer = self._buffer
         while not self._missing:
             if self._at == len(buffer):
@@ -337,7 +337,7 @@ class RequestParser:
             elif words:
                 return self._checked(words)
             if not self._missing:
-                # One empty request costs as much as a command: the ones after it are skipped together.
+                # An empty request costs as much as a command, so those after it are skipped together.
                 while (end := _EMPTY_REQUESTS(buffer, self._at).end()) > self._at:  # type: ignore[union-attr]
                     self._at = end
         window = _WINDOW
@@ -354,7 +354,7 @@ class RequestParser:
                 return None
             if received < length + 2:
                 return None
-            # The two bytes after an argument are skipped unseen, as Redis does.
+            # The two bytes after an argument are skipped unchecked, as in Redis.
             self._arguments.append(
                 bytes(buffer[self._at : end]) if length < SHORT else _cut(buffer, self._at, end)
             )
@@ -368,14 +368,14 @@ class RequestParser:
         return self._checked(command)
 
     def _may_take_words(self) -> bool:
-        """Whether words of up to SHORT bytes break no limit."""
+        """Return True if words of up to SHORT bytes cannot exceed a limit."""
         return self._authenticated and min(self._max_bulk_length, self._max_query_buffer) >= 2 * SHORT
 
     def _take_words(self, window: int) -> bool:
-        """Take many short words at once, of so many bytes that are there; False if one of them is not canonical.
+        """Take many short words at once, from the next ``window`` bytes; return False if one of them is not canonical.
 
-        A header that states the length of the line below it proves that this line is the whole word. One is always
-        left for the general way.
+        A header that states the length of the next line proves that this line is the whole word. At least one word is
+        left for the general path.
         """
         lines = bytes(self._buffer[self._at : self._at + min(window, _LARGEST_WINDOW)]).split(b"\r\n")
         number = 2 * min((len(lines) - 1) // 2, self._missing - 1)
@@ -399,7 +399,7 @@ class RequestParser:
         return command
 
     def _read_count(self) -> bool:
-        """Parse a `*` header; False when it is incomplete or wrong."""
+        """Parse a `*` header; return False if it is incomplete or wrong."""
         end = self._header_end(b"too big mbulk count string")
         if end < 0:
             return False
@@ -415,7 +415,7 @@ class RequestParser:
         return True
 
     def _read_length(self) -> bool:
-        """Parse a `$` header; False when it is incomplete or wrong."""
+        """Parse a `$` header; return False if it is incomplete or wrong."""
         buffer = self._buffer
         at = self._at
         end = self._header_end(b"too big bulk count string")
@@ -438,7 +438,7 @@ class RequestParser:
         return True
 
     def _read_inline(self) -> list[bytes] | None:
-        """Parse an inline request: its words, none for a blank line; None when it is incomplete or wrong."""
+        """Parse an inline request; return its words (none for a blank line), or None if it is incomplete or wrong."""
         at = self._at
         end = self._line_end(b"\n", b"too big inline request")
         if end < 0:
@@ -451,7 +451,7 @@ class RequestParser:
         return words
 
     def _header_end(self, too_big: bytes) -> int:
-        """Find the CR of a header once the byte after it, whatever that is, is there too; or -1."""
+        """Return the offset of a header's CR; -1 until the byte after it, whatever that is, has arrived, too."""
         end = self._line_end(b"\r", too_big)
         if end + 1 == len(self._buffer):
             self._scanned = end
@@ -459,14 +459,14 @@ class RequestParser:
         return end
 
     def _line_end(self, terminator: bytes, too_big: bytes) -> int:
-        """Find the terminator of the line at hand; -1 when it is not there, or too far (an error)."""
+        """Return the offset of the current line's terminator; -1 if it is not there, or too far (an error)."""
         buffer = self._buffer
         stop = self._at + limits.MAX_LINE + 1
         end = buffer.find(terminator, max(self._at, self._scanned), stop)
         if end >= 0:
             if buffer.find(0, self._at, end) < 0:
                 return end
-            # Redis searches up to a NUL: this line never ends, it only grows too big.
+            # Redis searches only up to a NUL: this line never ends but grows until it is too big.
             self._scanned = stop
         else:
             self._scanned = max(self._scanned, min(len(buffer), stop))
@@ -502,7 +502,7 @@ def _cut(buffer: bytearray, start: int, end: int) -> bytes:
 
 
 def _integer(text: bytearray) -> int | None:
-    """Read a number in the one spelling Redis takes: no sign but `-`, no leading zero, 64 bits."""
+    """Parse a number in the one spelling that Redis accepts: no sign but `-`, no leading zero, 64 bits; else None."""
     if _INTEGER(text) is None:
         return None
     value = int(text)

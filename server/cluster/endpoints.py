@@ -1,4 +1,4 @@
-"""How a node names another one to clients, by cluster-preferred-endpoint-type."""
+"""The address by which a node directs clients to another node (cluster-preferred-endpoint-type)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from ..server import Server
     from .topology import Node
 
-# In place of a hostname that no directive names.
+# Replaces a hostname that is not configured.
 _NO_NAME: Final = "?"
 
 
 def host(server: Server, node: Node) -> str | None:
-    """Return the host of a node; None where clients are to stay with the host they know."""
+    """Return the host of a node; None if clients should keep the host that they use."""
     preferred = server.config.cluster_preferred_endpoint_type
     if preferred == "ip":
         return node.host
@@ -21,12 +21,12 @@ def host(server: Server, node: Node) -> str | None:
 
 
 def address(server: Server, node: Node) -> bytes:
-    """Return host and port as MOVED and ASK have them."""
+    """Return host and port in the form of MOVED and ASK."""
     return f"{host(server, node) or ''}:{node.port}".encode()
 
 
 def other_names(server: Server, node: Node) -> list[tuple[bytes, bytes]]:
-    """Return the names of a node that are not its preferred one, by their kind: the metadata of CLUSTER SLOTS."""
+    """Return a node's names other than the preferred one, each after its kind: the metadata of CLUSTER SLOTS."""
     preferred = server.config.cluster_preferred_endpoint_type
     names = [("ip", node.host), ("hostname", node.hostname)]
     return [(kind.encode(), name.encode()) for kind, name in names if name and kind != preferred]

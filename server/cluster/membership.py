@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Membership:
-    """One for each server; ``node`` is None on a server without cluster mode.
+    """The cluster membership of one server; ``node`` is None without cluster mode.
 
     Attributes:
-        topology: what all nodes of the cluster read.
+        topology: shared by all nodes of the cluster.
     """
 
     def __init__(self, server: Server) -> None:
@@ -32,17 +32,17 @@ class Membership:
         self.server.mode = "cluster"
 
     def lead(self) -> None:
-        """Become the master of the shard, with the data that is here."""
+        """Become the master of the shard, with the data of this server."""
         self.note_lead()
         self.server.replication.lead()
 
     def note_lead(self) -> None:
-        """Note in the topology that this server has become a master."""
+        """Record in the topology that this server has become a master."""
         if self.node is not None:
             self.topology.promote(self.node)
 
     def take_role(self) -> None:
-        """Follow the master of the shard, or lead it, where the topology says so."""
+        """Follow the master of the shard, or become its master, as the topology says."""
         if self.node is not None and self.node.body is not None:
             self.node.body.take_role()
 
@@ -54,5 +54,5 @@ class Membership:
         return self.topology.is_ok(self.node, full_coverage=full_coverage)
 
     def keys_in(self, slot: int) -> Iterator[bytes]:
-        """Iterate over the keys of a slot here. There is no index by slot: the keys of a test are few."""
+        """Iterate over this node's keys in a slot. There is no index by slot, because tests have few keys."""
         return (key for key in self.server.keyspace.databases[0].visible_keys() if key_slot(key) == slot)

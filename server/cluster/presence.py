@@ -1,7 +1,7 @@
-"""What the topology means for one running server: its role, its blocked clients, its subscribers, its keys.
+"""Apply the topology to one running server: to its role, blocked clients, subscribers and keys.
 
-Each node runs in a thread of its own. A change of the topology is seen at once by the commands of all nodes; ``react``
-then runs in the thread of each of them and does the rest.
+Each node runs in a thread of its own. The commands of all nodes see a change of the topology at once; ``react`` then
+runs in the thread of each node and does the rest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ANNOUNCED: Final = (
 )  # fmt: skip
 _SEEN_AT_ONCE: Final = ("cluster-require-full-coverage", "cluster-allow-reads-when-down")
 _MOMENT: Final = 0.01  # seconds
-_BUS_OFFSET: Final = 10_000  # of the port of the cluster bus, if there were one
+_BUS_OFFSET: Final = 10_000  # from the port to that of the cluster bus, if there were one
 
 
 class Presence:
@@ -38,8 +38,8 @@ class Presence:
         self._server = server
         self._topology = topology
         self.node = node
-        self._owners: list[Shard | None] = []  # when keys of lost slots were looked for
-        self._is_cut = False  # by a partition, from its master
+        self._owners: list[Shard | None] = []  # of the slots, at the last search for lost keys
+        self._is_cut = False  # a partition separates it from its master
         server.cluster.join(topology, node)
         for name in _ANNOUNCED:
             server.config.on_change(name, self._announce)
@@ -47,7 +47,7 @@ class Presence:
             server.config.on_change(name, self._look_again)
 
     def start(self) -> None:
-        """Appear in the cluster; the server's loop runs and its port is known."""
+        """Appear in the cluster. The server's loop must be running, and its port must be known."""
         node, server = self.node, self._server
         node.listens = server.config.bind[0], server.config.port
         node.body = self
@@ -67,7 +67,7 @@ class Presence:
                 self._end(task, "the target has stopped")
 
     def _end(self, task: SlotTask, error: str) -> None:
-        """End a move to this node, unless it is over; without an error the slots belong here."""
+        """End a move to this node, unless it has ended; without an error this node's shard owns the slots."""
         with self._topology.changing():
             if task.ended >= 0:
                 return
@@ -90,7 +90,7 @@ class Presence:
     # Called by other threads
 
     def _post(self, function: Callable[..., None], *args: object) -> bool:
-        """Call a function in the server's thread; False if it has ended."""
+        """Call a function in the server's thread; return False if the server is stopping or has ended."""
         try:
             self._server.loop.call_soon_threadsafe(function, *args)
         except RuntimeError:
@@ -114,12 +114,12 @@ class Presence:
         self._post(self._begin_failover, replica)
 
     def export(self, task: SlotTask) -> None:
-        """Give slots and their keys to another node."""
+        """Move slots and their keys to another node."""
         if not self._post(self._export, task):
             task.end(self._server.clock.now, "the source has stopped")
 
     def receive(self, task: SlotTask, keys: Sequence[tuple[bytes, int, bytes]]) -> bool:
-        """Take slots and their keys (name, milliseconds to live or 0, payload of DUMP); False if this node has stopped."""
+        """Take slots and their keys (name, milliseconds to live or 0, payload of DUMP); return False if this node has stopped."""
         return self._post(self._receive, task, keys)
 
     def go_on(self) -> None:
@@ -132,7 +132,7 @@ class Presence:
         replication, loop = self._server.replication, self._server.loop
         if replication.failover.active or not self.node.is_master:
             return
-        if self._server.pause.holders:  # slots are on their way out, which takes a moment
+        if self._server.pause.holders:  # slots are being exported, which takes a moment
             loop.call_later(_MOMENT, self._begin_failover, replica)
             return
         for each in replication.replicas.connected.values():
@@ -169,7 +169,7 @@ class Presence:
             self._end(task, error)
 
     def react(self) -> None:
-        """Do what the present topology requires of this server."""
+        """Apply the current topology to this server."""
         if self._server.stopping:
             return
         self.take_role()
@@ -178,10 +178,10 @@ class Presence:
         self._drop_keys()
 
     def take_role(self) -> None:
-        """Follow the master of the shard, or lead it."""
+        """Follow the master of the shard, or become its master."""
         replication, master = self._server.replication, self.node.shard.master
         if replication.failover.active:
-            return  # the topology follows
+            return  # the topology follows the failover
         link = replication.link
         if master is self.node:
             self._is_cut = False
@@ -195,7 +195,7 @@ class Presence:
             replication.follow(*master.listens)
 
     def _release_blocked(self) -> None:
-        """Send away the clients that wait for keys which this node serves no more."""
+        """Unblock, with an error, the clients that wait for keys that this node no longer serves."""
         blocking = self._server.blocking
         for client, waiter in list(blocking.waiters.items()):
             error = refusal_of_waiter(self._server.cluster, client, waiter.entry, waiter.argv)
@@ -203,7 +203,7 @@ class Presence:
                 blocking.unblock(client, error)
 
     def _drop_subscribers(self) -> None:
-        """End the subscriptions to shard channels whose slot is elsewhere."""
+        """End the subscriptions to shard channels whose slot this shard does not own."""
         pubsub = self._server.pubsub
         lost = [name for name in pubsub.shard_channels if not self._serves(key_slot(name))]
         for name in lost:
@@ -213,10 +213,10 @@ class Presence:
         return self._topology.owners[slot] is self.node.shard
 
     def _drop_keys(self) -> None:
-        """Delete, on a master, the keys of slots that it has lost."""
+        """On a master, delete the keys of slots that it has lost."""
         shard = self.node.shard
         if not self.node.is_master:
-            self._owners = [shard] * SLOTS  # a replica may lead before the DEL of its master arrives
+            self._owners = [shard] * SLOTS  # a replica may be promoted before the DEL of its master arrives
             return
         with self._topology.standing_still():
             before, self._owners = self._owners, list(self._topology.owners)

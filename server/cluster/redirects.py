@@ -1,7 +1,7 @@
-"""Which commands a node serves, by the slots of their keys, and its answers to all others.
+"""Decide by the slots of its keys whether a node serves a command, and which error it gets otherwise.
 
 The order of the checks is that of Redis: the keys of a command must have one slot, a node must serve it, the cluster
-must be up; then come slots that move, replicas that may be read, and MOVED for the rest.
+must be up; then come moving slots, reads from replicas, and MOVED for the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TRYAGAIN: Final = b"TRYAGAIN Multiple keys request during rehashing of slot"
 
 _NOT_LOCAL: Final = b"ERR Script attempted to access a non local key in a cluster node"
 _OTHER_SLOT: Final = b"ERR Script attempted to access keys that do not hash to the same slot"
-# In scripts, from 8.0 on; before, all of these are _NOT_LOCAL.
+# The errors in scripts, from 8.0 on; before, all of these are _NOT_LOCAL.
 _IN_SCRIPTS: Final = {
     CROSSSLOT: b"ERR Command '%b' in script attempted to access keys that don't hash to the same slot",
     NOT_SERVED: b"ERR Script attempted to access a slot not served",
@@ -46,20 +46,20 @@ _CODES: Final = frozenset((b"MOVED", b"ASK", b"TRYAGAIN", b"CROSSSLOT", b"CLUSTE
 
 
 def is_redirection(text: bytes) -> bool:
-    """Whether an error is one of a cluster, which EXEC returns as it is."""
+    """Return True for an error of cluster mode, which EXEC returns unchanged."""
     return text.partition(b" ")[0] in _CODES
 
 
 @dataclass(slots=True)
 class _Request:
-    """What a command, or a transaction, asks of a node.
+    """A command, or a transaction, that a node is to run.
 
     Attributes:
-        keys: its keys, and shard channels.
-        channels: all of them are shard channels.
+        keys: its keys and shard channels.
+        channels: all of its keys are shard channels.
         reads: it only reads.
-        migrates: it is MIGRATE, which a slot that moves is no hindrance to.
-        asks: it may be served from a slot that is being imported.
+        migrates: it is MIGRATE, which may use a moving slot.
+        asks: it may use a slot that is being imported.
     """
 
     keys: Sequence[bytes]
@@ -76,7 +76,7 @@ def refusal(place: Membership, client: Client, entry: CommandEntry, argv: list[b
     if client.trusted:
         return None
     if client.is_script and entry.write and place.server.replication.is_readonly:
-        return None  # refused by a later check, which comes first in scripts
+        return None  # a later check refuses it, which has priority in scripts
     request = _request(client, entry, argv)
     if request is None:
         return None
@@ -105,13 +105,13 @@ def refusal_of_waiter(
 def refusal_of_resumed(
     place: Membership, client: Client, entry: CommandEntry, argv: list[bytes]
 ) -> bytes | None:
-    """Return the error in place of a blocked command that is to run again; None if it may run here."""
+    """Return the error for a blocked command that is to be retried; None if it may run here."""
     request = _request(client, entry, argv) if place.node is not None else None
     return None if request is None else _answer(place, client, request, {key_slot(request.keys[0])})
 
 
 def _request(client: Client, entry: CommandEntry, argv: list[bytes]) -> _Request | None:
-    """Return what a command asks; None if it has no keys."""
+    """Return the request of a command; None if it has no keys."""
     commands = [(entry, argv)]
     if entry.name == "exec":
         commands = client.transaction.commands if client.transaction is not None else []
@@ -165,7 +165,7 @@ def _answer(place: Membership, client: Client, request: _Request, slots: set[int
 
 
 def _where_keys_left(place: Membership, client: Client, request: _Request, slot: int) -> bytes | None:
-    """Return the answer for a slot of this node that is on its way elsewhere."""
+    """Return the error for a slot that is migrating from this node to another; None if all keys are still here."""
     missing = 0 if request.channels else _missing(client, request)
     if not missing:
         return None
@@ -185,7 +185,7 @@ def _missing(client: Client, request: _Request) -> int:
 def _in_script(
     client: ScriptClient, entry: CommandEntry, text: bytes | None, slots: set[int]
 ) -> bytes | None:
-    """Return the error of a script for a command of it."""
+    """Return the error that a command gets in a script; None if it may run."""
     if text is None:
         return _of_another_slot(client, *slots)
     if text in _DOWN_IN_SCRIPTS:
@@ -197,7 +197,7 @@ def _in_script(
 
 
 def _of_another_slot(client: ScriptClient, slot: int) -> bytes | None:
-    """Hold a script with a shebang to one slot, unless it has the flag for more."""
+    """Restrict a script with a shebang to one slot, unless its flags allow more."""
     if client.slot is None:
         return None
     if client.slot not in {slot, ANY_SLOT}:

@@ -1,7 +1,7 @@
-"""The two ends of CLUSTER MIGRATION: the keys of some slots out of one server, and into another.
+"""The two ends of CLUSTER MIGRATION: read the keys of slots from one server, and store them in another.
 
-The source accepts no writes from the moment at which its keys are read until the target owns the slots; the writes that
-waited are then sent to the target with MOVED.
+The source postpones writes from the moment when its keys are read until the target owns the slots. Then it redirects the
+postponed writes to the target with MOVED.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def store_keys(server: Server, keys: Sequence[tuple[bytes, int, bytes]]) -> None
     """Store keys that ``read_keys`` returned, and propagate them.
 
     Raises:
-        ReplyError: a payload cannot be read, because the source is of a newer version.
+        ReplyError: a payload cannot be read, because the source has a newer version.
     """
     client = Client(server)
     client.trusted = client.replays = True

@@ -1,11 +1,11 @@
 """The topology of a cluster: shards, their nodes, and which shard owns each hash slot.
 
-All nodes of a cluster live in one process and read one ``Topology``, so each change is seen by all of them at once;
-there is no gossip. It is plain data: it opens no sockets, reads no clock and starts nothing. What a change means for a
-running server is the work of ``server/cluster/presence``.
+All nodes of a cluster live in one process and read one ``Topology``, so all of them see each change at once; there is
+no gossip. It is plain data: it opens no sockets, reads no clock and starts nothing. ``server/cluster/presence`` applies
+a change to a running server.
 
-A node sees the others that run on its own side of a partition. It marks the rest as failed if its side has the majority
-of the masters, and otherwise only suspects them, and the cluster is down for it.
+A node sees the running nodes on its own side of a partition. If its side has the majority of the masters, it marks all
+other nodes as failed. Otherwise it only suspects them, and the cluster is down for it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SlotTask:
     write_pause: int = 0
 
     def end(self, now: int, error: str = "") -> None:
-        """Note that it is over."""
+        """Record the end of the move."""
         self.state, self.error, self.ended = "failed" if error else "completed", error, now
 
 
@@ -56,9 +56,9 @@ class Node:
 
     Attributes:
         id: 40 hexadecimal digits, which never change.
-        host: the address that others are sent to.
+        host: the address that clients are redirected to.
         hostname: as announced; empty for none.
-        side: nodes of different numbers do not reach each other.
+        side: nodes with different numbers do not reach each other.
         listens: where it really serves clients, whatever it announces.
         body: the server that runs as this node; None before its first start.
     """
@@ -89,10 +89,10 @@ class Shard:
     """A master, its replicas and their slots.
 
     Attributes:
-        nodes: all of them, the master too.
-        epoch: the configuration epoch: of two claims to a slot the one with the higher number holds.
-        migrating: slots of this shard on their way to another one.
-        importing: slots on their way to this shard, by the shard that they come from.
+        nodes: all nodes, including the master.
+        epoch: the configuration epoch: of two claims to a slot, the one with the higher number wins.
+        migrating: slots that move from this shard, each with its target.
+        importing: slots that move to this shard, each with its source.
     """
 
     id: str
@@ -112,7 +112,7 @@ class Topology:
     """The nodes of one cluster.
 
     Attributes:
-        shards: in the order in which they were made.
+        shards: in the order in which they were created.
         owners: the shard of each slot, None if it has none.
         epoch: the highest configuration epoch.
         tasks: moves of slots by CLUSTER MIGRATION, the oldest first.
@@ -126,12 +126,12 @@ class Topology:
         self.tasks: list[SlotTask] = []
         self.listeners: list[Callable[[], None]] = []
         self._lock = RLock()
-        self._changes = 0  # the open ones, one in the other
+        self._changes = 0  # the nesting depth of ``changing``
         self._health: dict[int, tuple[bool, bool]] = {}
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Make several changes as one."""
+        """Group several changes, so that listeners are called once, after the last."""
         with self._lock:
             self._changes += 1
             try:
@@ -139,12 +139,12 @@ class Topology:
             finally:
                 self._changes -= 1
                 self._health.clear()
-                if not self._changes:  # a node that looks in between would act on half of them
+                if not self._changes:  # a node that is called in between would act on half of them
                     for listener in list(self.listeners):
                         listener()
 
     def standing_still(self) -> RLock:
-        """Let no other thread change anything for the time of a ``with``."""
+        """Return the lock: while it is held, no other thread changes the topology."""
         return self._lock
 
     # Nodes
@@ -179,10 +179,10 @@ class Topology:
         return self.epoch
 
     def replicate(self, node: Node, master: Node) -> None:
-        """Make a node the replica of a master; a master must have no slots.
+        """Make a node a replica of a master; if it is a master itself, it must have no slots.
 
         Raises:
-            ValueError: it has slots, or replicas that would be left without a master.
+            ValueError: the node has slots, or replicas that would lose their master; or ``master`` is no other master.
         """
         if node.is_master and (self.slots_of(node.shard) or node.shard.replicas):
             raise ValueError("a master with slots or replicas cannot become a replica")
@@ -204,7 +204,7 @@ class Topology:
                         del moves[slot]
 
     def forget(self, node: Node) -> None:
-        """Remove a node; the slots of a master have no owner then. Raises ValueError: it is a master with replicas."""
+        """Remove a node; a master's slots then have no owner. Raises ValueError for a master with replicas."""
         shard = node.shard
         if node.is_master and shard.replicas:
             raise ValueError("a master with replicas cannot be removed")
@@ -228,7 +228,7 @@ class Topology:
         with self.changing():
             for slot in slots:
                 before = self.owners[slot]
-                # First: commands look without the lock, and where a key has left none may make it again.
+                # Set the owner first: commands read without the lock, and none may re-create a key where it has left.
                 self.owners[slot] = shard
                 if before is not None and before is not shard:
                     before.migrating.pop(slot, None)
@@ -245,7 +245,7 @@ class Topology:
                 self.owners[slot] = None
 
     def begin_move(self, slot: int, to: Shard) -> None:
-        """Mark a slot as on its way to another shard: clients of keys that are gone are sent there with ASK.
+        """Begin to move a slot to another shard: for keys that have left, clients are redirected there with ASK.
 
         Raises:
             ValueError: the slot has no owner, or that shard owns it already.
@@ -260,9 +260,9 @@ class Topology:
             to.importing[slot] = source
 
     def turn_back(self, slot: int) -> None:
-        """Let a slot that is on its way go back: its keys at the other end move here, the others stay.
+        """Reverse the move of a slot: its keys on the target are to move back, the others stay on the source.
 
-        The steps are such that commands, which look without the lock, find every key after each of them.
+        The order of the steps lets commands, which read without the lock, find every key after each step.
         """
         with self.changing():
             source = self.owners[slot]
@@ -273,10 +273,10 @@ class Topology:
             del target.importing[slot], source.migrating[slot]
 
     def move(self, slots: list[int], to: Node, now: int) -> SlotTask:
-        """Begin to move slots of one shard with their keys, in one step; see ``SlotTask`` for its end.
+        """Begin to move slots of one shard with their keys, in one step; ``SlotTask`` shows when it has ended.
 
         Raises:
-            ValueError: they have several owners, none, or that one already; or a master does not run.
+            ValueError: the slots have several owners or none, or ``to`` has them already; or a master does not run.
         """
         owners = {self.owners[slot] for slot in slots}
         source = owners.pop()
@@ -311,12 +311,12 @@ class Topology:
     # Failures
 
     def set_running(self, node: Node, running: bool) -> None:
-        """Note that a node came up or went down."""
+        """Record that a node came up or went down."""
         with self.changing():
             node.running = running
 
     def part(self, nodes: Iterable[Node]) -> None:
-        """Cut some nodes from all others."""
+        """Separate some nodes from all others by a partition."""
         with self.changing():
             side = max((node.side for node in self.nodes), default=0) + 1
             for node in nodes:
@@ -329,24 +329,24 @@ class Topology:
                 node.side = 0
 
     def reaches(self, viewer: Node, other: Node) -> bool:
-        """Whether a running node gets answers from another one."""
+        """Return True if a running node gets answers from another one."""
         return other is viewer or (other.running and other.side == viewer.side)
 
     def is_majority(self, viewer: Node) -> bool:
-        """Whether a node's side has more than half of the masters with slots."""
+        """Return True if a node's side has more than half of the masters with slots."""
         return self._healths(viewer)[0]
 
     def is_ok(self, viewer: Node, *, full_coverage: bool) -> bool:
-        """Whether the cluster is up for a node.
+        """Return True if the cluster is up for a node.
 
         Args:
-            full_coverage: it is down while a slot has no owner, or one that failed.
+            full_coverage: the cluster is down while a slot has no owner, or a failed one.
         """
         majority, covered = self._healths(viewer)
         return majority and (covered or not full_coverage)
 
     def _healths(self, viewer: Node) -> tuple[bool, bool]:
-        """Whether a node's side has the majority, and reaches the owner of every slot."""
+        """Return two flags: a node's side has the majority; the node reaches the owner of every slot."""
         found = self._health.get(viewer.side)
         if found is None:
             owners = set(self.owners)

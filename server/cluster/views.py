@@ -24,7 +24,7 @@ _OF_MIGRATION: Final = (
 
 
 def slots_reply(place: Membership, resp: int) -> bytes:
-    """CLUSTER SLOTS: first slot, last slot, master, replicas that run; for each run of slots."""
+    """CLUSTER SLOTS: first slot, last slot, master and reachable replicas, for each run of slots."""
     assert place.node is not None
     runs = []
     for first, last, shard in place.topology.ranges():
@@ -42,7 +42,7 @@ def _slots_node(place: Membership, node: Node, resp: int) -> bytes:
 
 
 def shards_reply(place: Membership, resp: int) -> bytes:
-    """CLUSTER SHARDS: of each shard its slots and its nodes, those too that failed."""
+    """CLUSTER SHARDS: the slots and the nodes of each shard, including failed nodes."""
     shards = []
     for shard in place.topology.shards:
         bounds = [replies.integer(slot) for run in place.topology.ranges_of(shard) for slot in run]
@@ -157,7 +157,7 @@ def info_text(place: Membership) -> str:
 
 
 def links_reply(place: Membership, resp: int) -> bytes:
-    """CLUSTER LINKS: two for each other node that is reached, as if there were a cluster bus."""
+    """CLUSTER LINKS: two for each other reachable node, as if there were a cluster bus."""
     assert place.node is not None
     links = []
     for node in place.topology.nodes:

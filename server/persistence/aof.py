@@ -1,6 +1,6 @@
-"""The append-only file at work: load, write before replies leave, fsync by policy.
+"""The append-only file of a running server: load it, write before replies are sent, fsync by policy.
 
-The replies of one turn of the event loop are held (``server/net/replies``): one system call writes everything the turn
+The replies of each turn of the event loop are held (``server/net/replies``): one system call writes everything the turn
 changed, then they are sent. Under ``appendfsync always`` they also wait for the fsync, which runs in a thread and serves
 all replies that arrived together (group commit). Under ``everysec`` a thread runs an fsync once a second: a crash of
 the machine can lose that second, a crash of the process loses nothing.
@@ -44,9 +44,9 @@ class Persistence:
         aof: the open file, None while appendonly is off.
         loading: True while a file is being replayed; clients get LOADING.
         loaded_bytes, total_bytes: progress of the load.
-        base: what the RDB base of the file held, while and after it is loaded.
+        base: what the loader has found in the RDB base of the file, during and after the load.
         flush_delay: seconds to wait before each write (DEBUG AOF-FLUSH-SLEEP).
-        files: the calls that reach the disk; tests replace some of them while the server runs.
+        files: the file operations; tests replace some of them while the server runs.
     """
 
     def __init__(self, server: Server) -> None:
@@ -92,13 +92,13 @@ class Persistence:
         self._feed(AppendOnlyFile.open(*self._place(), **self._options(), empty_rdb=base))
 
     def _empty_rdb(self) -> bytes:
-        """Return the base of a file that begins without data."""
+        """Return the base of an AOF that begins without data."""
         keyspace = Keyspace(self.server.config.databases)
         keyspace.now = self.server.clock.now
         return b"".join(rdb_pieces(self.server, keyspace, aof_base=True))
 
     def switch_on(self) -> bool:
-        """CONFIG SET appendonly yes: feed a new AOF, valid once a rewrite has added the data.
+        """CONFIG SET appendonly yes: append to a new AOF, which is valid once a rewrite has added the data.
 
         Returns:
             False if that is impossible; the log says why.
@@ -131,9 +131,9 @@ class Persistence:
         return True
 
     def _follow_dir(self) -> None:
-        """CONFIG SET dir: a file that lacks its first base begins again in the new folder.
+        """CONFIG SET dir: restart an AOF that lacks its first base in the new folder.
 
-        A complete one stays where it is until the next rewrite (``begin_incr``), as in Redis.
+        A complete AOF stays where it is until the next rewrite (``begin_incr``), as in Redis.
         """
         if not (self.begins and self._is_elsewhere()):
             return
@@ -146,17 +146,17 @@ class Persistence:
         self.rewrite.ask(at_once=True)
 
     def _is_elsewhere(self) -> bool:
-        """Whether the open file is not in the folder of the configuration."""
+        """Return True if the open AOF is not in the configured folder."""
         root, name, _ = self._place()
         return self.aof is not None and self.aof.directory != Path(root) / name
 
     def begin_incr(self) -> AppendOnlyFile:
-        """Begin a file for the records behind a snapshot that is about to be taken; return it.
+        """Begin an incr file for the records after a snapshot that is about to be taken; return its AOF.
 
-        If CONFIG SET dir has chosen another folder, the file begins there, and lacks its base until that is installed.
+        If CONFIG SET dir has chosen another folder, a new AOF begins there, which lacks its base until that is installed.
 
         Raises:
-            OSError, AofError: the file before it stays in use.
+            OSError, AofError: the previous file stays in use.
         """
         if self._is_elsewhere():
             return self._move()
@@ -167,11 +167,11 @@ class Persistence:
         return aof
 
     def _move(self) -> AppendOnlyFile:
-        """Complete the open file, and feed one in the folder of the configuration, which lacks its base."""
+        """Complete the open AOF, and append to a new one in the configured folder, which lacks its base."""
         assert self.aof is not None
         new = AppendOnlyFile.open_detached(*self._place(), **self._options())
         self._finish(self.aof)
-        self.server.folder.take()  # gives up the lock on the old folder
+        self.server.folder.take()  # releases the lock on the old folder
         self._feed(new)
         return new
 
@@ -217,11 +217,11 @@ class Persistence:
         self.server.propagation.select_again(self._append)
 
     def other_writer_runs(self) -> bool:
-        """Whether a snapshot other than an AOF rewrite is being written; only one runs at a time."""
+        """Return True if a snapshot other than an AOF rewrite is being written; only one writer runs at a time."""
         return self.server.snapshots.in_progress
 
     async def load(self) -> None:
-        """Replay the AOF; clients get LOADING until all is there, and if that cannot be, until the server has ended.
+        """Replay the AOF. Clients get LOADING until all data is there or, if that fails, until the server has ended.
 
         Raises:
             AofError: the file cannot be loaded; the text says why and where.
@@ -233,7 +233,7 @@ class Persistence:
         until = loop.time() + LOAD_SLICE
         delayed = 0
         for batch in loader.batches():
-            # A slow script in it serves only clients that have a transport.
+            # A slow script in the batch serves only clients that have a transport.
             await self.server.listeners.all_here()
             if self.server.stopping:
                 return
@@ -258,13 +258,13 @@ class Persistence:
         """DEBUG LOADAOF: write the pending bytes, drop the data, replay the files, all in one turn.
 
         Raises:
-            ReplyError: the files cannot be read; where they are not all there, the data stays.
+            ReplyError: the files cannot be read; if one of them is missing, the data stays.
         """
         if self.aof is not None:
             self.aof.write()
         self.rewrite.settle_files()
         try:
-            # Where CONFIG SET dir has chosen another folder, the open file is in the old one until a rewrite.
+            # After CONFIG SET dir the open file stays in the old folder until a rewrite.
             self._replay_all(self._loader(self.aof.directory.parent if self.aof else self.server.config.dir))
         except AofError as error:
             self.server.log.warning(str(error))
@@ -301,7 +301,7 @@ class Persistence:
         return read_file(self.server, source, self.server.keyspace, self.base)
 
     def begin_loading(self, total_bytes: int) -> None:
-        """Answer clients with LOADING and let nothing expire from here on."""
+        """Begin to answer clients with LOADING, and let no key expire."""
         server = self.server
         self.loading = server.loading = True
         self.loading_started = server.clock.tick()
@@ -311,7 +311,7 @@ class Persistence:
         server.update_checks()
 
     def end_loading(self) -> None:
-        """Serve clients again, once the data is loaded."""
+        """Serve clients and let keys expire, because the data is loaded."""
         server = self.server
         self.loading = server.loading = False
         server.keyspace.expiring = True
@@ -328,17 +328,17 @@ class Persistence:
         self.aof.append(data)
 
     def write_turn(self) -> bool:
-        """Write what the turn changed.
+        """Write the effects of the turn.
 
         Returns:
-            Whether its replies may leave now. Under ``always`` they do after an fsync, and if the server ends, never.
+            True if its replies may be sent now. Under ``always`` they wait for an fsync; if the server ends, they are dropped.
         """
         aof = self.aof
         assert aof is not None
         replies = self.server.replies
         always = self.server.config.appendfsync == "always"
         if replies.aside or (always and self._syncing is not None):
-            return False  # the fsync under way ends in another flush
+            return False  # when the running fsync ends, it schedules another flush
         self._write(aof)
         if self.aof is None:
             return False
@@ -364,13 +364,13 @@ class Persistence:
         self._flush_what_waited(aof)
 
     def _flush_what_waited(self, aof: AppendOnlyFile) -> None:
-        """Continue after an fsync with the replies and records that arrived while it ran."""
+        """After an fsync, schedule a flush of the replies and records that arrived while it ran."""
         replies = self.server.replies
         if replies.held or aof.pending or (aof.unsynced and self.server.config.appendfsync == "always"):
             replies.schedule()
 
     def drop(self) -> None:
-        """Discard the held replies, whose effects could not be written, and the file."""
+        """Discard the held replies, whose effects could not be written, and forget the file."""
         self.rewrite.cancel()
         self.server.replies.drop()
         self._syncing = None
@@ -407,9 +407,9 @@ class Persistence:
         return not self.server.stopping
 
     def bring_to_disk(self) -> bool:
-        """Write and fsync all; return False if that fails, or as long as the file lacks its first base.
+        """Write and fsync everything; return False if that fails, or as long as the file lacks its first base.
 
-        The fsync runs here: with everysec the next one is up to a second away, and with ``no`` there is none.
+        This does not wait for a later fsync: with everysec that is up to a second away, and with ``no`` there is none.
         """
         aof = self.aof
         if aof is None or aof.is_detached or not aof.write():
@@ -422,7 +422,7 @@ class Persistence:
         return True
 
     def has_unwritten(self) -> bool:
-        """Whether effects wait to be written."""
+        """Return True if effects wait to be written."""
         return self.aof is not None and self.aof.has_pending
 
     def switch_off(self) -> None:
@@ -435,7 +435,7 @@ class Persistence:
         self.server.update_checks()
 
     def begin_again_with(self, pieces: Iterator[bytes]) -> None:
-        """Replace all that the open file holds by an RDB file, which is written while every client waits.
+        """Replace everything in the open AOF with an RDB base, which is written while every client waits.
 
         Raises:
             OSError, AofError: the file is unchanged.
@@ -449,12 +449,12 @@ class Persistence:
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether the next start has all, even if the machine fails now."""
+        """Whether the next start finds all data, even if the machine fails now."""
         return self.aof is not None and self.aof.is_on_disk
 
     @property
     def begins(self) -> bool:
-        """Whether the file lacks its first base: the next start would find nothing of it."""
+        """Whether the file still lacks its first base, so that the next start would not find it."""
         return self.aof is not None and self.aof.is_detached
 
     def write_first_base(self) -> bool:
@@ -469,7 +469,7 @@ class Persistence:
         return True
 
     def reset(self) -> None:
-        """Return to the file of the configuration, without a rewrite; the caller propagates FLUSHALL.
+        """Return to the configured file, without a rewrite; the caller propagates FLUSHALL.
 
         Raises:
             OSError, AofError, FolderInUseError: the file cannot be opened.
@@ -508,7 +508,7 @@ class Persistence:
         self._syncing = asyncio.ensure_future(self._sync_in_background(aof), loop=self.server.loop)
 
     def _leaves_the_disk_alone(self) -> bool:
-        """Whether no-appendfsync-on-rewrite suspends fsync now, for every appendfsync policy."""
+        """Return True if no-appendfsync-on-rewrite suspends fsync now, whatever the appendfsync policy."""
         return self.server.config.no_appendfsync_on_rewrite and (
             self.rewrite.in_progress or self.other_writer_runs()
         )
@@ -556,7 +556,7 @@ class Persistence:
             self.server.log.warning(f"Error writing to the AOF file: {error}; its last records are lost.")
         self.server.propagation.disconnect(self._append)
         self.aof = None
-        # Replies that wait for a running fsync, too: nothing asks for it any more, and later replies must not overtake them.
+        # Also the replies that wait for a running fsync: it is no longer required, and later replies must not overtake them.
         self.server.replies.release_aside()
         self.server.replies.release()
         return aof.last_error is None

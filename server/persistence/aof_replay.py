@@ -1,4 +1,4 @@
-"""Replay the commands of an append-only file: looked up and run like any other, but neither checked nor counted."""
+"""Replay the commands of an append-only file. They run like those of clients, but are neither checked nor counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEWEST: Final = compat_with(NEWEST)
 
 
 class LoaderClient(Client):
-    """The client that the commands of a file belong to."""
+    """The client that runs the commands of a file."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ def replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list[
     """Run commands from a file; transactions arrive whole, so MULTI and EXEC need no state.
 
     Raises:
-        AofError: the file names an unknown command, gives one too few arguments, or meets a damaged value of the base.
+        AofError: a command is unknown, has too few arguments, or meets a damaged value of the base.
     """
     try:
         _replay(server, loader, client, batch)
@@ -46,7 +46,7 @@ def replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list[
 
 def _replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list[list[bytes]]) -> None:
     dispatcher = server.dispatcher
-    # A server of this version writes the times of fields, too, if a file or an earlier compat-version brought any.
+    # Files may have commands newer than compat-version: HPEXPIREAT, say, if a file or an earlier version brought field expiries.
     table, find = dispatcher.table, dispatcher.find_of_any_version
     begin, end, claim = dispatcher.all["multi"], dispatcher.all["exec"], dispatcher.all["xclaim"]
     claims = SettledClaims(client, batch, partial(_replay, server, loader, client))
@@ -71,7 +71,7 @@ def _replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list
         if settled:
             at += settled - 1
             continue
-        # Looked at before it is tried: in a file of workers that read one entry at a time every record stands alone.
+        # Check the next record first: in a file of workers that read one entry at a time, no record joins the next.
         if entry is claim and at < len(batch) and batch[at][:3] == argv[:3]:
             joined = join_claims(batch, at - 1)
             if joined is not None:
@@ -93,9 +93,9 @@ def _reply(handler: Handler, client: LoaderClient, argv: list[bytes]) -> bytes:
 
 
 def _runs_as_newest(server: Server, client: LoaderClient, entry: CommandEntry, argv: list[bytes]) -> bool:
-    """Run a command that failed again, for it may have options that are newer than compat-version.
+    """Run a failed command as in the newest version, because it may have options that are newer than compat-version.
 
-    A script is not run again: it may have changed data before it failed.
+    A script is not rerun: it may have changed data before it failed.
     """
     if server.compat == _NEWEST or entry.command.group == "scripting":
         return False

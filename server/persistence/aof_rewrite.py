@@ -50,7 +50,7 @@ class AofRewrite:
         last_seconds: duration of the last one, -1 before the first.
         consecutive_failures: number of failures since the last success.
         fork_microseconds: how long the last fork blocked the server.
-        files_of_base: returns the calls that write a new base (DEBUG FAULT).
+        files_of_base: returns the file operations that write a new base; DEBUG FAULT replaces it.
     """
 
     def __init__(self, persistence: Persistence) -> None:
@@ -148,7 +148,7 @@ class AofRewrite:
         return True
 
     def new_path(self) -> Path:
-        """Return the path of the temporary file of the next rewrite, and make its folder."""
+        """Return the path of the temporary file of the next rewrite, and create its folder."""
         config = self.server.config
         folder = Path(config.dir) / config.appenddirname
         make_folder(folder, self.persistence.files)
@@ -175,7 +175,7 @@ class AofRewrite:
     # End
 
     def _written(self, error: str) -> None:
-        """Continue after the snapshot is on the disk, or has failed."""
+        """Install the snapshot that is now on disk, or record that writing it failed."""
         writer, self.writer = self.writer, None
         assert writer is not None
         log = self.server.log
@@ -187,7 +187,7 @@ class AofRewrite:
         log.notice("Background AOF rewrite terminated with success")
         self.server.snapshots.unsaid_log.note(self.server.rdb_version, writer.unsaid_counts)
         if self._aof is not None and self._aof.is_detached:
-            # Its records move with the base: a write between the two would have no file.
+            # The records move together with the base: a write between the two would have no file.
             self._installing = Future()
             try:
                 self._install(writer.path)
@@ -198,7 +198,7 @@ class AofRewrite:
             self._installed(self._installing)
             self.server.replication.note_first_base()
             return
-        # Two fsyncs and the removal of big files do not belong into the loop.
+        # Two fsyncs and the removal of big files must not block the loop.
         self._installing = begin_in_thread(self.server, partial(self._install, writer.path))
         self._installing.add_done_callback(self._report_installation)
 
@@ -225,9 +225,9 @@ class AofRewrite:
         )
 
     def _installed(self, done: Future[None]) -> None:
-        """Finish the rewrite after the manifest was changed, or could not be."""
+        """Finish the rewrite after the manifest was changed, or the change failed."""
         if self._installing is not done:
-            return  # ``cancel`` did not wait for the loop and has finished it
+            return  # ``cancel`` has finished it without waiting for the loop
         self._installing = None
         error = done.exception()
         if error is not None:
@@ -271,7 +271,7 @@ class AofRewrite:
             self._note_time()
 
     def settle_files(self) -> None:
-        """Wait until no thread changes the manifest and its files any more; a rewrite that still writes goes on."""
+        """Wait for threads that change the manifest and its files; a rewrite that is still writing goes on."""
         self._finish_cleaning()
         if self._installing is not None:
             installing = self._installing
@@ -290,11 +290,11 @@ class AofRewrite:
     # Automatic rewrites
 
     def is_limited(self) -> bool:
-        """Whether repeated failures forbid another attempt now."""
+        """Return True if repeated failures forbid another attempt now."""
         return self.consecutive_failures >= _FAILURES_AT_ONCE and self.server.loop.time() < self._not_before
 
     def ask(self, *, at_once: bool) -> bool | None:
-        """BGREWRITEAOF: True if a rewrite began, False if it could not, None if it is scheduled."""
+        """BGREWRITEAOF: return True if a rewrite began, False if it could not, None if it is scheduled."""
         if at_once and not self.persistence.other_writer_runs():
             return self.start()
         self.scheduled = True
@@ -325,7 +325,7 @@ class AofRewrite:
     # History
 
     def remove_old_history(self) -> None:
-        """Remove history files that were kept long enough; a running rewrite does that at its end."""
+        """Remove history files past their retention; a running rewrite does so at its end."""
         aof = self.persistence.aof
         if self.in_progress or aof is None or not aof.manifest.history:
             return
@@ -334,7 +334,7 @@ class AofRewrite:
         self._cleaning = begin_in_thread(self.server, aof.remove_history)
 
     def _finish_cleaning(self) -> None:
-        """Wait for the removal of files and two fsyncs: the manifest has one writer at a time."""
+        """Wait for the removal of history files and its two fsyncs: the manifest has one writer at a time."""
         cleaning, self._cleaning = self._cleaning, None
         if cleaning is not None:
             cleaning.result()

@@ -48,8 +48,8 @@ class SnapshotWriter:
 
     Attributes:
         path: the file; removed if writing it fails or is stopped.
-        unsaid: for ``pieces``, which counts there what the version of the file has no place for.
-        unsaid_counts: the counts as text, when the file is complete.
+        unsaid: where ``pieces`` counts the data that the file's RDB version has no place for.
+        unsaid_counts: the counts as text, once the file is complete.
     """
 
     def __init__(self, path: Path, files: FileOperations, *, incremental_sync: bool) -> None:
@@ -199,7 +199,7 @@ class ForkedWriter(BackgroundWriter):
         os._exit(0)
 
     def _hear(self) -> None:
-        """Read progress and errors from the child, or its end."""
+        """Read progress, an error or the end of the child from the pipe."""
         try:
             data = os.read(self._receiver, 1 << 16)
         except BlockingIOError:
@@ -258,7 +258,7 @@ class ThreadedWriter(BackgroundWriter):
                 self._remove()
                 error = f"error {failure or failure!r}"
             if not self._stopped.is_set():
-                with contextlib.suppress(RuntimeError):  # the loop is gone
+                with contextlib.suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(report_end, error)
 
         def report_end(error: str) -> None:
@@ -298,7 +298,7 @@ class InlineWriter(ThreadedWriter):
 
 
 def writer_of(server: Server) -> type[ForkedWriter | ThreadedWriter]:
-    """Return how a server writes in the background."""
+    """Return the class that writes a server's snapshots in the background."""
     if server.may_fork:
         return ForkedWriter
     return InlineWriter if server.shares_loop else ThreadedWriter
@@ -329,7 +329,7 @@ def expected_bytes(keyspace: Keyspace) -> int:
 
 
 def _while_alive(pieces: Iterator[bytes], parent: int) -> Iterator[bytes]:
-    """Stop if the server is gone: the next server must not find this child at work."""
+    """Yield the pieces while the server lives: the next server must not find this child at work."""
     for piece in pieces:
         if os.getppid() != parent:
             raise StoppedError

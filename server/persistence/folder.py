@@ -41,7 +41,7 @@ class Folder:
         An open AOF stays where it is until a rewrite or its end, and so does the lock on its folder.
 
         Raises:
-            FolderInUseError: another server holds it; the present locks stay.
+            FolderInUseError: another server holds it; the current locks stay.
         """
         folder = self._server.config.dir
         try:
@@ -59,7 +59,7 @@ class Folder:
         self._locks[folder] = lock
 
     def release(self) -> None:
-        """Release all locks, because the server writes nothing any more."""
+        """Release all locks, because the server writes no more files."""
         while self._locks:
             self._locks.popitem()[1].release()
 

@@ -1,15 +1,15 @@
-"""A run of the XCLAIM records that one command left in a file, as one XCLAIM.
+"""Join the XCLAIM records that one command left in a file into one XCLAIM.
 
-A read or a claim of many entries is recorded entry by entry, in records that differ in the ID only:
+A read or a claim of many entries leaves one record for each entry; the records differ only in the ID:
 ``XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id``. They are joined under this contract:
 
-1. The IDs of all records stand in one XCLAIM, in their order; all else is as in the first, except the LASTID.
-2. The LASTID only ever moves a group forward. Where the records name different ones (up to 8.2 each names its own
-   entry) the greatest takes their place.
-3. An XCLAIM that fails has changed nothing. Then the records run one by one, and only a bad one is left out.
-4. Data and replies do not show which way the records took: ``tests/server/persistence/test_joined_claims.py``.
+1. One XCLAIM has the IDs of all records, in order. Everything else is as in the first record, except the LASTID.
+2. A LASTID only ever moves a group forward. If the records name different ones (up to 8.2 each names its own entry),
+   the greatest replaces them.
+3. A failed XCLAIM has changed nothing. Then the records run one by one, and only a bad one is skipped.
+4. Joining does not change the data or any reply: ``tests/server/persistence/test_joined_claims.py``.
 
-A file of entries that are read and not acknowledged loads in 0.65 to 0.72 of the time that it takes without this
+A file of entries that are read and not acknowledged loads in 0.65 to 0.72 of the time that it takes without joining
 (``benchmarks/loading.py``, reads of 10 and of 100, 2026-11-27).
 """
 
@@ -26,9 +26,9 @@ _LAST_ID_AT: Final = 13
 
 
 def join_claims(batch: list[list[bytes]], at: int) -> tuple[list[bytes], int] | None:
-    """Return an XCLAIM that does what the run of XCLAIM records beginning at a place in a batch does, and their number.
+    """Return one XCLAIM for the run of XCLAIM records that begins at ``batch[at]``, and the number of these records.
 
-    None if there are not at least two, or the run begins before that place.
+    Return None if the run has fewer than two records, or begins before ``at``.
     """
     first = batch[at]
     head, terms = first[:_ID_AT], first[_ID_AT + 1 : _LAST_ID_AT]
@@ -41,7 +41,7 @@ def join_claims(batch: list[list[bytes]], at: int) -> tuple[list[bytes], int] | 
         return argv[:_ID_AT] == head and argv[_ID_AT + 1 : -1] == terms and len(argv) == _WORDS
 
     if at and belongs(batch[at - 1]):
-        return None  # the run began before: it was joined in vain
+        return None  # the run began earlier, and the joined XCLAIM failed
     records = list(takewhile(belongs, islice(batch, at, None)))
     if len(records) < 2:
         return None

@@ -1,4 +1,4 @@
-"""key-load-delay: an artificial time for each key or command that is loaded, so that tests meet a server that loads."""
+"""key-load-delay: an artificial delay for each loaded key or command, so that tests can meet a loading server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SLICE: Final = 0.05  # seconds after which a changed directive, or the end of t
 async def delay_for(server: Server, loaded: int) -> None:
     """Wait as long as the directive requires for ``loaded`` keys; clients are served while it waits.
 
-    It counts microseconds for a key, or if it is negative, keys for a microsecond.
+    The directive is in microseconds a key; if negative, in keys a microsecond.
     """
     waited = 0.0
     while not server.stopping:

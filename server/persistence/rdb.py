@@ -1,7 +1,7 @@
 """The dump file: loaded at start, written by SAVE, BGSAVE, save points and at the end.
 
 A snapshot is written to a temporary file that a rename puts in place, so the dump file is always complete.
-``background_writer`` writes the snapshot of BGSAVE, from the data of the moment at which it began.
+``background_writer`` writes the snapshot of BGSAVE, from the data at the moment when BGSAVE began.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Snapshots:
     # Load
 
     async def load(self) -> None:
-        """Load the dump file, if there is one; clients get LOADING until all is there, as in ``Persistence.load``.
+        """Load the dump file, if there is one; clients get LOADING meanwhile, as in ``Persistence.load``.
 
         Raises:
             RdbError: it cannot be loaded; the text says why.
@@ -150,7 +150,7 @@ class Snapshots:
         Args:
             save: False loads the file that is already on the disk.
             flush: False keeps the data.
-            merge: for keys in both the data and the file the file wins; otherwise such a key is an error.
+            merge: the file wins for keys that the data has, too; otherwise such a key is an error.
         """
         if save:
             self.save()
@@ -164,7 +164,7 @@ class Snapshots:
             raise ReplyError(b"ERR Error trying to load the RDB dump, check server logs.") from error
         if flush:
             server.keyspace.drop_everything()
-        # The data holds what the commands before it in a transaction did, and the file and the replicas must get it.
+        # These are effects of earlier commands of a transaction: the append-only file and the replicas must get them.
         effects = server.propagation.set_aside()
         server.persistence.begin_loading(0)
         dropped: list[tuple[Database, bytes]] = []
@@ -280,7 +280,7 @@ class Snapshots:
             writer.stop()
 
     def stop(self) -> None:
-        """Stop writing; a file that is complete is put in place."""
+        """Stop writing; a complete file is still put in place."""
         self.cancel()
         if self._installing is not None:
             installing = self._installing
@@ -288,7 +288,7 @@ class Snapshots:
             self._installed(installing)
 
     def reset(self) -> None:
-        """Stop a running save, and forget the earlier ones with the files that they wrote."""
+        """Stop a running save, forget the earlier ones and remove the files that they wrote."""
         self.stop()
         self._forget_saves()
         self._update_refusal()
@@ -298,11 +298,11 @@ class Snapshots:
                 self.server.persistence.files.unlink(self._written_to.pop())
 
     def save_at_end(self, *, wanted: bool | None, force: bool = False) -> bool:
-        """Save the last snapshot before an orderly end, if one is wanted.
+        """Save a last snapshot before an orderly end, if one is wanted.
 
         Args:
-            wanted: None wants one if there are save points.
-            force: end even if it cannot be written.
+            wanted: None means: if there are save points.
+            force: end even if the snapshot cannot be written.
 
         Returns:
             False if the server must keep running because the snapshot could not be written.
@@ -358,7 +358,7 @@ class Snapshots:
 
     @property
     def _temporary(self) -> Path:
-        """A new path for each save: several servers may share a folder and a process."""
+        """A new path for every save: several servers may share a folder and a process."""
         self._count += 1
         server = self.server
         return Path(server.config.dir) / f"temp-{os.getpid()}-{server.run_id[:8]}-{self._count}.rdb"
@@ -374,7 +374,7 @@ class Snapshots:
         files.sync_folder(target.parent)
 
     def _written(self, error: str) -> None:
-        """Continue after the background writer has ended."""
+        """Install the file that the background writer has completed, or record its failure."""
         writer, self._writer = self._writer, None
         assert writer is not None
         server = self.server
@@ -384,7 +384,7 @@ class Snapshots:
             self._end_background(ok=False)
             return
         self.unsaid_log.note(server.rdb_version, writer.unsaid_counts)
-        # A rename and an fsync do not belong into the loop.
+        # A rename and an fsync must not block the loop.
         self._installing = begin_in_thread(server, partial(self._install, writer.path, self._target))
         self._installing.add_done_callback(self._report_installation)
 
@@ -394,7 +394,7 @@ class Snapshots:
 
     def _installed(self, done: Future[None]) -> None:
         if self._installing is not done:
-            return  # ``stop`` did not wait for the loop and has finished it
+            return  # ``stop`` has finished it without waiting for the loop
         self._installing = None
         error = done.exception()
         if error is not None:
@@ -427,7 +427,7 @@ class Snapshots:
 def read_file(
     server: Server, source: ByteSource, keyspace: Keyspace, info: RdbInfo, **more: Any
 ) -> Iterator[None]:
-    """Load an RDB file as the configuration asks for; ``more`` as in ``load_rdb``."""
+    """Load an RDB file with the configured options; ``more`` as in ``load_rdb``."""
     return load_rdb(
         source,
         keyspace,
@@ -440,7 +440,7 @@ def read_file(
 
 
 async def load_in_turns(server: Server, load: Iterator[None], source: ByteSource, info: RdbInfo) -> bool:
-    """Load a file while clients have their turns; return False if the server stops before its end."""
+    """Load a file in slices, serving clients in between; return False if the server stops before the end."""
     persistence, loop = server.persistence, server.loop
     until, delayed = loop.time() + LOAD_SLICE, 0
     for _ in load:
@@ -465,9 +465,9 @@ def rdb_pieces(
     unsaid: Unsaid | None = None,
     history: Mapping[bytes, bytes] = _NO_FIELDS,
 ) -> Iterator[bytes]:
-    """Yield a file for this server's own use, a snapshot or the base of an AOF: see ``rdb_chunks``.
+    """Yield an RDB file for this server's own use, a snapshot or the base of an AOF; see ``rdb_chunks``.
 
-    ``history`` has the fields that tell where its data stands in the replication stream.
+    ``history`` has the fields that record the data's position in the replication stream.
     """
     return rdb_chunks(
         keyspace,

@@ -1,4 +1,4 @@
-"""rdb-key-save-delay: an artificial time for each key that is saved in the background, so that tests meet a save under way."""
+"""rdb-key-save-delay: an artificial delay for each key of a background save, so that tests can meet a running save."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _STEP: Final = 0.01  # seconds after which the end of the server is noticed
 
 
 def delayed(server: Server, keyspace: Keyspace, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces after the time that the directive requires for these keys; runs in the child process or thread.
+    """Yield the pieces after the delay that the directive requires for these keys; runs in the child process or thread.
 
-    It counts microseconds for a key, or if it is negative, keys for a microsecond.
+    The directive is in microseconds a key; if negative, in keys a microsecond.
     """
     delay = server.config.rdb_key_save_delay
     keys = sum(len(database.entries) for database in keyspace.databases) if delay else 0

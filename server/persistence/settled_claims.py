@@ -1,22 +1,22 @@
-"""XCLAIM records of a file whose entries are acknowledged soon behind them, without making them pending in between.
+"""Settle the XCLAIM records of a file whose entries are acknowledged soon after, without making these pending in between.
 
-Workers that read and acknowledge leave little else in a file: the XADD of an entry, an XCLAIM of it (from Redis 8 on with
-an XGROUP SETID, in MULTI and EXEC), and later its XACK. They are settled under this contract:
+Workers that read and acknowledge leave little else in a file: the XADD of an entry, its XCLAIM (from Redis 8 on with an
+XGROUP SETID, in MULTI and EXEC), and later its XACK. These records are settled under this contract:
 
-1. A run has only such records, of any streams and groups of one database, whose IDs are canonical. It ends before anything
-   else: an XADD with options or without a new ID, a claim of an entry that is still to be added.
+1. A run consists of such records, for any streams and groups of one database, with canonical IDs. Anything else ends it:
+   for example an XADD with options or without a new ID, or a claim of an entry that is not added yet.
 2. An entry that is claimed and then acknowledged is not pending afterwards, whatever it was before. So both records are
-   left out. The group moves as far as by the claims. Since 7.2 a claim updates the consumer's seen-time even when it claims
-   nothing; the active-time changes only when it claims something.
-3. The XADDs of each stream come first, together: no other record of a run needs a later entry. An ENTRIESREAD
-   that needs an entry added behind it ends a run.
-4. The rest of the run does not concern the entries that are settled: acknowledgements of others come first, then the
-   claims that no XACK follows, and the last SETID, group by group. These and the XADDs run like other records.
-5. Data and replies do not show which way the records took: ``tests/server/persistence/test_settled_claims.py``.
+   skipped. The group's last ID moves as the claims would move it. Since 7.2 a claim updates the consumer's seen-time even
+   when it claims nothing; the active-time changes only when it claims something.
+3. The XADDs of each stream run first, together: no other record of a run refers to an entry that is added after it. An
+   ENTRIESREAD that counts such an entry ends the run.
+4. The other records do not concern settled entries. For each group they run in this order: acknowledgements of other
+   entries, the claims that no XACK follows, and the last SETID. These and the XADDs run like other records.
+5. Settling does not change the data or any reply: ``tests/server/persistence/test_settled_claims.py``.
 
-A file of entries that are read and acknowledged loads in 0.40 to 0.67 of the time that it takes without this, which is 1.05 to
-1.4 times that of Redis instead of 1.6 to 3.4 (``benchmarks/loading.py --quick``, 2026-11-27). With entries of three fields a
-workers' file of Redis 8.10.2 takes 0.55 of the time where they read ten at a time, 0.33 where they read one (2026-11-28).
+A file of entries that are read and acknowledged loads in 0.40 to 0.67 of the time that it takes without settling. That is 1.05
+to 1.4 times the time of Redis instead of 1.6 to 3.4 (``benchmarks/loading.py --quick``, 2026-11-27). With entries of three
+fields a workers' file of Redis 8.10.2 takes 0.55 of the time if they read ten at a time, 0.33 if they read one (2026-11-28).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ...storage.groups.group import Group
 
-_FEWEST: Final = 4  # claims that are settled; for fewer the walk does not pay
-_SOON: Final = 16  # claims in a row, from which on it looks ahead for an XACK
-_MOST_OPEN: Final = 256  # claims without an XACK, where the walk ends: reads of more are joined as runs
+_FEWEST: Final = 4  # settled claims; with fewer the walk does not pay
+_SOON: Final = 16  # claims without an XACK, from which on the walk looks ahead for one
+_MOST_OPEN: Final = 256  # claims without an XACK, at which the walk ends: ``join_claims`` takes larger reads
 _WORDS: Final = frozenset((b"XADD", b"XCLAIM", b"XACK", b"XGROUP", b"MULTI", b"EXEC"))
-_DIGITS: Final = 19  # of a number that surely fits 64 bits
+_DIGITS: Final = 19  # a number with this many digits surely fits 64 bits
 _ZERO: Final = ord("0")
 _CLAIM: Final = 14  # words
 _CLAIM_TERMS: Final = [b"TIME", b"RETRYCOUNT", b"FORCE", b"JUSTID", b"LASTID"]
@@ -46,7 +46,7 @@ _BRACKETS: Final = ([b"MULTI"], [b"EXEC"])
 
 
 class SettledClaims:
-    """Settles the claims of one batch, and remembers how far it has looked in vain.
+    """Settles the claims of one batch, and remembers up to where settling does not pay.
 
     Args:
         replay: runs records.
@@ -61,14 +61,14 @@ class SettledClaims:
         self._in_vain = 0
 
     def settle(self, at: int) -> int:
-        """Do what the records of a run do that begins with the XCLAIM at a place in the batch.
+        """Apply the run of records that begins with the XCLAIM at ``at`` in the batch.
 
         Returns:
-            How many the run has; 0, with nothing changed, if it is not worth while.
+            The number of its records; 0, with nothing changed, if settling does not pay.
         """
         batch = self._batch
         server, db = self._client.server, self._client.db
-        # The shortest run is known before the walk: others come between claims where entries are read as they come.
+        # Check the shortest possible run before the walk: where entries are read as they arrive, other records lie between claims.
         if (
             at < self._in_vain
             or len(batch[at]) != _CLAIM
@@ -83,7 +83,7 @@ class SettledClaims:
         if sum([group.claims for group in groups]) < _FEWEST or (
             sum(map(len, chain.from_iterable(adds))) > server.tuning.entry_bytes  # one of them may fail
         ):
-            # Where claims are many and acknowledgements far, the rest of the batch is no better.
+            # If many claims are open because their XACKs are far away, the rest of the batch is no better.
             is_far = any(len(group.open) >= _SOON for group in groups)
             self._in_vain = len(batch) if is_far else at + run.number
             return 0
@@ -91,7 +91,7 @@ class SettledClaims:
             self._replay(adds)
         for group in groups:
             if group.claims:
-                db.read(group.key)  # an access; the other records look it up, too
+                db.read(group.key)  # an access; the next line counts the other lookups
                 db.look(group.key, times=group.claims + group.acks - 1)
                 group.apply(db.keyspace.now)
         self._replay([argv for group in groups for argv in group.rest()])  # which has nothing to settle
@@ -99,11 +99,11 @@ class SettledClaims:
 
 
 class _Additions:
-    """What a run adds to a stream.
+    """The entries that a run adds to a stream.
 
     Attributes:
-        last_id: the last ID of the stream behind the record that the walk has come to.
-        last_word: the word that it was given by, if it was in the run.
+        last_id: the last ID of the stream after the records that the walk has passed.
+        last_word: this ID as written in its XADD, if that is in the run.
     """
 
     __slots__ = ("last_id", "last_word", "records", "stream")
@@ -115,7 +115,7 @@ class _Additions:
         self.last_word: bytes | None = None
 
     def takes(self, argv: list[bytes]) -> bool:
-        """Add a record if it is an XADD that can only succeed."""
+        """Take an XADD that is sure to succeed; return False for any other."""
         word = argv[2]
         number = _number(word)
         if number <= self.last_id or not len(argv) & 1:
@@ -125,7 +125,7 @@ class _Additions:
         return True
 
     def number(self, word: bytes) -> int:
-        """The ID of an entry that may have been added; -1 if it is still to be, or the word is not canonical."""
+        """Return the ID of an entry that may exist already; -1 if it is not added yet, or the word is not canonical."""
         if word == self.last_word:
             return self.last_id
         number = _number(word)
@@ -133,7 +133,7 @@ class _Additions:
 
     @property
     def entries_added(self) -> int:
-        """All entries that were ever added so far."""
+        """The number of entries ever added to the stream so far."""
         return self.stream.entries_added + len(self.records)
 
 
@@ -141,7 +141,7 @@ class _Run:
     """The records of a run.
 
     Attributes:
-        groups: the records that concern a group, by the names of the key and the group.
+        groups: the records of each group, by key and group name.
     """
 
     def __init__(self, client: Client) -> None:
@@ -156,7 +156,7 @@ class _Run:
         return [argv for each in self._streams.values() for argv in each.records]
 
     def walk(self, batch: list[list[bytes]], at: int) -> None:
-        """Gather the records from a place on."""
+        """Collect the records from ``at`` on."""
         groups, streams = self.groups, self._streams
         for index, argv in enumerate(islice(batch, at, None), at):
             words = len(argv)
@@ -181,7 +181,7 @@ class _Run:
             self.number += 1
 
     def _stream(self, key: bytes) -> _Additions | None:
-        """A stream that the run has come to; None if there is none or it has an expiry."""
+        """Begin to collect for a stream; return None if there is none or it has an expiry."""
         db = self._db
         stream = db.entries.get(key)
         if type(stream) is not Stream or key in db.expires:
@@ -190,7 +190,7 @@ class _Run:
         return additions
 
     def _group(self, key: bytes, name: bytes) -> _Deliveries | None:
-        """A group that the run has come to; None if there is none or it cannot be changed now."""
+        """Begin to collect for a group; return None if there is none or it cannot be changed now."""
         stream = self._streams.get(key) or self._stream(key)
         group = None if stream is None else stream.stream.groups.get(name)
         if stream is None or group is None or group.work is not None:
@@ -200,12 +200,12 @@ class _Run:
 
 
 class _Deliveries:
-    """What the records of a run do in a group.
+    """The records of a run that concern one group.
 
     Attributes:
-        settled: the IDs whose claims are settled, by the names of the consumers.
-        claims, acks: how many XCLAIM and XACK are left out.
-        open: the other claims by the words of their IDs, in their order.
+        settled: the IDs whose claims are settled, by consumer name.
+        claims, acks: how many XCLAIM and XACK are skipped.
+        open: the other claims by their IDs as written, in order.
     """
 
     def __init__(self, stream: _Additions, group: Group, key: bytes, name: bytes) -> None:
@@ -216,17 +216,17 @@ class _Deliveries:
         self.open: dict[bytes, tuple[int, list[bytes]]] = {}
         self._stream = stream
         self._group = group
-        self._terms: list[bytes] = []  # of the last claim: those of a read of many are the same
+        self._terms: list[bytes] = []  # of the last claim: all claims of one read have the same
         self._ack = [b"XACK", key, name]
         self._acks: list[list[bytes]] = []  # of entries that the run has not claimed
         self._last_set: list[bytes] | None = None
         self._last_id = group.last_id  # as the run leaves it
 
     def settles(self, argv: list[bytes]) -> bool:
-        """Settle the claims that an XACK ends, unless a word of it is no canonical ID."""
+        """Settle the claims that an XACK ends; return False if it has an ID that is not canonical."""
         waiting, settled = self.open, self.settled
         if len(argv) == 4 and (found := waiting.pop(argv[3], None)) is not None:
-            # As below.
+            # The most common case of the loop below.
             settled[found[1][3]].append(found[0])
             self.claims += 1
             self.acks += 1
@@ -249,7 +249,7 @@ class _Deliveries:
         return True
 
     def takes(self, argv: list[bytes], batch: list[list[bytes]], at: int) -> bool:
-        """Add the record at a place of the batch if it is an XCLAIM of an entry that belongs to the run."""
+        """Take the XCLAIM at ``at`` in the batch; return False if it cannot belong to the run."""
         word, last, waiting = argv[5], argv[13], self.open
         if len(waiting) >= _SOON and (
             len(waiting) >= _MOST_OPEN or not (self.claims or self._is_near(batch, at))
@@ -271,17 +271,17 @@ class _Deliveries:
             return False
         if last_id > self._last_id:
             if self._last_set is not None:
-                return False  # that SETID, which runs at the end, would set it back
+                return False  # the SETID, which runs at the end, would move the group back
             self._last_id = last_id
         waiting[word] = number, argv
         return True
 
     def _is_near(self, batch: list[list[bytes]], at: int) -> bool:
-        """Whether an XACK of the group stands a little further on."""
+        """Return True if an XACK of the group follows a little later."""
         return self._ack in [argv[:3] for argv in islice(batch, at, at + _MOST_OPEN)]
 
     def moves(self, argv: list[bytes]) -> bool:
-        """Note an XGROUP SETID if it is the one behind a read."""
+        """Take an XGROUP SETID as reads leave it; return False for any other."""
         number, read = _number(argv[4]), argv[6]
         if (
             argv[5] != b"ENTRIESREAD"
@@ -294,7 +294,7 @@ class _Deliveries:
         return True
 
     def apply(self, now: int) -> None:
-        """Do what the claims that are settled and their acknowledgements do together."""
+        """Apply the joint effect of the settled claims and their acknowledgements."""
         group, stream = self._group, self._stream.stream
         numbers: list[int] = []
         for name, own in self.settled.items():
@@ -302,7 +302,7 @@ class _Deliveries:
                 continue
             consumer = group.consumers[name]
             consumer.see(now)
-            # Each entry is looked up: one that cannot be read, in a damaged base, ends the load.
+            # Look up every entry: one that cannot be read, because the base is damaged, ends the load.
             if True in list(map(stream.contains, own)):
                 consumer.active_ms = now
             numbers += own
@@ -310,18 +310,18 @@ class _Deliveries:
         group.last_id = max(group.last_id, self._last_id)
 
     def rest(self) -> list[list[bytes]]:
-        """The records still to be run, in an order with the same result as the run."""
+        """Return the records that are still to run, in an order that has the same result as the run."""
         last_set = [] if self._last_set is None else [self._last_set]
         return [*self._acks, *[argv for _, argv in self.open.values()], *last_set]
 
 
 def _is_number(word: bytes) -> bool:
-    """Whether this is a number that commands accept, and that surely fits 63 bits."""
+    """Return True for a number that commands accept and that surely fits 63 bits."""
     return word.isdigit() and len(word) < _DIGITS and (word[0] != _ZERO or word == b"0")
 
 
 def _number(word: bytes) -> int:
-    """An ID; -1 unless the word is its canonical text, of numbers that surely fit 64 bits."""
+    """Return the ID; -1 unless the word is its canonical text, with numbers that surely fit 64 bits."""
     ms, _, seq = word.partition(b"-")
     if (
         not (ms.isdigit() and seq.isdigit() and len(ms) <= _DIGITS >= len(seq))

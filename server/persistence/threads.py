@@ -1,4 +1,4 @@
-"""Work that waits for the disk: in a thread, or at once where the event loop is a test's and no thread may be."""
+"""Do work that waits for the disk: in a thread, or at once if the event loop is a test's, where threads are not allowed."""
 
 from __future__ import annotations
 

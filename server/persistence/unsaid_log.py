@@ -1,4 +1,4 @@
-"""Log once which parts of the data a file has no standard place for, so that other servers miss them."""
+"""Log once which parts of the data have no standard place in a file, so that other servers do not read them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 class UnsaidLog:
-    """Remembers the last line of each version, so that a file every minute does not repeat it."""
+    """Remembers the last log line for each RDB version, so that a file every minute does not repeat it."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._logged: dict[int, str] = {}
 
     def note(self, version: int, counts: str) -> None:
-        """Log the counts of a file of a version, unless they are its last ones; nothing for none."""
+        """Log the counts for a file of an RDB version, unless they are empty or equal to the last ones for that version."""
         if counts == self._logged.get(version, ""):
             return
         self._logged[version] = counts

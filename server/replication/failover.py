@@ -1,8 +1,8 @@
 """FAILOVER: hand the role of the master to a replica without losing a write.
 
-Writes of clients are postponed until a replica has acknowledged the whole stream; then this server becomes its replica
-and requests by ``PSYNC … FAILOVER`` that it becomes the master. Nothing blocks the event loop: acknowledgements, the
-timeout and the link to the new master go on as events.
+Writes of clients are postponed until a replica has acknowledged the whole stream. Then this server becomes a replica of
+that replica, and asks it with ``PSYNC … FAILOVER`` to become the master. Nothing blocks the event loop: it handles
+acknowledgements, the timeout and the link to the new master as events.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Failover:
 
     @property
     def active(self) -> bool:
-        """Whether one is under way, in either state."""
+        """Whether a failover is under way, in either state."""
         return self.state != NONE
 
     def start(self, target: tuple[bytes, int] | None, timeout: int | None, *, forced: bool) -> None:
@@ -47,7 +47,7 @@ class Failover:
         Args:
             target: host and port of the replica; None for the first that has the whole stream.
             timeout: milliseconds after which the failover is aborted; None for no limit.
-            forced: go on after the timeout, although the target lacks some of the stream.
+            forced: hand over after the timeout, even if the target lacks some of the stream.
         """
         server = self._server
         self.state, self._target, self._forced = WAITING, target, forced
@@ -58,13 +58,13 @@ class Failover:
         server.loop.call_soon(self._begin)
 
     def _begin(self) -> None:
-        """Go on at once if a replica is known to have all: asking would add to the stream."""
+        """Hand over at once if a replica is known to have the whole stream: asking for acknowledgements would add to it."""
         self.look()
         if self.state == WAITING:
             self._replication.replicas.ask_for_acks()
 
     def look(self) -> None:
-        """Go on if a replica has the whole stream; called when one acknowledges."""
+        """Hand over if a replica has the whole stream; called when a replica acknowledges."""
         if self.state != WAITING:
             return
         for replica in self._replication.replicas.online:
@@ -93,16 +93,16 @@ class Failover:
     def _hand_over(self, target: tuple[bytes, int]) -> None:
         self._cancel_timer()
         self.state, self._target = IN_PROGRESS, target
-        # In the turn in which the offsets agreed: nothing comes between.
+        # This is still the turn in which the offsets agreed, so nothing comes between.
         self._replication.follow(target[0].decode("utf-8", "surrogateescape"), target[1])
 
     def finish(self) -> None:
-        """End it, because the target is our master now."""
+        """End the failover, because the target is our master now."""
         if self.active:
             self._clear()
 
     def abort(self, reason: str) -> None:
-        """End it and remain, or become again, the master."""
+        """End the failover, and remain the master or become it again."""
         target = f" to {_name(self._target)}" if self._target else ""
         self._server.log.notice(f"FAILOVER{target} aborted: {reason}")
         was_replica = self.state == IN_PROGRESS
@@ -122,7 +122,7 @@ class Failover:
             self._timer = None
 
     def stop(self) -> None:
-        """Forget it, because the server stops or begins again."""
+        """Forget the failover, because the server stops or is reset."""
         self._cancel_timer()
         self.state, self._target, self._forced = NONE, None, False
 

@@ -1,8 +1,8 @@
 """The link to our master: connect, load its snapshot, follow its stream, reconnect.
 
-The stream is applied in units: a command, or a transaction as a whole. They run as a client with every permission
-would send them, and are forwarded byte for byte to our own replicas. The offset moves by whole units, so a
-transaction that was cut off with the connection is requested again.
+The stream is applied in units: a command, or a transaction as a whole. They run like the commands of a client with every
+permission, and are forwarded byte for byte to our own replicas. The offset moves by whole units, so a transaction that
+was cut off with the connection is requested again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LONGEST_PAUSE: Final = 1.0  # seconds between two attempts
 _FIRST_PAUSE: Final = 0.05
 _ID: Final = 40  # characters of a replication ID
 _OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
-_READS_FILES_OF: Final = b"9.0.0"  # only Valkey asks: it writes the times of fields for its 9.0 or later
+_READS_FILES_OF: Final = b"9.0.0"  # only Valkey uses it: it writes field expiries for its 9.0 or later
 _SHOWN: Final = 80  # bytes of a reply that the log shows
 _OF_THE_LINK: Final = frozenset((b"REPLCONF", b"MULTI", b"EXEC", b"PING"))
 
@@ -83,10 +83,10 @@ class MasterLink:
         receiver: the snapshot that is being received, for INFO.
         last_io: when data last arrived from the master, in seconds of the event loop.
         changed_at: when the link was established or lost; None before the first time.
-        attempts, attempts_in_all: to connect since the link was lost last, and with this master.
-        seconds_down: how long the link was lost in all, without the present time.
+        attempts, attempts_in_all: number of attempts to connect since the link was last lost, and to this master in all.
+        seconds_down: how long the link was down in all, without the current outage.
         on_disk: offset up to which our append-only file has the stream on the disk.
-        can_continue: the data is that of the history up to the offset; False requests a full synchronization.
+        can_continue: the data is the history's up to the offset; False requests a full synchronization.
         applied: bytes of the stream that are applied but not forwarded yet.
     """
 
@@ -119,7 +119,7 @@ class MasterLink:
 
     @property
     def is_held(self) -> bool:
-        """Whether a pause holds back what has arrived."""
+        """Whether a pause holds back a unit that has arrived."""
         return self._units.holds_unit
 
     @property
@@ -204,7 +204,7 @@ class MasterLink:
         server.log.notice(f"Connecting to MASTER {self.host}:{self.port}")
         secure = self._tls()
         source = (server.config.bind_source_addr, 0) if server.config.bind_source_addr else None
-        # Not wait_for: in Python 3.11 it loses a cancellation that comes as the connection does, and the link never ends.
+        # Not wait_for: in Python 3.11 it loses a cancellation that arrives together with the connection, and the link never ends.
         async with asyncio.timeout(server.config.repl_timeout):
             reader, writer = await asyncio.open_connection(
                 self.host, self.port, limit=_READ, local_addr=source, ssl=secure
@@ -254,7 +254,7 @@ class MasterLink:
         return await self._line(reader)
 
     async def _line(self, reader: asyncio.StreamReader) -> bytes:
-        """Return the next line, without the empty ones a master sends to keep the link alive."""
+        """Return the next line, skipping the empty lines that a master sends to keep the link alive."""
         while True:
             try:
                 line = await reader.readline()
@@ -276,7 +276,7 @@ class MasterLink:
 
     def _send(self, data: bytes) -> None:
         assert self._writer is not None
-        if not self._writer.transport.is_closing():  # else the reader comes to the end of the session
+        if not self._writer.transport.is_closing():  # otherwise the next read ends the session
             self._writer.write(data)
 
     async def _synchronize(self, reader: asyncio.StreamReader) -> None:
@@ -343,7 +343,7 @@ class MasterLink:
 
     @contextlib.contextmanager
     def _temporary_file(self) -> Iterator[BinaryIO]:
-        """Open a file in the server's folder that no end of the server leaves behind."""
+        """Open a file in the server's folder that does not stay behind, however the server ends."""
         import tempfile
 
         handle, path = tempfile.mkstemp(
@@ -389,7 +389,7 @@ class MasterLink:
         assert client is not None
         server.keyspace.now = client.last_interaction = server.clock.tick()
         server.current_client = client
-        # The master alone decides what has expired: its commands still find keys that are past their time.
+        # The master alone decides what has expired: its commands still find keys whose expiry has passed.
         server.keyspace.expiring = False
         self.applied = 0
         try:
@@ -399,7 +399,7 @@ class MasterLink:
                     break
                 self._run_unit(client, unit)
                 self.applied += size
-                if client.state is CLOSING:  # the next link asks for the rest
+                if client.state is CLOSING:  # the next link requests the rest
                     break
         finally:
             server.keyspace.expiring = True
@@ -420,7 +420,7 @@ class MasterLink:
         try:
             self._apply()
         except Exception:
-            self.drop()  # the next link requests the rest, and handles the error where it comes again
+            self.drop()  # the next link requests the rest, and handles the error if it recurs
             raise
 
     def _run_unit(self, client: MasterClient, unit: list[list[bytes]]) -> None:
@@ -446,7 +446,7 @@ class MasterLink:
         server.keyspace.expiring = False
 
     def _mind(self, client: MasterClient, argv: list[bytes]) -> None:
-        """Count a command that changes nothing, as a unit is here as a whole; acknowledge what was asked for."""
+        """Count a command that changes nothing, because a unit is applied as a whole; acknowledge if it is GETACK."""
         with contextlib.suppress(ReplyError):  # rename-command has another name for it
             entry = self.server.dispatcher.find(argv)
             entry.calls += 1
@@ -466,7 +466,7 @@ class MasterLink:
     def acknowledge(self) -> None:
         """Send the master our offset, and that of our append-only file if there is one.
 
-        The file has it first: the master's clients in WAIT count on what a killed replica has.
+        The file is written first: the master's clients in WAIT rely on what a replica still has after it is killed.
         """
         if self._writer is None or self.state != CONNECTED or not self.server.persistence.write_now():
             return

@@ -1,4 +1,4 @@
-"""One replica of this server, as the state of its connection."""
+"""One replica of this server: the state of its connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # The states as INFO names them.
 WAITING: Final = "wait_bgsave"  # for a snapshot to begin
-LOADING: Final = "send_bulk"  # the snapshot is being made or sent
+LOADING: Final = "send_bulk"  # the snapshot is being created or sent
 ONLINE: Final = "online"
 NEW: Final = ""  # it sent REPLCONF, but not PSYNC yet
 DONE: Final = "rdb_transmitted"  # it wanted only the snapshot
@@ -30,12 +30,12 @@ class Replica:
     Attributes:
         state: NEW, WAITING, LOADING, ONLINE or DONE.
         held: the stream since the snapshot was taken; sent once the replica has loaded the snapshot.
-        announced: it sent REPLCONF, as each replica does. Anything else only reads, and is taken for one of our version.
-        acknowledged: offset up to which it reported to have processed; -1 before its first report.
-        on_disk: offset up to which it reported to have its append-only file.
+        announced: it sent REPLCONF, as every replica does. Others only read the stream; they are assumed to understand our version.
+        acknowledged: offset up to which it has reported the stream as processed; -1 before its first report.
+        on_disk: offset up to which it has reported the stream as on disk, in its append-only file.
         last_seen: when it last acknowledged, in seconds of the event loop.
         online_on_ack: it gets the stream once it acknowledges the snapshot (after a transfer without a length).
-        rdb_version: of the snapshot that it is sent.
+        rdb_version: RDB version of its snapshot.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -70,9 +70,9 @@ class Replica:
     def understands(self) -> tuple[int, int]:
         """The Redis version whose commands it understands, as two numbers.
 
-        Rillet and Valkey report their versions. Of any number, Valkey is taken for Redis 7.2, from which it comes.
-        Redis reports none: one of 8.0 or later is taken for the version that this server answers as, as a master of
-        that version does, and any other for 7.0. repl-rdb-version says more of it, or less.
+        Rillet and Valkey report their versions. Valkey of any version counts as Redis 7.2, from which it was forked.
+        Redis reports none: from 8.0 on it counts as the version that this server answers as, which a master of that
+        version assumes, too, and otherwise as 7.0. repl-rdb-version replaces this assumption.
         """
         server = self.connection.server
         if self.rillet is not None:
@@ -93,7 +93,7 @@ class Replica:
 
     @property
     def rdb_version(self) -> int:
-        """The version of the snapshot that it is sent."""
+        """The RDB version of its snapshot."""
         server = self.connection.server
         if server.config.repl_rdb_version:
             return server.config.repl_rdb_version
@@ -107,7 +107,7 @@ class Replica:
 
     @property
     def wanted(self) -> tuple[bool, bool, int]:
-        """What the snapshot for it has: data, functions, the version of its format."""
+        """The contents of its snapshot: data, functions, RDB version."""
         return self.needs_data, self.needs_functions, self.rdb_version
 
     @property
@@ -121,7 +121,7 @@ class Replica:
         return f"{self.address.decode('latin-1')}:{self.port or self.connection.address.rpartition(b':')[2].decode()}"
 
     def feed(self, data: bytes) -> None:
-        """Send it a part of the stream, or hold that until it has the snapshot."""
+        """Send the replica a part of the stream, or hold that until the replica has the snapshot."""
         if self.state == ONLINE and not self.online_on_ack:
             self.connection.write(data)
         elif self.state in {LOADING, ONLINE}:
@@ -129,7 +129,7 @@ class Replica:
             self.held_bytes += len(data)
 
     def release(self) -> None:
-        """Start its stream with the held part, because it has the snapshot."""
+        """Begin the replica's stream with the held part, because it has the snapshot."""
         self.online_on_ack = False
         held, self.held, self.held_bytes = self.held, [], 0
         if held:
@@ -138,15 +138,15 @@ class Replica:
     # Flow control
 
     def pause(self) -> None:
-        """Note that its transport has enough to send."""
+        """Note that the write buffer of its transport is full."""
         self._may_write.clear()
 
     def resume(self) -> None:
-        """Note that its transport wants more, or is gone."""
+        """Note that its transport accepts more, or is closed."""
         self._may_write.set()
 
     async def drain(self) -> None:
-        """Wait until more of a snapshot may be written, or the connection is gone.
+        """Wait until more of a snapshot may be written, or the connection is closed.
 
         A replica that accepts nothing for longer than repl-timeout is disconnected.
         """

@@ -1,8 +1,8 @@
 """The replicas of this server: handshake, snapshots, the stream, acknowledgements.
 
-A replica that cannot continue from the backlog waits for a snapshot; all that wait share one. When the snapshot is
-taken each gets ``+FULLRESYNC <id> <offset>``, and the stream from then on is held for it until it has the snapshot.
-The stream is gathered during a turn of the event loop and written once.
+A replica that cannot continue from the backlog waits for a snapshot; all waiting replicas share one. When the snapshot
+is taken, each replica gets ``+FULLRESYNC <id> <offset>``, and the stream from then on is held until the replica has the
+snapshot. The stream is gathered during a turn of the event loop and written once.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Replicas:
             replica.feed(data)
 
     def ask_for_acks(self) -> None:
-        """Request acknowledgements for WAIT: once in a turn, after what the turn propagates."""
+        """Request acknowledgements for WAIT: once in a turn, after the effects of the turn."""
         if not self._asked_for_acks:
             self._asked_for_acks = True
             self.server.loop.call_soon(self._send_getack)
@@ -123,7 +123,7 @@ class Replicas:
         if not replica.only_snapshot:
             self._understand(replica)
         log.notice(f"Replica {replica.name} asks for synchronization")
-        # What the stream got in this turn belongs only to the replicas that were here before.
+        # The stream of this turn so far belongs only to the replicas that are already connected.
         self.flush()
         if not old and not replica.only_snapshot:
             missing = self._missing_since(replication_id, offset, replica)
@@ -150,7 +150,7 @@ class Replicas:
         return b""
 
     def _understand(self, replica: Replica) -> None:
-        """Use no newer commands in the stream than a replica understands."""
+        """Limit the commands in the stream to those that a replica understands."""
         server, understands = self.server, replica.understands
         version = ".".join(map(str, understands))
         if not replica.version and replica.rillet is None:
@@ -187,7 +187,7 @@ class Replicas:
         return missing
 
     def of(self, client: Client) -> Replica:
-        """Return the state of a connection as a replica, or as what may become one."""
+        """Return the replica state of a connection; create it if the connection may become a replica."""
         replica = client.replica
         if not isinstance(replica, Replica):
             client.replica = replica = Replica(client)  # type: ignore[arg-type]
@@ -228,7 +228,7 @@ class Replicas:
         if not waiting or self.transfer is not None or self.server.stopping:
             return
         first = waiting[0]
-        # None loses what another one does not read: the others get a snapshot of their own.
+        # No replica loses data that another one cannot read: the others get a snapshot of their own.
         together = [each for each in waiting if each.wanted == first.wanted]
         self.transfer = SnapshotSender(self, together)
         self.flush()
@@ -241,18 +241,18 @@ class Replicas:
         self.transfer.start()
 
     def transfer_is_over(self) -> None:
-        """Continue with the replicas that arrived while the snapshot was sent, or failed."""
+        """Serve the replicas that arrived during the transfer, after it has ended or failed."""
         self.transfer = None
         waiting = [each for each in self.connected.values() if each.state == WAITING]
         if waiting:
             self._schedule_transfer(waiting[0])
 
     def give_up(self, replica: Replica) -> None:
-        """Close a replica that could not be served; it reconnects."""
+        """Disconnect a replica that could not be served; it reconnects."""
         replica.connection.close(after_reply=False)
 
     def put_online(self, replica: Replica, *, wait_for_ack: bool) -> None:
-        """Begin its stream after the snapshot, or when it acknowledges to have loaded."""
+        """Begin a replica's stream after the snapshot, or once the replica acknowledges that it has loaded it."""
         if replica.only_snapshot:
             replica.state = DONE
             return
@@ -267,7 +267,7 @@ class Replicas:
     # Acknowledgements
 
     def acknowledge(self, client: Client, offset: int, on_disk: int | None) -> None:
-        """REPLCONF ACK: note the offset of a replica. From any other client it is ignored."""
+        """REPLCONF ACK: record the offset of a replica; ignore other clients."""
         replica = client.replica
         if not isinstance(replica, Replica) or not replica.is_replica:
             return
@@ -299,7 +299,7 @@ class Replicas:
         now = self.server.loop.time()
         config = self.server.config
         replication = self.replication
-        self._crons += 1  # a stream that just began, or went on after a restart, gets no PING at once
+        self._crons += 1  # a stream that just began, or continued after a restart, gets no PING at once
         if not self.connected:
             self._forget_backlog_in_time(now)
             self.count_good()
@@ -338,7 +338,7 @@ class Replicas:
             )
 
     def forget(self, client: Client) -> None:
-        """Remove a connection that is gone."""
+        """Forget a disconnected client."""
         replica = self.connected.pop(client, None)  # type: ignore[call-overload]
         if replica is None:
             return

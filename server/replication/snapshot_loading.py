@@ -1,4 +1,4 @@
-"""Load a master's snapshot beside the data, then replace the data by it."""
+"""Load a master's snapshot beside the data, then replace the data with it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 async def load_snapshot(server: Server, file: BinaryIO) -> int:
-    """Replace the data by a snapshot in one step, once all of it is loaded.
+    """Load a snapshot, then replace the data with it in one step.
 
-    Until then clients get LOADING, or use the old data if repl-diskless-load is swapdb.
+    During the load clients get LOADING, or use the old data if repl-diskless-load is swapdb.
 
     Returns:
         The database that the master's stream has selected.

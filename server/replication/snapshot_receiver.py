@@ -1,4 +1,4 @@
-"""Receive the snapshot that a master sends: with its length in front, or ended by a mark."""
+"""Receive the snapshot that a master sends: its length precedes it, or a mark ends it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LENGTH: Final = re.compile(rb"\$[0-9]{1,18}")
 
 
 class SnapshotReceiver:
-    """A snapshot on its way to us.
+    """A snapshot that is being received.
 
     Args:
-        header: the line in front of it: ``$<length>`` or ``$EOF:<mark>``.
+        header: the line before the snapshot: ``$<length>`` or ``$EOF:<mark>``.
 
     Attributes:
-        total: its length in bytes; -1 if only the mark at its end shows that.
+        total: its length in bytes; -1 if only a mark shows its end.
         received: bytes so far.
         is_complete: all of it has arrived, and it is being loaded.
 
@@ -51,7 +51,7 @@ class SnapshotReceiver:
         return _CHUNK if self._mark else min(_CHUNK, self.total - self.received)
 
     def take(self, data: bytes) -> bytes:
-        """Count the bytes that arrived; return the ones that certainly belong to the file."""
+        """Count received bytes; return those that certainly belong to the snapshot."""
         self.received += len(data)
         if not self._mark:
             self.is_complete = self.received == self.total

@@ -1,9 +1,9 @@
-"""One snapshot on its way to the replicas that waited for it.
+"""Send one snapshot to the replicas that waited for it.
 
-``server/persistence/background_writer`` makes the snapshot (in a forked child, or a thread with a copy) while the
+``server/persistence/background_writer`` creates the snapshot (in a forked child, or a thread with a copy) while the
 server keeps running. *Diskless*: the writer writes into a pipe, and its output is sent to all replicas at once,
 no faster than the slowest reads; a random mark that cannot occur in it by chance ends it. *With a file*: the snapshot
-is written to a file, which is sent to each replica with its length in front, and then removed.
+is written to a file, which is sent to each replica after its length, and then removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _nothing(_fd: int) -> None:
 
 
 class SnapshotSender:
-    """A snapshot being made and sent.
+    """A snapshot that is being created and sent.
 
     Attributes:
         is_preparing: nothing of it has been sent; empty lines keep the replicas alive.
@@ -201,8 +201,8 @@ class SnapshotSender:
             with _drained(pipe):
                 writer.stop()
         if pipe >= 0:
-            # A task that ``abort`` cancels runs later, when the number may be that of a new client already: the loop
-            # would watch it for this reader, and the client would never be read.
+            # Here, not in the task: a task that ``abort`` cancels runs later, when a new client may already have this file
+            # descriptor. The loop would still watch that for this reader, and the client would never be read.
             self.server.loop.remove_reader(pipe)
             os.close(pipe)
         with contextlib.suppress(OSError):
@@ -219,7 +219,7 @@ class SnapshotSender:
 
 @contextlib.contextmanager
 def _drained(pipe: int) -> Iterator[None]:
-    """Discard what still comes through a pipe: a thread that writes into it cannot be stopped."""
+    """Discard the rest of a pipe's data: a thread that writes into the pipe could not be stopped otherwise."""
     if pipe < 0:
         yield
         return

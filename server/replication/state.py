@@ -46,11 +46,11 @@ class Replication:
     """The replication of one server.
 
     Attributes:
-        id: of the present history, 40 hexadecimal digits.
-        id2: of the previous history, valid up to ``second_offset``; forty zeroes and -1 for none.
-        offset: of the last byte of the stream; ``settle`` brings it up to date while no stream is kept.
+        id: ID of the current history, 40 hexadecimal digits.
+        id2: ID of the previous history, valid up to ``second_offset``; forty zeroes and -1 for none.
+        offset: offset of the last byte of the stream; ``settle`` brings it up to date while no stream is kept.
         backlog: the newest part of the stream; None until there is a replica or a master.
-        failover: the hand-over of the master's role to one of them.
+        failover: hands the role of the master to a replica.
         link: our link to a master; None for a master.
         waits: clients in WAIT and WAITAOF.
     """
@@ -61,10 +61,10 @@ class Replication:
         self.id2 = NO_ID
         self.second_offset = -1
         self.offset = 0
-        self._settled = 0  # how many commands had been propagated when ``offset`` was up to date
+        self._settled = 0  # how many commands had been propagated when ``offset`` was last updated
         self.backlog: Backlog | None = None
         self.link: MasterLink | None = None
-        self._database: int | None = None  # selected in the stream up to here, where a replica restarts
+        self._database: int | None = None  # the database that the stream has selected, if a replica restarts
         self.waits = Waits(self)
         self.replicas = Replicas(self)
         self.failover = Failover(self)
@@ -116,14 +116,14 @@ class Replication:
     # The stream
 
     def settle(self) -> None:
-        """Count each command that only the append-only file got as one byte of a stream that nobody keeps."""
+        """Count each command that went only to the append-only file as one byte of the stream, which nobody keeps."""
         commands = self.server.propagation.commands
         if self.backlog is None and self.server.compat.counts_without_replicas:
             self.offset += commands - self._settled
         self._settled = commands
 
     def forget_commands(self) -> None:
-        """Begin to count commands: those so far are no part of a stream."""
+        """Restart the count of commands: the earlier ones are not part of a stream."""
         self._settled = self.server.propagation.commands
 
     def feed(self, data: bytes) -> None:
@@ -179,11 +179,11 @@ class Replication:
         self.second_offset = -1
 
     def begin_again_for_readers(self) -> None:
-        """Make the stream name its database again, because a snapshot is being taken."""
+        """Make the stream re-select its database, because a snapshot is being taken."""
         self.server.propagation.select_again(self.feed)
 
     def fields(self) -> dict[bytes, bytes]:
-        """Return the fields of a dump file that tell where its data stands in the stream; none if it stands nowhere."""
+        """Return the fields of a dump file that record its data's position in the stream; none if it has no position."""
         database, applied = 0, 0
         if self.link is not None:
             if not self.link.can_continue:
@@ -203,9 +203,9 @@ class Replication:
         }
 
     def snapshot_pieces(self, replica: Replica, unsaid: Unsaid) -> Pieces:
-        """Return the writer of the RDB file for a replica, with our replication ID and offset.
+        """Return a function that yields the RDB file for a replica, with our replication ID and offset.
 
-        ``unsaid`` counts the parts without a place in it.
+        ``unsaid`` counts the parts that the file has no place for.
         """
         selected = 0 if self.link is None else self.link.database
         aux = {b"redis-ver": self.server.version.encode(), **self._fields(selected, self.offset)}
@@ -235,8 +235,8 @@ class Replication:
     def follow(self, host: str, port: int, *, can_continue: bool = True) -> None:
         """Become the replica of a master; a replica changes its master.
 
-        It requests the stream from its own offset on, unless it cannot continue. A stream that never began has an ID that no
-        other server knows, so that each master refuses to continue it, and counts it.
+        The link requests the stream from our own offset on, unless it cannot continue. A stream that never began has an ID
+        that no other server knows, so every master refuses to continue it, and counts the refusal.
         """
         self.settle()
         server = self.server
@@ -260,7 +260,7 @@ class Replication:
         self.link.start()
 
     def lead(self) -> None:
-        """Become a master, in a new history that continues the present one."""
+        """Become a master, in a new history that continues the current one."""
         if self.link is not None:
             self._leave_master()
             self.server.cluster.note_lead()
@@ -283,7 +283,7 @@ class Replication:
             self.begin_again_for_readers()
 
     def begin_second_history(self, new_id: str | None = None) -> None:
-        """End the present history and make it the second; replicas can continue with either."""
+        """End the current history and make it the second; replicas can continue with either."""
         self.id2 = self.id
         self.second_offset = self.offset + 1
         self.id = new_id or os.urandom(20).hex()
@@ -299,12 +299,12 @@ class Replication:
     # Start from files
 
     def note_dropped(self, database: Database, key: bytes) -> None:
-        """Propagate that a master leaves out a key of its dump file, because it is past its time."""
+        """Propagate that a master has skipped a key of its dump file, because it has expired."""
         self.server.active_expiry.propagate_key(database, key)
         self.server.propagation.flush()
 
     def take_up(self, info: RdbInfo) -> None:
-        """Continue the history of the dump file that was loaded; the stream since ``open_backlog`` continues it."""
+        """Continue the history of the loaded dump file; the stream since ``open_backlog`` follows it."""
         history = self._history_of(info)
         if self.backlog is None:  # a replica
             if history is not None:
@@ -329,7 +329,7 @@ class Replication:
         return (history, offset, database) if database < len(self.server.keyspace.databases) else None
 
     def count_from(self, offset: int) -> None:
-        """Continue to count where the append-only file that was loaded ends."""
+        """Continue to count at the offset where the loaded append-only file ends."""
         self.offset = offset
         self.forget_commands()
 
@@ -385,7 +385,7 @@ class Replication:
             self.link.stop()
 
     def forget(self, client: Client) -> None:
-        """Remove a connection that is gone."""
+        """Forget a disconnected client."""
         self.replicas.forget(client)
 
     def _update_demands(self) -> None:

@@ -17,7 +17,7 @@ class StreamError(Exception):
 
 
 class LostPlaceError(StreamError):
-    """An unusual spelling hides the length of commands: the offset is unknown."""
+    """The commands are not spelled canonically, which hides their length: the offset is unknown."""
 
 
 class UnitReader:
@@ -35,7 +35,7 @@ class UnitReader:
 
     @property
     def waiting(self) -> int:
-        """How many bytes arrived and are not forwarded yet."""
+        """Number of received bytes that are not forwarded yet."""
         return len(self._raw)
 
     @property
@@ -44,7 +44,7 @@ class UnitReader:
         return self._kept is not None
 
     def feed(self, data: bytes) -> None:
-        """Append bytes that arrived."""
+        """Append received bytes."""
         self._raw += data
         self._reader.feed(data)
 
@@ -79,15 +79,15 @@ class UnitReader:
             yield unit, size
 
     def put_back(self, unit: list[list[bytes]], size: int) -> None:
-        """Return the unit that was taken last: the next ``take`` begins with it."""
+        """Put back the unit that was taken last: the next ``take`` begins with it."""
         self._kept = unit, size, self._encoded[-len(unit) :]
         del self._encoded[-len(unit) :]
 
     def forward(self, size: int) -> bytes:
-        """Remove and return the bytes, as they arrived, of taken units of ``size`` bytes.
+        """Remove the next ``size`` bytes, those of taken units, and return them as received.
 
         Raises:
-            LostPlaceError: the units were not spelled as expected.
+            LostPlaceError: the units are not spelled canonically.
         """
         data = bytes(memoryview(self._raw)[:size])
         del self._raw[:size]

@@ -1,4 +1,4 @@
-"""Clients in WAIT and WAITAOF, which acknowledgements of replicas release."""
+"""Clients that are blocked in WAIT and WAITAOF until replicas acknowledge their writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Waits:
     def __init__(self, replication: Replication) -> None:
         self._replication = replication
         self._waits: dict[Waiter, _Wait] = {}
-        self._tidied = 0  # how many were left then
+        self._tidied = 0  # how many were left after the last removal
 
     def add(
         self,
@@ -45,7 +45,7 @@ class Waits:
         reply = self._reply(wait)
         server.blocking.block(client, (), timeout, argv, on_missing=False, on_timeout=reply)
         if len(self._waits) >= 2 * self._tidied + server.tuning.waits:
-            # Clients that timed out or left; without replicas nothing else looks at them.
+            # Remove clients that timed out or left: without replicas nothing else does.
             self._waits = {waiter: wait for waiter, wait in self._waits.items() if self._still_waits(waiter)}
             self._tidied = len(self._waits)
         self._waits[server.blocking.waiters[client]] = wait
@@ -57,12 +57,12 @@ class Waits:
         return sum((each.on_disk if on_disk else each.acknowledged) >= offset for each in online)
 
     def clear(self) -> None:
-        """Forget all, because the clients are gone."""
+        """Forget all clients, because they are disconnected."""
         self._waits.clear()
         self._tidied = 0
 
     def look_again(self) -> None:
-        """Release the clients whose condition holds after an acknowledgement, or with the first base of our file."""
+        """Release the clients whose condition now holds, after an acknowledgement or the first base of our file."""
         if not self._waits:
             return
         blocking = self._replication.server.blocking
@@ -81,7 +81,7 @@ class Waits:
                 blocking.unblock(waiter.client)
 
     def _still_waits(self, waiter: Waiter) -> bool:
-        """Whether a client still waits: it has not timed out, left, or blocked in another command since."""
+        """Return True if a client still waits: it has not timed out, left, or blocked in another command since."""
         return self._replication.server.blocking.waiters.get(waiter.client) is waiter
 
     def _reply(self, wait: _Wait) -> bytes:

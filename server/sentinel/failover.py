@@ -1,4 +1,4 @@
-"""One failover: choose a replica, promote it, turn the others to it. Events are published in Redis' order."""
+"""One failover: choose a replica, promote it, make the others follow it. Events are published in Redis' order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from .monitor import Monitor
     from .state import Master, Replica
 
-_PAUSE: Final = 0.01  # seconds between two INFO while a step is not done
-_DRAINING: Final = 1.0  # seconds for which replicas may read what their dead master had sent
+_PAUSE: Final = 0.01  # seconds between two INFO until a step is done
+_DRAINING: Final = 1.0  # seconds in which replicas may still read what their dead master sent
 
 
 class _AbortedError(Exception):
@@ -28,7 +28,7 @@ class Failover:
         self._limit = master.settings.failover_timeout / 1000
 
     async def run(self) -> None:
-        """Run it to its end."""
+        """Run the failover to its end."""
         monitor, master = self._monitor, self._master
         try:
             await self._run()
@@ -73,7 +73,7 @@ class Failover:
         answers = await asyncio.gather(*[monitor.watch_of(replica).refresh() for replica in replicas])
         answered = [replica for replica, has_answered in zip(replicas, answers, strict=True) if has_answered]
         if master.is_down and monitor.watch_of(master).refused:
-            # Its connections are closed, but its last bytes may still be on the way.
+            # The master's connections are closed, but its last bytes may still be in transit.
             await self._wait(_DRAINING, lambda: not any(each.link_up for each in monitor.candidates(master)))
         found = [replica for replica in monitor.candidates(master) if replica in answered]
         if not found:
@@ -92,7 +92,7 @@ class Failover:
             raise _AbortedError("-failover-abort-slave-timeout")
 
     async def _turn_others(self, chosen: Replica) -> None:
-        """Turn the other replicas, ``parallel-syncs`` of them at a time; replicas that are down do it later."""
+        """Make the other replicas follow, ``parallel-syncs`` of them at a time; replicas that are down follow later."""
         monitor, master = self._monitor, self._master
         others = [replica for replica in master.replicas.values() if replica is not chosen]
         deadline = monitor.now + self._limit
@@ -107,7 +107,7 @@ class Failover:
             await asyncio.sleep(_PAUSE)
 
     async def _turn_on(self, replica: Replica, chosen: Replica) -> None:
-        """Bring one replica one or more steps further on its way."""
+        """Advance one replica by the steps that it can take now."""
         monitor, master = self._monitor, self._master
         watch = monitor.watch_of(replica)
         if not replica.turning:
@@ -130,7 +130,7 @@ class Failover:
         self._monitor.publish(f"+slave-reconf-{step}", f"{replica}")
 
     async def _wait(self, seconds: float, is_done: Callable[[], bool]) -> bool:
-        """Ask the replicas again and again until something holds; return False if it does not in time."""
+        """Poll the replicas until ``is_done`` returns True; return False if it does not in time."""
         monitor, master = self._monitor, self._master
         deadline = monitor.now + seconds
         while not is_done():

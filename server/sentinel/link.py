@@ -1,4 +1,4 @@
-"""A connection to a server that is monitored."""
+"""A connection to a monitored server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Link(asyncio.Protocol):
 
     @classmethod
     async def open(cls, instance: Instance, on_lost: Callable[[], None]) -> Link:
-        """Connect. Raises OSError: that is impossible."""
+        """Connect; raises OSError if that fails."""
         loop = asyncio.get_running_loop()
         _, link = await loop.create_connection(lambda: cls(instance, on_lost), instance.host, instance.port)
         return link
@@ -54,7 +54,7 @@ class Link(asyncio.Protocol):
         return reply
 
     def close(self) -> None:
-        """Close the connection; calls under way raise."""
+        """Close the connection; commands without a reply raise."""
         self._transport.close()
         self._lose()
 
@@ -65,7 +65,7 @@ class Link(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Give each reply to the command that waits for it."""
+        """Pass each reply to the command that waits for it."""
         self._reader.feed(data)
         try:
             while self._waiting and (reply := self._reader.gets()) is not False:
@@ -74,10 +74,10 @@ class Link(asyncio.Protocol):
                 if not waiting.done():
                     waiting.set_result(reply)
         except hiredis.ProtocolError:
-            self.close()  # no Redis answers there
+            self.close()  # the peer is not a Redis server
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the calls under way."""
+        """Fail the commands without a reply."""
         del exc
         self._lose()
 

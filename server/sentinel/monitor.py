@@ -1,4 +1,4 @@
-"""The sentinel of a server: its watches, and its conclusions from them."""
+"""The sentinel of a server: it watches other servers and acts on what it finds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Monitor:
     """Watches masters and their replicas, and starts failovers. It works alone: its own vote decides.
 
     Attributes:
-        sentinel: its knowledge, as the commands see it.
+        sentinel: the state that the commands show.
     """
 
     def __init__(self, server: Server, settings: SentinelSettings) -> None:
@@ -33,7 +33,7 @@ class Monitor:
         self._retries: dict[Master, asyncio.TimerHandle] = {}
 
     def start(self) -> None:
-        """Begin to watch what the configuration names."""
+        """Begin to watch the masters that the configuration names."""
         self._server.log.notice(f"Sentinel ID is {self.sentinel.my_id}")
         for settings in self.sentinel.settings.masters.values():
             self.watch(settings)
@@ -47,11 +47,11 @@ class Monitor:
 
     @property
     def now(self) -> float:
-        """Return the time of the event loop, in seconds."""
+        """The time of the event loop, in seconds."""
         return self._server.loop.time()
 
     def publish(self, event: str, text: str) -> None:
-        """Publish an event on the channel of its name, and log it."""
+        """Publish an event on the channel that has its name, and log it."""
         self._server.log.warning(f"{event} {text}")
         message = text.encode("utf-8", "surrogateescape")
         self._server.pubsub.publish(event.encode(), message)
@@ -66,13 +66,13 @@ class Monitor:
             self._add_replica(master, host, port)
 
     def forget(self, master: Master) -> None:
-        """End the monitoring of a master."""
+        """Stop monitoring a master."""
         self._drop(master)
         del self.sentinel.masters[master.settings.name], self.sentinel.settings.masters[master.settings.name]
         self.publish("-monitor", f"{master}")
 
     def reset(self, master: Master) -> None:
-        """Forget everything but the address of a master, and begin again."""
+        """Forget a master's state, except for its settings and configuration epoch, and monitor it anew."""
         self._drop(master)
         again = self.sentinel.masters[master.settings.name] = Master(master.settings, self.now)
         again.config_epoch = master.config_epoch
@@ -110,7 +110,7 @@ class Monitor:
             self.publish("-odown", f"{master}")
 
     def note_info(self, master: Master, instance: Instance, text: bytes) -> None:
-        """Record what a server says of itself."""
+        """Record the INFO of a server."""
         first = instance.info_at is None
         instance.info, instance.info_at = text, self.now
         lines = text.decode("utf-8", "surrogateescape").split("\r\n")
@@ -137,14 +137,14 @@ class Monitor:
                     self._watches[replica].hurry()
 
     def is_settled(self, master: Master, instance: Instance) -> bool:
-        """Whether a server has its right role, so that nothing new is expected of it soon."""
+        """Return True if a server has its intended role, so that its state is unlikely to change soon."""
         if not isinstance(instance, Replica):
             return instance.role == "master"
         place = instance.master_host, instance.master_port
         return instance.role == "slave" and instance.link_up and place == (master.host, master.port)
 
     async def correct(self, master: Master, instance: Instance) -> None:
-        """Turn a replica to its master if it follows another server, or none."""
+        """Make a replica follow its master if it follows another server, or none."""
         if not isinstance(instance, Replica) or master.failover_state != "none" or instance.info_at is None:
             return
         if master.is_down or master.role != "master" or master.info_at is None:
@@ -161,7 +161,7 @@ class Monitor:
     # For failovers
 
     def consider(self, master: Master) -> None:
-        """Start a failover if the master is down, at the earliest twice ``failover-timeout`` after the last one."""
+        """Start a failover if the master is down, but not within twice ``failover-timeout`` after the last one began."""
         if not master.is_agreed_down or master.failover_state != "none" or master in self._retries:
             return
         if master.failover_began is not None:
@@ -181,7 +181,7 @@ class Monitor:
 
     def candidates(self, master: Master) -> list[Replica]:
         """Return the replicas that could be promoted, the best first."""
-        # A replica that lost its master long before the master was lost lacks too much.
+        # A replica that lost its connection long before the master went down lacks too much data.
         limit = 10 * master.settings.down_after
         if master.is_down:
             limit += int((self.now - master.down_since) * 1000)
@@ -224,7 +224,7 @@ class Monitor:
         self._watches[replica] = Watch(self, master, replica)
 
     def _drop(self, master: Master) -> None:
-        """End everything that concerns a master, but for the failover that asks for it."""
+        """End a master's watches, retry timer and failover, except a failover that calls this itself."""
         task = self._failovers.pop(master, None)
         if task is not None and task is not asyncio.current_task(self._server.loop):
             task.cancel()

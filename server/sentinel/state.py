@@ -1,4 +1,4 @@
-"""What a sentinel knows of the servers that it monitors.
+"""The state of the servers that a sentinel monitors.
 
 Times are seconds of the event loop's clock. ``server/sentinel`` keeps this up to date; the commands show it.
 """
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class Instance:
-    """A server that is monitored.
+    """A monitored server.
 
     Attributes:
         run_id: from its INFO; empty before the first one.
         is_down: it has not answered for ``down-after-milliseconds`` (``+sdown``), since ``down_since``.
-        pending: commands that were sent and not answered yet.
-        pinged: when the first PING was sent that is not answered yet; None if all are.
-        last_ok: when it last answered PING in a way that shows that it works; ``last_reply``: in any way.
+        pending: number of commands that were sent but not answered yet.
+        pinged: when the oldest unanswered PING was sent; None if there is none.
+        last_ok: when it last answered PING as a working server does; ``last_reply``: when it last answered PING at all.
         info: its last INFO, received at ``info_at``.
-        role: ``master`` or ``slave``, as it says itself, since ``role_since``.
+        role: ``master`` or ``slave``, as it reports itself, since ``role_since``.
     """
 
     def __init__(self, host: str, port: int, now: float, role: str) -> None:
@@ -52,8 +52,8 @@ class Replica(Instance):
     """A replica of a master.
 
     Attributes:
-        promoted: the running failover makes it the master.
-        turning: how far it is on its way to a new master: empty, ``sent``, ``inprog`` or ``done``.
+        promoted: the running failover has chosen it as the new master.
+        turning: its progress in following a new master: empty, ``sent``, ``inprog`` or ``done``.
         master_host, master_port, link_up, link_down_milliseconds, priority, offset, announced: from its INFO.
     """
 
@@ -70,7 +70,7 @@ class Replica(Instance):
         self.announced = True
 
     def __str__(self) -> str:
-        """Return how events name it."""
+        """Return its name in events."""
         return f"slave {self.address} {self.host} {self.port} @ {self.master.words}"
 
 
@@ -79,9 +79,9 @@ class Master(Instance):
 
     Attributes:
         replicas: by address, in the order in which they were found.
-        is_agreed_down: enough sentinels hold it for down (``+odown``).
-        failover_state: ``none``, or the step of the failover; it was ``forced`` by SENTINEL FAILOVER.
-        failover_began: the last one; None if there was none.
+        is_agreed_down: enough sentinels consider it down (``+odown``).
+        failover_state: ``none``, or the step of the failover; ``forced``: SENTINEL FAILOVER started it.
+        failover_began: when the last failover began; None if there was none.
         promoted: the replica that became the master, until the failover ends.
     """
 
@@ -99,7 +99,7 @@ class Master(Instance):
 
     @property
     def name(self) -> str:
-        """Its name in texts."""
+        """Its name as text."""
         return self.settings.name.decode("utf-8", "surrogateescape")
 
     @property
@@ -108,7 +108,7 @@ class Master(Instance):
         return f"{self.name} {self.host} {self.port}"
 
     def __str__(self) -> str:
-        """Return how events name it."""
+        """Return its name in events."""
         return f"master {self.words}"
 
     @property
@@ -124,12 +124,12 @@ class Master(Instance):
 
 
 class Sentinel:
-    """What a sentinel knows.
+    """The state of a sentinel.
 
     Attributes:
-        monitor: does its work.
+        monitor: watches the servers and keeps this state up to date.
         my_id: 40 hexadecimal digits.
-        epoch: of the last failover that it knows.
+        epoch: the epoch of the last failover that it knows.
     """
 
     def __init__(self, monitor: Monitor, settings: SentinelSettings, my_id: str) -> None:
@@ -140,7 +140,7 @@ class Sentinel:
         self.masters: dict[bytes, Master] = {}
 
     def vote(self, master: Master, epoch: int, candidate: str) -> None:
-        """Vote for the leader of the failover in an epoch, once in each."""
+        """Vote for the leader of a failover, at most once in each epoch."""
         if epoch > self.epoch:
             self.epoch = epoch
             self.monitor.publish("+new-epoch", f"{epoch}")

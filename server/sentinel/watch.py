@@ -1,4 +1,4 @@
-"""The watch over one server: it is asked for INFO and PING again and again, over a connection that is made again."""
+"""The watch over one server: send it INFO and PING periodically, and reconnect whenever the connection is lost."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 _LONGEST_PERIOD: Final = 1.0  # seconds, as in Redis
 _FIRST_RETRY: Final = 0.02
 _UNSETTLED_PERIOD: Final = 0.05
-_ALIVE: Final = ("LOADING", "MASTERDOWN")  # errors of PING that a working server sends
+_ALIVE: Final = ("LOADING", "MASTERDOWN")  # errors that a working server may reply to PING
 
 
 class Watch:
     """The watch over one server.
 
     Attributes:
-        refused: the last attempt to connect was refused: nothing listens there.
+        refused: the last attempt to connect was refused: nothing listens at the address.
     """
 
     def __init__(self, monitor: Monitor, master: Master, instance: Instance) -> None:
@@ -40,7 +40,7 @@ class Watch:
         self._look()
 
     def stop(self) -> None:
-        """End it."""
+        """Stop watching."""
         self._task.cancel()
         if self._timer is not None:
             self._timer.cancel()
@@ -49,11 +49,11 @@ class Watch:
             self._link.close()
 
     def hurry(self) -> None:
-        """Ask now instead of after the usual time."""
+        """Send INFO and PING now instead of after the usual time."""
         self._wake.set()
 
     async def refresh(self) -> bool:
-        """Ask for INFO; return whether it came."""
+        """Send INFO; return True if its reply came."""
         link = self._link
         if link is None:
             return False
@@ -68,9 +68,9 @@ class Watch:
         return True
 
     async def turn(self, host: bytes, port: bytes) -> bool:
-        """Make the server a replica of another, or by ``NO ONE`` a master; return whether it obeyed.
+        """Make the server a replica of another, or a master with ``NO ONE``; return True if it did so.
 
-        Its clients are disconnected, so that they ask the sentinel again.
+        The server disconnects its clients, so that they ask the sentinel for the new address.
         """
         link = self._link
         if link is None:
@@ -100,7 +100,7 @@ class Watch:
 
     @property
     def _patience(self) -> float:
-        """For how long a reply may be missing until the connection is made again."""
+        """Seconds to wait for a reply before reconnecting."""
         return max(self._down_after / 2, 0.05)
 
     @property
@@ -162,7 +162,7 @@ class Watch:
         self._look()
 
     def _on_time(self) -> None:
-        """Decide whether the server is down, unless this sentinel itself stood still for long."""
+        """Decide whether the server is down; if this sentinel itself stood still for long, wait a little more first."""
         if self._monitor.now - self._due > self._down_after / 4:
             self._arm(self._down_after / 2)
         else:
@@ -175,7 +175,7 @@ class Watch:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._on_time)
 
     def _look(self) -> None:
-        """Decide whether the server is down, now and when its time is over."""
+        """Decide whether the server is down now, and set the timer for the next decision."""
         monitor, instance = self._monitor, self.instance
         left = instance.last_ok + self._down_after - monitor.now
         if left < 0 or (self.refused and monitor.sentinel.settings.down_if_refused):

@@ -1,1 +1,1 @@
-"""CLUSTER, and what a node of a cluster answers in place of commands whose keys are elsewhere."""
+"""CLUSTER, READONLY, READWRITE and ASKING."""

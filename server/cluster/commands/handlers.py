@@ -1,4 +1,4 @@
-"""CLUSTER: what a node says of itself, its slots and its cluster; READONLY, READWRITE and ASKING."""
+"""CLUSTER's subcommands that describe a node, its slots and its cluster; READONLY, READWRITE and ASKING."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ DISABLED: Final = b"ERR This instance has cluster support disabled"
 
 
 def place_of(client: Client) -> tuple[Membership, Node]:
-    """Return the server's place in its cluster, and the node that it is.
+    """Return the server's cluster membership and its node.
 
     Raises:
-        ReplyError: it is no node of a cluster.
+        ReplyError: the server is not a node of a cluster.
     """
     place = client.server.cluster
     if place.node is None:
@@ -37,7 +37,7 @@ def place_of(client: Client) -> tuple[Membership, Node]:
 
 
 def known_node(place: Membership, word: bytes) -> Node:
-    """Return the node with an ID. Raises ReplyError: there is none."""
+    """Return the node with an ID; raises ReplyError if there is none."""
     node = place.topology.find(word.decode("latin-1"))
     if node is None:
         raise ReplyError(b"ERR Unknown node %b" % word)
@@ -50,7 +50,7 @@ def known_node(place: Membership, word: bytes) -> Node:
 @handles(specs.READONLY, reads_replica=True)
 @handles(specs.READWRITE, reads_replica=False)
 def readonly(client: Client, _args: list[bytes], *, reads_replica: bool) -> bytes:
-    """Allow the client to read from this node while it is a replica, or send it to masters again."""
+    """Let the client read from this node while it is a replica, or redirect it to masters again."""
     place_of(client)
     client.reads_replica = reads_replica
     return replies.OK
@@ -58,7 +58,7 @@ def readonly(client: Client, _args: list[bytes], *, reads_replica: bool) -> byte
 
 @handles(specs.ASKING)
 def asking(client: Client, _args: list[bytes]) -> bytes:
-    """Allow the next command of the client a slot that is being imported."""
+    """Let the client's next command use a slot that is being imported."""
     place_of(client)
     client.asking = True
     return replies.OK
@@ -141,7 +141,7 @@ def cluster_countkeysinslot(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_GETKEYSINSLOT)
 def cluster_getkeysinslot(client: Client, args: list[bytes]) -> bytes:
-    """Reply with at most so many keys of a slot."""
+    """Reply with at most ``count`` keys of a slot."""
     place, _ = place_of(client)
     slot, count = parse_integer(args[2]), parse_integer(args[3])
     if not 0 <= slot < SLOTS or count < 0:

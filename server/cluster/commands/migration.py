@@ -1,4 +1,4 @@
-"""CLUSTER MIGRATION: slots that move with all their keys in one step, so that no client is sent back and forth by ASK."""
+"""CLUSTER MIGRATION: move slots with all their keys in one step, so that ASK sends no client back and forth."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNKNOWN: Final = ReplyError(b"ERR unknown argument")
 
 @handles(specs.CLUSTER_MIGRATION)
 def cluster_migration(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the ID of the task to IMPORT, with a map for each task to STATUS, with a number to CANCEL."""
+    """Reply to IMPORT with the ID of the task, to STATUS with a map for each task, to CANCEL with a number."""
     place, node = place_of(client)
     action, what = args[2].upper(), args[3].upper()
     if action == b"IMPORT":
@@ -101,7 +101,7 @@ def _ranges(slots: list[int]) -> list[str]:
 
 @handles(specs.CLUSTER_SYNCSLOTS)
 def cluster_syncslots(client: Client, _args: list[bytes]) -> bytes:
-    """Refuse: nodes send each other no such commands here."""
+    """Refuse: Rillet's nodes do not send each other this command."""
     place_of(client)
     raise ReplyError(
         b"ERR CLUSTER SYNCSLOTS is between nodes of Redis; a node of Rillet sends and takes none"

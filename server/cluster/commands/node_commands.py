@@ -1,4 +1,4 @@
-"""Which nodes there are, and their roles: CLUSTER FAILOVER, REPLICATE, FORGET, RESET, MEET and the epochs.
+"""CLUSTER's subcommands for nodes and their roles: FAILOVER, REPLICATE, FORGET, RESET, MEET and the epochs.
 
 ``rillet.testing.Cluster`` or ``rillet cluster`` starts the nodes; MEET adds none.
 """
@@ -44,7 +44,7 @@ def cluster_failover(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_REPLICATE)
 def cluster_replicate(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; the data of a replica gives way to that of its master, a master must have none."""
+    """Reply OK; a replica's data is replaced with its new master's, and a node that is a master must have none."""
     place, node = place_of(client)
     master = known_node(place, args[2])
     if master is node:
@@ -63,7 +63,7 @@ def cluster_replicate(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_FORGET)
 def cluster_forget(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; the node leaves the cluster, as seen by all nodes."""
+    """Remove a node from the cluster, for all nodes, and reply OK."""
     place, node = place_of(client)
     other = known_node(place, args[2])
     if other is node:

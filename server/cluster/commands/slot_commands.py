@@ -1,7 +1,7 @@
-"""Who owns a slot: CLUSTER ADDSLOTS, DELSLOTS, FLUSHSLOTS and SETSLOT; and SLOT-STATS.
+"""CLUSTER's subcommands for the owners of slots: ADDSLOTS, DELSLOTS, FLUSHSLOTS and SETSLOT; and SLOT-STATS.
 
-A change is seen by all nodes at once, so it is enough to send it to one of them; redis-cli, which sends it to several,
-finds it done there.
+All nodes see a change at once, so it is enough to send it to one of them; redis-cli sends it to several and finds it
+done there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INVALID_ACTION: Final = b"ERR Invalid CLUSTER SETSLOT action or number of argum
 
 
 def slot_number(word: bytes) -> int:
-    """Parse the number of a slot. Raises ReplyError: it is none."""
+    """Parse a slot number; raises ReplyError if it is none."""
     slot = parse_integer(word, _INVALID_SLOT)
     if not 0 <= slot < SLOTS:
         raise ReplyError(_INVALID_SLOT)
@@ -38,7 +38,7 @@ def slot_number(word: bytes) -> int:
 
 
 def slots_of_ranges(args: list[bytes], start: int = 2) -> Iterable[int]:
-    """Return the slots of pairs of bounds, which begin at the word ``start``."""
+    """Return the slots of all ranges; their pairs of bounds begin at the word ``start``."""
     if (len(args) - start) % 2:
         raise wrong_arity(f"cluster|{args[1].lower().decode()}")
     bounds = [slot_number(word) for word in args[start:]]
@@ -50,7 +50,7 @@ def slots_of_ranges(args: list[bytes], start: int = 2) -> Iterable[int]:
 
 
 def _checked(place: Membership, slots: Iterable[int], *, owned: bool) -> list[int]:
-    """Return slots that all have an owner, or all have none, each once. Raises ReplyError: one is otherwise."""
+    """Return the slots if each occurs once, and all have an owner or all have none; else raise ReplyError."""
     seen: dict[int, None] = {}
     for slot in slots:
         if (place.topology.owners[slot] is not None) is not owned:
@@ -69,7 +69,7 @@ def _slots(args: list[bytes], *, ranges: bool) -> Iterable[int]:
 @handles(specs.CLUSTER_ADDSLOTS, ranges=False)
 @handles(specs.CLUSTER_ADDSLOTSRANGE, ranges=True)
 def cluster_addslots(client: Client, args: list[bytes], *, ranges: bool) -> bytes:
-    """Reply OK; all slots are assigned, or none."""
+    """Assign all slots to this node, or none; reply OK."""
     place, node = place_of(client)
     place.topology.assign(_checked(place, _slots(args, ranges=ranges), owned=False), node.shard)
     return replies.OK
@@ -78,7 +78,7 @@ def cluster_addslots(client: Client, args: list[bytes], *, ranges: bool) -> byte
 @handles(specs.CLUSTER_DELSLOTS, ranges=False)
 @handles(specs.CLUSTER_DELSLOTSRANGE, ranges=True)
 def cluster_delslots(client: Client, args: list[bytes], *, ranges: bool) -> bytes:
-    """Reply OK; no node serves the slots then, also if another one did."""
+    """Reply OK; afterwards no node serves the slots, even if another one did."""
     place, _ = place_of(client)
     place.topology.unassign(_checked(place, _slots(args, ranges=ranges), owned=True))
     return replies.OK
@@ -97,7 +97,7 @@ def cluster_flushslots(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_SETSLOT)
 def cluster_setslot(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; a move begins with IMPORTING there and MIGRATING here, and ends with NODE."""
+    """Reply OK; a move begins with IMPORTING on the target and MIGRATING on the source, and ends with NODE."""
     place, node = place_of(client)
     if not node.is_master:
         raise ReplyError(b"ERR Please use SETSLOT only with masters.")
@@ -142,7 +142,7 @@ def _master(node: Node) -> Node:
 
 
 def _give(place: Membership, node: Node, slot: int, to: Node) -> None:
-    """End a move; a slot whose keys are still here stays."""
+    """End the move of a slot; refuse while this node still has keys of the slot."""
     if place.topology.owners[slot] is node.shard and to is not node and any(place.keys_in(slot)):
         raise ReplyError(
             b"ERR Can't assign hashslot %d to a different node while I still hold keys for this hash slot."
@@ -153,7 +153,7 @@ def _give(place: Membership, node: Node, slot: int, to: Node) -> None:
 
 @handles(specs.CLUSTER_SLOT_STATS)
 def cluster_slot_stats(client: Client, args: list[bytes]) -> bytes:
-    """Reply with slot and statistics for each slot of this node; the number of keys is the only one that is kept."""
+    """Reply with slot and statistics for each slot of this node; the number of keys is the only statistic."""
     place, node = place_of(client)
     kind = args[2].upper()
     if kind == b"SLOTSRANGE" and len(args) == 5:
@@ -177,7 +177,7 @@ def cluster_slot_stats(client: Client, args: list[bytes]) -> bytes:
 
 
 def _order(args: list[bytes]) -> tuple[int, bool]:
-    """Return LIMIT, and whether the largest comes first."""
+    """Return LIMIT, and True if the largest comes first."""
     if args[3].lower() != b"key-count":
         raise ReplyError(b"ERR Unrecognized sort metric for ORDERBY.")
     limit, descending = SLOTS, True

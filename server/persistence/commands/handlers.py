@@ -68,5 +68,5 @@ def bgrewriteaof(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.LASTSAVE)
 def lastsave(client: Client, _args: list[bytes]) -> bytes:
-    """Reply in Unix seconds."""
+    """Reply with the time of the last save in Unix seconds."""
     return replies.integer(client.server.last_save)

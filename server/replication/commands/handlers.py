@@ -103,7 +103,7 @@ def replicaof(client: Client, args: list[bytes]) -> bytes:
         )
         return replies.simple(b"OK Already connected to specified master")
     if link is None and server.blocking.waiters:
-        server.calls.note_failure()  # as Redis counts: clients that wait are sent an error
+        server.calls.note_failure()  # as in Redis, because blocked clients get an error
     replication.follow(host, port)
     server.log.notice(f"REPLICAOF {host}:{port} enabled (user request from '{client.address.decode()}')")
     return replies.OK
@@ -159,7 +159,7 @@ def _parse_flag(value: bytes) -> bool:
 
 
 def _filter(replica: Replica, value: bytes) -> None:
-    """Leave all out of the snapshot of a replica but the parts that it names."""
+    """Limit the snapshot of a replica to the parts that it names."""
     parts = split_words(value)
     if parts is None:
         raise ReplyError(b"ERR Missing rdb-filter-only values")
@@ -171,7 +171,7 @@ def _filter(replica: Replica, value: bytes) -> None:
 
 
 def _acknowledge(client: Client, args: list[bytes]) -> None:
-    """Process ACK offset [FACK offset of the append-only file]; words that are no numbers are ignored."""
+    """Process ACK offset [FACK offset of the append-only file]; ignore words that are not numbers."""
     with contextlib.suppress(ReplyError):
         offset = parse_integer(args[2])
         on_disk = parse_integer(args[4]) if len(args) > 4 and args[3].lower() == b"fack" else None
@@ -206,7 +206,7 @@ def psync(client: Client, args: list[bytes]) -> bytes | None:
 
 
 def _take_over(client: Client, history: bytes) -> None:
-    """Become the master in place of our own, which requests it and follows us from now on."""
+    """Become the master in place of our own master, which requests this and will follow us."""
     replication, log = client.server.replication, client.server.log
     log.notice(f"Failover request received for replid {history.decode('latin-1')}.")
     if replication.link is None:
@@ -218,20 +218,20 @@ def _take_over(client: Client, history: bytes) -> None:
 
 
 def _check_connection(client: Client, args: list[bytes]) -> None:
-    """Refuse a loaded file, which has no connection, and the master of a replica, which cannot be its replica."""
+    """Refuse commands of a loaded file, which has no connection, and of our master, which cannot be our replica."""
     if client.trusted:
         raise ReplyError(b"ERR %b isn't allowed for DENY BLOCKING client" % args[0].upper())
 
 
 def _check_filter(client: Client) -> None:
-    """Refuse a part of the data to a replica that reads no snapshot without a length, as Redis does."""
+    """Refuse a filtered snapshot to a replica that cannot read one without a length, as Redis does."""
     replica = client.server.replication.replicas.of(client)
     if replica.is_filtered and not replica.reads_eof:
         raise ReplyError(b"ERR Filtered replica requires EOF capability")
 
 
 def _check_loop(client: Client) -> None:
-    """Raise a ReplyError where a replica cannot be served: a snapshot for it is sent by a thread or a child process."""
+    """Refuse on a server that shares its loop: only a thread or a child process can send a snapshot."""
     if client.server.shares_loop:
         raise ReplyError(
             b"ERR a server in the event loop of a test has no master and no replicas: use rillet.testing.Server"
@@ -259,7 +259,7 @@ def sync(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.FAILOVER)
 def failover(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK at once; INFO shows how far the failover is."""
+    """Reply OK at once; INFO shows the progress of the failover."""
     if client.server.config.cluster_enabled:
         raise ReplyError(b"ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.")
     replication = client.server.replication

@@ -1,1 +1,1 @@
-"""SENTINEL, and what a server in sentinel mode answers to INFO, ROLE and PUBLISH; see ``server/sentinel``."""
+"""SENTINEL, and INFO, ROLE and PUBLISH of a server in sentinel mode; see ``server/sentinel``."""

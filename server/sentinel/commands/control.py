@@ -52,7 +52,7 @@ def reset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.MONITOR)
 def monitor(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; its replicas are found later."""
+    """Begin to monitor a master and reply OK; its replicas are found later."""
     sentinel = state_of(client.server)
     quorum = parse_integer(args[5], b"ERR Invalid quorum")
     port = parse_integer(args[4], b"ERR Invalid port")
@@ -68,14 +68,14 @@ def monitor(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.REMOVE)
 def remove(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK."""
+    """Stop monitoring a master and reply OK."""
     state_of(client.server).monitor.forget(named_master(client, args[2]))
     return replies.OK
 
 
 @handles(specs.SET)
 def set_(client: Client, args: list[bytes]) -> bytes:
-    """Change options in order, up to the first that is refused; publishes ``+set`` for each."""
+    """Change options in order, up to the first invalid one; publish ``+set`` for each change."""
     sentinel = state_of(client.server)
     master = named_master(client, args[2])
     at = 3
@@ -109,7 +109,7 @@ def set_(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CONFIG)
 def config(client: Client, args: list[bytes]) -> bytes:
-    """Reply to GET with a map of the parameters that any glob fits, to SET with OK."""
+    """Reply to GET with a map of the parameters that match any glob, to SET with OK."""
     action = args[2].upper()
     if action == b"GET":
         parameters = _parameters(client)
@@ -141,7 +141,7 @@ def _parameters(client: Client) -> dict[bytes, bytes]:
 
 
 def _change(client: Client, words: list[bytes]) -> tuple[bytes, bytes]:
-    """Return the name in lower case and the value of a change that is allowed."""
+    """Validate a change; return the parameter's name in lower case and its new value."""
     name = words[0].lower()
     if name not in _parameters(client):
         raise ReplyError(b"ERR Invalid argument '%b' to SENTINEL CONFIG SET" % shown(words[0]))

@@ -1,4 +1,4 @@
-"""SENTINEL's subcommands that show its knowledge."""
+"""SENTINEL's subcommands that show its state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def named_master(client: Client, name: bytes) -> Master:
-    """Return a master by its name. Raises ReplyError: there is none."""
+    """Return the master with a name; raises ReplyError if there is none."""
     master = state_of(client.server).masters.get(name)
     if master is None:
         raise ReplyError(b"ERR No such master with that name")
@@ -90,7 +90,7 @@ def pending_scripts(_client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.INFO_CACHE)
 def info_cache(client: Client, args: list[bytes]) -> bytes:
-    """Reply with each named master, and ``[[age in milliseconds, INFO] …]`` of it and its replicas."""
+    """Reply with each named master, and ``[[age in milliseconds, INFO] …]`` for it and its replicas."""
     sentinel = state_of(client.server)
     items: list[bytes] = []
     for name, found in sentinel.masters.items():
@@ -109,7 +109,7 @@ def _cached(client: Client, sentinel: Sentinel, instance: Instance) -> bytes:
 
 @handles(specs.IS_MASTER_DOWN_BY_ADDR)
 def is_master_down_by_addr(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[1 if it is down, leader or *, epoch of the vote]``; with a run ID it votes for that sentinel."""
+    """Reply ``[1 if it is down, leader or *, epoch of the vote]``; with a run ID, vote for that sentinel first."""
     sentinel = state_of(client.server)
     port, epoch = parse_integer(args[3]), parse_integer(args[4])
     place = args[2].decode("latin-1"), port

@@ -1,4 +1,4 @@
-"""INFO, ROLE and PUBLISH as a server in sentinel mode answers them."""
+"""INFO, ROLE and PUBLISH of a server in sentinel mode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def state_of(server: Server) -> Sentinel:
-    """Return what the sentinel knows; its commands exist in sentinel mode only."""
+    """Return the state of the sentinel; its commands exist in sentinel mode only."""
     assert server.sentinel is not None
     return server.sentinel.sentinel
 
