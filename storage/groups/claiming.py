@@ -1,6 +1,6 @@
-"""Claims: pending entries get another owner (XCLAIM, XAUTOCLAIM, XREADGROUP) or none (XNACK).
+"""Claims: change the owner of pending entries (XCLAIM, XAUTOCLAIM, XREADGROUP), or take it away (XNACK).
 
-``claim`` has the rule for one entry, for the entries named by XCLAIM and those met by XAUTOCLAIM.
+``claim`` applies the same rule to the entries that XCLAIM names and to those that XAUTOCLAIM finds.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from .group import Group
     from .pending import Consumer, Pending
 
-_PIECE: Final = 128  # lost entries that are passed over between two pauses: 0.2 ms, 3 where memory is slow
-_SCAN_FACTOR: Final = 10  # XAUTOCLAIM looks at COUNT times so many pending entries
-# What became of an entry: its ID, the name of its owner, delivery time (milliseconds), delivery count.
+_PIECE: Final = 128  # lost entries to skip between two pauses: 0.2 ms, or 3 ms if memory is slow
+_SCAN_FACTOR: Final = 10  # XAUTOCLAIM examines at most COUNT times this many pending entries
+# A changed entry: its ID, the name of its owner, delivery time (milliseconds), delivery count.
 Change: TypeAlias = "tuple[bytes, bytes, int, int]"
 
 
 class ClaimTerms:
-    """Which entries a claim may take, and the facts that they get.
+    """The conditions of a claim, and the new delivery time and count.
 
     Attributes:
         latest: only entries delivered at this time (milliseconds since the epoch) or before are claimed.
-        ms: their delivery time afterwards.
-        retry_count: their delivery count afterwards; negative: one more than before, or with ``just_id`` the same.
-        just_id: the caller wants IDs instead of entries.
-        force: entries that are not pending become so.
+        ms: their new delivery time.
+        retry_count: their new delivery count; if negative, one more than before, or unchanged with ``just_id``.
+        just_id: return IDs instead of entries.
+        force: also claim entries that are not pending.
     """
 
     __slots__ = ("force", "just_id", "latest", "ms", "retry_count")
@@ -53,12 +53,11 @@ class Claimed:
     """The result of a claim.
 
     Attributes:
-        count: how many entries the consumer got.
-        items: these entries, encoded; with ``just_id`` the texts of their IDs.
-        deleted: IDs that left the PEL because the stream has no such entry any more.
-        changes: all of this in order, for replicas and the AOF. A deleted entry keeps the facts that it had; those of
-            an entry without owner have the time ``UNOWNED_MS``.
-        cursor: the first pending ID that an XAUTOCLAIM has not looked at, ``0-0`` if there is none.
+        items: the claimed entries, encoded; with ``just_id`` the texts of their IDs.
+        deleted: IDs removed from the PEL because the stream no longer has the entry.
+        changes: all claimed and deleted entries in order, for replicas and the AOF. A deleted entry appears with its last
+            owner, time and count; the time is ``UNOWNED_MS`` if it had no owner.
+        cursor: the first pending ID that XAUTOCLAIM has not examined, ``0-0`` if there is none.
     """
 
     __slots__ = ("changes", "cursor", "deleted", "items")
@@ -79,19 +78,19 @@ def claim(
     most: int = MAX_COUNT,
     words: list[bytes] | None = None,
 ) -> Claimed:
-    """Claim entries one by one, in this order.
+    """Claim entries one by one, in the given order.
 
-    Entries not pending (and not forced), not idle for long enough or not in the stream are left out; a pending entry
-    that is no longer in the stream leaves the PEL.
+    The claim skips entries that are not pending (unless forced), not idle long enough, or not in the stream. It removes
+    a pending entry from the PEL if the stream no longer has it.
 
     Args:
         group: a group of the stream.
         stream: the stream.
         consumer: the new owner.
-        entries: they may repeat; those with ``GONE`` as their consumer stand for IDs that are not pending.
-        terms: the conditions, and the new facts.
-        most: ends when so many entries were claimed or deleted, or ``_SCAN_FACTOR`` times so many looked at.
-        words: the IDs as the client spelled them, for ``Claimed.changes``, if they are not canonical.
+        entries: they may repeat; an entry with the consumer ``GONE`` stands for an ID that is not pending.
+        terms: the conditions, and the new delivery time and count.
+        most: stop after this many claimed or deleted entries, or ``_SCAN_FACTOR`` times as many examined ones.
+        words: the IDs as the client spelled them, for ``Claimed.changes``, if some are not canonical.
     """
     chunks, firsts, pel = stream.chunks, stream.firsts, group.pel
     latest, ms, force, just_id = terms.latest, terms.ms, terms.force, terms.just_id
@@ -99,7 +98,7 @@ def claim(
     name, move = consumer.name, pel.move
     claimed = Claimed()
     items, changes = claimed.items, claimed.changes
-    losers: list[Consumer] = []  # whose entries were deleted
+    losers: list[Consumer] = []  # the owners of deleted entries
     spelled = None if words is None else iter(words)
     looks = most * _SCAN_FACTOR
     column: array[int] | None = None
@@ -112,14 +111,14 @@ def claim(
         text = entry.text if spelled is None else next(spelled)
         owner = entry.consumer
         if owner is GONE:
-            # Not pending, or an ID that this claim has met before.
+            # Not pending, or this claim has already met the ID.
             entry = pel.by_text.get(entry.text, entry)
             owner = entry.consumer
             if owner is GONE and not force:
                 continue
         at = entry.at
-        if entry.column is not column:  # another chunk than that of the entry before
-            # As ``Stream.entry``, without the call and its search: that is 12 % of an XCLAIM of ten among 10,000.
+        if entry.column is not column:  # not in the chunk of the previous entry
+            # Inlined ``Stream.entry``: its call and search take 12 % of an XCLAIM of ten among 10,000.
             number = entry.id or entry.number
             index = bisect_right(firsts, number) - 1
             at = -1
@@ -140,7 +139,7 @@ def claim(
                 most -= 1
             continue
         if owner is GONE:
-            # A forced entry begins as delivered once; the claim is the second delivery.
+            # A forced entry starts with one delivery; the claim is the second one.
             count = 1 + step if retry_count < 0 else retry_count
             pel.put(entry, consumer, ms, count)
         elif entry.ms > latest:
@@ -163,10 +162,10 @@ def claim(
 
 
 def named(group: Group, words: list[bytes], start: int) -> tuple[list[Pending], bool]:
-    """The entries whose IDs stand among words from a position on, up to the first word that is no ID.
+    """Find the entries named by a command's words, from index ``start`` to the first word that is not an ID.
 
     Returns:
-        The entries (with ``GONE`` as the consumer of an entry that is not pending), and whether all IDs are canonical.
+        The entries (one that is not pending has the consumer ``GONE``), and whether all IDs are canonical.
     """
     find = group.pel.by_text.get
     entries: list[Pending] = []
@@ -195,14 +194,14 @@ def release(
     *,
     force: bool,
 ) -> int:
-    """Take pending entries from their owners (XNACK), so that any claim finds them at once; returns how many.
+    """Release pending entries from their owners (XNACK), so that any claim can take them at once; return their number.
 
     Args:
         group: a group of the stream.
         stream: the stream.
-        numbers: the IDs; one that is named twice is released twice.
-        next_count: gives the delivery count afterwards for the one before.
-        force: entries of the stream that are not pending become so, with 0 as their count before.
+        numbers: the IDs; an ID that is named twice is released twice.
+        next_count: returns the new delivery count for the previous one.
+        force: also release entries of the stream that are not pending; their previous count is 0.
     """
     released = 0
     for number in numbers:
@@ -218,23 +217,23 @@ def release(
 
 
 class Budget(Protocol):
-    """How much a reply may still hold."""
+    """The space left in a reply."""
 
     def is_spent(self) -> bool:
-        """Whether no more entry may go out."""
+        """Return True if the reply can take no further entry."""
 
     def add(self, size: int) -> None:
-        """Count one entry of so many bytes."""
+        """Count one entry of ``size`` bytes."""
 
 
 def _with_items(
     stream: Stream, entries: Iterable[Pending]
 ) -> Iterator[tuple[Pending, bytes | bytearray | None]]:
-    """Pending entries, each with its encoded form; None if the stream has no such entry any more."""
+    """Yield each pending entry with its encoded form, or with None if the stream no longer has it."""
     column: array[int] | None = None
     for entry in entries:
         if entry.column is not column:
-            # Neighbours share a chunk: with a search for each, a history of ten takes 10.8 instead of 9.1 us.
+            # Neighbours share a chunk. A search for each entry would slow a history of ten from 9.1 to 10.8 us.
             found = stream.chunk_of(entry.id or entry.number)
             if found is None:
                 yield entry, None
@@ -261,19 +260,19 @@ def read_again(
     null: bytes,
     budget: Budget | None,
 ) -> list[bytes | bytearray]:
-    """Deliver the consumer's own pending entries after an ID once more.
+    """Redeliver the consumer's own pending entries with IDs greater than ``after`` (its history).
 
-    An entry that is no longer in the stream keeps its facts and is returned as ``[id, null]``.
+    An entry that is no longer in the stream keeps its delivery time and count, and is returned as ``[id, null]``.
 
     Args:
         group: a group of the stream.
         stream: the stream.
         consumer: the owner.
-        after: the entries have greater IDs.
-        count: at most so many, None for all.
+        after: an ID; only entries with greater IDs are delivered.
+        count: maximum number of entries, None for all.
         now: the delivery time, milliseconds since the epoch.
-        null: the encoded null that stands for the fields of a missing entry.
-        budget: ends the read early, if given.
+        null: the encoded null that replaces the fields of a missing entry.
+        budget: ends the read when it is spent, if given.
 
     Returns:
         The encoded entries.
@@ -282,14 +281,14 @@ def read_again(
     if not consumer.pending or after >= MAX_ID:
         return items
     again: list[Pending] = []
-    # From the beginning, as most histories are, there is no place to search for.
+    # Most histories are read from the beginning (``after`` is 0), which needs no search for a place.
     for entry, item in _with_items(
         stream, group.pel.order_of(consumer).find(after and after + 1, MAX_ID, count)
     ):
         if budget is not None and budget.is_spent():
             break
         if item is None:
-            item = b"*2\r\n$%d\r\n%b\r\n%b" % (len(entry.text), entry.text, null)  # noqa: PLW2901 - what stands for it
+            item = b"*2\r\n$%d\r\n%b\r\n%b" % (len(entry.text), entry.text, null)  # noqa: PLW2901 - its replacement
         else:
             again.append(entry)
         items.append(item)
@@ -308,21 +307,21 @@ def claim_oldest(
     now: int,
     budget: Budget,
 ) -> tuple[list[bytes], list[Change]]:
-    """Let the consumer have the entries that are idle for long enough, the longest idle first.
+    """Claim the entries that have been idle long enough for the consumer, the longest idle first.
 
-    Entries that are no longer in the stream are passed over and stay.
+    Entries that are no longer in the stream are skipped and stay pending.
 
     Args:
         group: a group of the stream.
         stream: the stream.
         consumer: the new owner.
-        min_idle: milliseconds since the last delivery.
-        count: at most so many, None for all.
+        min_idle: minimum milliseconds since the last delivery.
+        count: maximum number of entries, None for all.
         now: the delivery time, milliseconds since the epoch.
-        budget: ends the walk early.
+        budget: ends the walk when it is spent.
 
     Returns:
-        Encoded items (ID, fields, milliseconds since the delivery before, deliveries before), and the changes.
+        Encoded items (ID, fields, milliseconds since the previous delivery, previous delivery count), and the changes.
     """
     found: list[Pending] = []
     items: list[bytes] = []
@@ -335,20 +334,20 @@ def claim_oldest(
         item = b"*4%b:%d\r\n:%d\r\n" % (bytes(stored[2:]), now - max(entry.ms, 0), entry.count)
         items.append(item)
         budget.add(len(item))
-    for entry in found:  # no walk goes on while entries change
+    for entry in found:  # after the walk, because entries must not change during it
         group.pel.move(entry, consumer, now, min(entry.count + 1, MAX_COUNT))
     return items, [(entry.text, consumer.name, now, entry.count) for entry in found]
 
 
 def may_claim(group: Group, stream: Stream, latest: int) -> bool:
-    """Whether some entry of the stream was delivered at ``latest`` (milliseconds) or before, and is still pending."""
+    """Return True if a pending entry that the stream still has was delivered at ``latest`` (milliseconds) or before."""
     return any(item is not None for _, item in _claimable(group, stream, latest))
 
 
 def pass_lost(group: Group, stream: Stream, latest: int) -> Iterator[None]:
-    """Pass over the longest idle entries that the stream has lost, once; yields now and then.
+    """Mark the longest idle entries that the stream has lost, so that later claims skip them; yields now and then.
 
-    10,000 of them would take 6 ms of each claim, as they do in Redis.
+    Otherwise 10,000 of them would take 6 ms of each claim, as they do in Redis.
     """
     order = group.pel.by_time()
     passed = _PIECE
@@ -366,6 +365,6 @@ def pass_lost(group: Group, stream: Stream, latest: int) -> Iterator[None]:
 def _claimable(
     group: Group, stream: Stream, latest: int
 ) -> Iterator[tuple[Pending, bytes | bytearray | None]]:
-    """As ``_with_items``, the entries delivered at ``latest`` or before, but for the first ones if all are lost."""
+    """Yield the entries delivered at ``latest`` or before as ``_with_items`` does, without those marked by ``pass_lost``."""
     order = group.pel.by_time()
     return _with_items(stream, order.oldest(latest, order.claimable))

@@ -1,4 +1,4 @@
-"""A consumer group: its place in the stream, its consumers, and its pending entries."""
+"""A consumer group: its last delivered ID, its consumers, and its pending entries."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .pending import Pending
 
 _FEW: Final = 64  # consumers or pending entries that are freed at once
-_FAR_FROM_MAX: Final = MAX_COUNT >> 1  # of counters: no delivery goes from here beyond the maximum
-_ENTRY_BYTES: Final = 250  # of a pending entry with its ID as integer and as text, in a dict and a list
+_FAR_FROM_MAX: Final = MAX_COUNT >> 1  # no single delivery raises a counter below this beyond the maximum
+_ENTRY_BYTES: Final = 250  # memory of a pending entry: ID as integer and as text, slots in a dict and a list
 
 
 class Group(Freeable):
@@ -27,13 +27,13 @@ class Group(Freeable):
 
     Attributes:
         last_id: last delivered ID (int).
-        consumers: by name; they are added and removed through the methods of the group.
+        consumers: the consumers by name; the group's methods add and remove them.
         pel: all pending entries.
-        entries_read: how many entries were delivered in all, None if unknown.
-        work: the rest of long work on the pending entries (they are removed, or put in order), None if there is nothing.
-            The group is a ``BusyGroup`` then.
-        unowned: a stand-in with an empty name for the owner of the entries given back by XNACK. Its ``pending`` is
-            their number; it is none of the ``consumers``.
+        entries_read: the total number of entries delivered, None if unknown.
+        work: the rest of long work on the pending entries (removing or sorting them), None if there is none. While
+            there is work, the group is a ``BusyGroup``.
+        unowned: a consumer with an empty name that owns the entries released by XNACK. Its ``pending`` is their number.
+            It is not in ``consumers``.
     """
 
     __slots__ = ("consumers", "entries_read", "last_id", "pel", "unowned", "work")
@@ -47,23 +47,23 @@ class Group(Freeable):
         self.work: Iterator[None] | None = None
 
     def prepare_to_free(self) -> bool:
-        """Do a step of the work that is left."""
+        """Do a step of the remaining work."""
         return self.work_some()
 
     def is_small(self) -> bool:
-        """Return whether it has few consumers and pending entries."""
+        """Return True if it has few consumers and pending entries."""
         return max(self.weight) < _FEW
 
     def parts(self) -> Iterable[object]:
-        """Return consumers and PEL."""
+        """Return the consumers and the PEL."""
         return self.consumers, self.pel
 
     def __iter__(self) -> Iterator[Pending]:
-        """Every pending entry in ID order."""
+        """Iterate over all pending entries in ID order."""
         return self.pel.order.walk()
 
     def copy(self) -> Group:
-        """A group of the same state that shares nothing that changes."""
+        """Return an independent copy; it shares no mutable state."""
         twin = Group(self.last_id, self.entries_read)
         owners = {self.unowned: twin.unowned}
         for consumer in self.consumers.values():
@@ -78,27 +78,27 @@ class Group(Freeable):
 
     @property
     def memory(self) -> int:
-        """About the bytes of memory that the pending entries take."""
+        """Approximate memory of the pending entries, in bytes."""
         return self.weight[1] * _ENTRY_BYTES
 
     # Place in the stream
 
     def lag(self, stream: Stream) -> int | None:
-        """How many entries of the stream wait to be delivered, None if that is not known."""
+        """Return how many entries of the stream are not delivered yet, None if unknown."""
         return lag(stream, self.last_id, self.entries_read)
 
     def has_nothing_for(self, name: bytes, stream: Stream) -> bool:
-        """Return whether a consumer exists and its next read of new entries would find none."""
+        """Return True if a consumer exists and its next read of new entries would find none."""
         return self.last_id >= stream.last_id and name in self.consumers
 
     def advance(self, stream: Stream, pieces: list[ChunkRun], number: int, last: int) -> None:
-        """Entries are being delivered for the first time: move ``last_id`` and count them as read.
+        """Record a first delivery of entries: advance ``last_id`` and count them as read.
 
         Args:
             stream: the group's stream.
-            pieces: the entries, all that the stream has between ``last_id`` and ``last``.
-            number: how many these are.
-            last: the last of them.
+            pieces: all entries of the stream after ``last_id``, up to and including ``last``.
+            number: their number.
+            last: the ID of the last one.
         """
         read = self.entries_read
         if (
@@ -119,33 +119,33 @@ class Group(Freeable):
         return self.add_consumer(Consumer(name, seen_ms, active_ms))
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
-        """Likewise; it may own entries already."""
+        """Add a consumer object; it may already own entries."""
         self.consumers[consumer.name] = consumer
         return consumer
 
     def delete_consumer(self, consumer: Consumer) -> int:
-        """Remove a consumer with its pending entries; answers how many those were."""
+        """Remove a consumer and its pending entries; return the number of these entries."""
         dropped = consumer.pending
         del self.consumers[consumer.name]
         deque(self.pel.drop_all_of(consumer), 0)
         return dropped
 
     def delete_consumer_later(self, consumer: Consumer) -> Callable[[], bool]:
-        """As ``delete_consumer``, but the entries are removed in steps; returns ``work_some``."""
+        """Remove a consumer now and its pending entries in steps; return ``work_some``."""
         del self.consumers[consumer.name]
         return self.do_later(self.pel.drop_all_of(consumer))
 
     # Long work
 
     def do_later(self, work: Iterator[None]) -> Callable[[], bool]:
-        """Take over long work on the pending entries, which yields now and then; returns ``work_some``."""
+        """Schedule long work on the pending entries, which yields now and then; return ``work_some``."""
         self.finish_work()
         self.work = work
         self.__class__ = BusyGroup
         return self.work_some
 
     def work_some(self) -> bool:
-        """Do a step of ``work``, of some hundred entries; return False when nothing is left."""
+        """Do a step of ``work``, a few hundred entries; return False when nothing is left."""
         work = self.work
         if work is None:
             return False
@@ -158,28 +158,28 @@ class Group(Freeable):
         return False
 
     def finish_work(self) -> None:
-        """Do all that is left of ``work``."""
+        """Do all remaining ``work``."""
         while self.work_some():
             pass
 
-    # Entries come and go; changes in between are in ``claiming``
+    # Adding and removing pending entries; ``claiming`` changes them
 
     def give_back(self, numbers: Iterable[int], counts: Iterable[int]) -> None:
-        """Take entries from their owners (XNACK): they go, in this order, to the end of the entries without owner.
+        """Release entries (XNACK): append them, in this order, to the entries without an owner.
 
         Args:
             numbers: distinct IDs; all become pending.
-            counts: the delivery counter of each.
+            counts: the delivery count of each.
         """
         for number, count in zip(numbers, counts, strict=True):
             self.add_pending(number, self.unowned, UNOWNED_MS, count)
 
     def add_pending(self, number: int, consumer: Consumer, ms: int, count: int) -> None:
-        """Let one entry be pending with given facts, whether or not it is already."""
+        """Make an entry pending with this owner, delivery time and count; if it is already pending, change it."""
         self.pel.put(pending(encode(number), number), consumer, ms, count)
 
     def acknowledge_later(self, pieces: Iterable[list[bytes]]) -> Callable[[], bool]:
-        """Take entries off the PEL in steps, by the texts of their IDs; returns ``work_some``."""
+        """Remove entries, given by their ID texts, from the PEL in steps; return ``work_some``."""
 
         def acknowledge() -> Iterator[None]:
             for texts in pieces:
@@ -189,17 +189,17 @@ class Group(Freeable):
         return self.do_later(acknowledge())
 
     def check_invariants(self) -> None:
-        """Assert that PEL and consumers agree; for tests. It finishes ``work``."""
+        """Finish ``work``, then assert that the PEL and the consumers agree; for tests."""
         self.pel.check_invariants({self.unowned, *self.consumers.values()})
         for entry in self:
             assert (entry.ms == UNOWNED_MS) == (entry.consumer is self.unowned)
 
 
 class BusyGroup(Group):
-    """A group while it has ``work``: a look at its consumers or its PEL finishes that first.
+    """A group while it has ``work``: any access to its consumers or its PEL first finishes the work.
 
-    So nobody sees an entry that was removed. A command that prefers to wait calls ``work_some`` now and then
-    (``commands.streams.deferral``), or leaves that to the background.
+    So no caller sees a removed entry. A command that prefers to wait calls ``work_some`` now and then
+    (``commands.streams.deferral``), or lets the background do that.
     """
 
     __slots__ = ()
@@ -218,6 +218,6 @@ class BusyGroup(Group):
 
     @property
     def weight(self) -> tuple[int, int]:
-        """How many consumers and pending entries take memory, those not removed yet included."""
+        """How many consumers and pending entries take memory, including entries that ``work`` has yet to remove."""
         consumers, pel = (Group.__dict__[slot].__get__(self) for slot in ("consumers", "pel"))
         return len(consumers), len(pel)

@@ -1,4 +1,4 @@
-"""How many entries of a stream a group has read, and how many wait for it, as far as that can be known."""
+"""Compute a group's entries-read counter and its lag, as far as they can be known."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def has_tombstone_from(stream: Stream, stream_id: int) -> bool:
-    """Return whether an entry at or after that ID may have been deleted, so that counting by subtraction is wrong."""
+    """Return True if an entry at or after that ID may have been deleted, which makes counting by subtraction wrong."""
     return stream.length > 0 and 0 < stream.max_deleted_id >= stream_id
 
 
 def entries_read_estimate(stream: Stream, stream_id: int) -> int | None:
-    """Return how many entries were ever added up to that ID, None if that cannot be known."""
+    """Return how many entries were ever added up to that ID, None if unknown."""
     added = stream.entries_added
     if not added:
         return 0
@@ -39,7 +39,7 @@ def entries_read_estimate(stream: Stream, stream_id: int) -> int | None:
 
 
 def lag(stream: Stream, last_id: int, entries_read: int | None) -> int | None:
-    """Return how many entries a group at ``last_id`` has still to read, None if that cannot be known."""
+    """Return how many entries a group at ``last_id`` has not read yet, None if unknown."""
     if not stream.entries_added or not stream.length:
         return 0
     if last_id < stream.first_id and stream.max_deleted_id < stream.first_id:
@@ -53,19 +53,19 @@ def lag(stream: Stream, last_id: int, entries_read: int | None) -> int | None:
 def entries_read_after(
     stream: Stream, last_id: int, read: int | None, pieces: list[ChunkRun], number: int
 ) -> int | None:
-    """Return a group's ``entries_read`` after entries were delivered for the first time.
+    """Return a group's ``entries_read`` after the first delivery of entries.
 
     Args:
         stream: the group's stream.
-        last_id: where the group stood before.
+        last_id: the group's ``last_id`` before.
         read: its ``entries_read`` before.
         pieces: the entries.
-        number: how many these are.
+        number: their number.
     """
     if read is not None and last_id >= stream.first_id and not has_tombstone_from(stream, last_id):
         return min(read + number, MAX_COUNT)
     if stream.entries_added:
-        # The counter is lost, or what lies behind cannot be trusted: entry by entry, until it can.
+        # The counter is unknown, or deletions make it unreliable: go entry by entry until it can be trusted.
         for at, entry in enumerate(ids_in(pieces), 1):
             if read is not None and last_id >= stream.first_id and not has_tombstone_from(stream, last_id):
                 return min(read + number - at + 1, MAX_COUNT)
@@ -75,9 +75,9 @@ def entries_read_after(
 
 
 def written_entries_read(stream: Stream, entries_read: int | None) -> int | None:
-    """Return a group's ``entries_read`` as files have it.
+    """Return a group's ``entries_read`` for a file: never more than the stream's ``entries_added``.
 
-    It may count more than were ever added: after XSETID ENTRIESADDED, and where it reads on after XGROUP CREATE
-    ENTRIESREAD. From 8.10 on Redis loads no such stream, not even its own.
+    The counter can exceed that number after XSETID ENTRIESADDED, or when the group reads on after XGROUP CREATE
+    ENTRIESREAD. Since 8.10 Redis refuses to load such a stream, even one that it wrote.
     """
     return None if entries_read is None else min(entries_read, stream.entries_added)

@@ -1,20 +1,20 @@
-"""The PEL of a consumer group: which entries are pending, with whom, since when, and how often they were delivered.
+"""The PEL of a consumer group: its pending entries with their owners, delivery times and delivery counts.
 
-An entry is pending from its delivery (XREADGROUP, XCLAIM with FORCE) until it is acknowledged. All that time it is one
-``Pending``, which claims change in place. ``Pel.by_text`` finds it by the text of its ID. Before and afterwards its
-consumer is ``GONE``: so the lists below show which entries have left the PEL, and an acknowledgement need not look for it there.
+An entry is pending from its delivery (XREADGROUP, XCLAIM with FORCE) until it is acknowledged. Throughout, one ``Pending``
+object represents it, and claims change that object in place. ``Pel.by_text`` maps the text of its ID to it. An entry that is
+not pending has the consumer ``GONE``. The lists below skip such entries, so XACK does not search them.
 
-Everything else is an order of these objects:
+All other structures are orders of these objects:
 
 * by ID, for XPENDING, XAUTOCLAIM and files: ``Pel.order``.
-* by ID, for each consumer: made when a history or an XPENDING first asks for one consumer's entries.
-* by delivery time, the longest idle first: made when XREADGROUP CLAIM or XPENDING IDLE first asks.
+* by ID, for each consumer: created when a history or an XPENDING first asks for one consumer's entries.
+* by delivery time, the longest idle first: created when XREADGROUP CLAIM or XPENDING IDLE first asks.
 
-New entries are appended to a list. What comes out of order goes into a sorted list of pieces beside it: lists of a million would be
-moved or sorted for it.
+New entries are appended to a list. Entries that arrive out of order go into a ``SortedKeyList`` beside it, because an
+insertion would move or sort a list of a million.
 
-Measured with 100,000 pending, read ten at a time: 205 bytes each, those of the texts included (Redis 8.10.2: 255 to 258),
-and 48 more once its ID was needed as an integer.
+Measured with 100,000 pending entries, read ten at a time: 205 bytes each, including their ID texts (Redis 8.10.2: 255 to
+258), and 48 more for an entry whose ID was needed as an integer.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ if TYPE_CHECKING:
 
     # Several entries in columns: IDs as alternating (ms, seq), owners, delivery times, delivery counts.
     Rows: TypeAlias = "tuple[Sequence[int], Sequence[Consumer], Sequence[int], Sequence[int]]"
-    # Delivery time and turn of an entry when the line was written, and the entry.
+    # An entry, after its delivery time and turn when the line was written.
     Line: TypeAlias = "tuple[int, int, Pending]"
 
 NEVER: Final = -1
 MAX_MS: Final = (1 << 63) - 1  # no delivery time is greater
-# The delivery time of entries without an owner (XNACK): they count as idle for longer than anybody can ask for.
+# The delivery time of entries without an owner (XNACK): no IDLE or min-idle-time is too long for them.
 UNOWNED_MS: Final = -(1 << 63)
 
 _SLACK: Final = 64  # waste up to here is not worth sweeping
-_STEP: Final = 16  # entries that a walk looks at first, then twice as many, and so on
+_STEP: Final = 16  # entries in the first step of a walk; each further step doubles the number
 _PIECE: Final = 512  # entries between two pauses of long work
-_MANY: Final = 1 << 14  # entries that are listed, or outdated items that are passed over, within a turn
-_RUNS: Final = 8  # ascending ones that are merged
-_SWEPT: Final = 4096  # items that a step of sweeping looks at, at least
+_MANY: Final = 1 << 14  # entries to list, or outdated items to skip, within a turn
+_RUNS: Final = 8  # the most ascending runs to merge
+_SWEPT: Final = 4096  # minimum number of items that a sweep step examines
 _CLEARED: Final = 1 << 16  # entries that a dict loses at once in 1 ms
-_NOWHERE: Final = array("Q")  # the column of an entry of which no place is known
+_NOWHERE: Final = array("Q")  # the column of an entry whose position is unknown
 
 _number: Final = attrgetter("number")
 _ms_and_turn: Final = itemgetter(0, 1)
@@ -63,12 +63,12 @@ _ms_and_turn: Final = itemgetter(0, 1)
 Item = TypeVar("Item")
 
 
-# Before each place in time.
+# Sorts before every place in time.
 _BEGIN: Final[tuple[int, ...]] = ()
 
 
 def _place_in_time(line: Line) -> tuple[int, int, int]:
-    """Delivery time, turn, ID."""
+    """Return the sort key of a line: delivery time, turn, ID."""
     return line[0], line[1], line[2].number
 
 
@@ -77,7 +77,7 @@ class Consumer:
 
     Attributes:
         seen_ms: last time a command named it.
-        active_ms: last time it was given entries, NEVER (-1) if it never was.
+        active_ms: last time it received entries, NEVER (-1) if it never did.
         pending: number of entries it owns.
     """
 
@@ -94,7 +94,7 @@ class Consumer:
         self.seen_ms = now
 
 
-# The consumer of an entry that is not pending yet, or no longer.
+# The consumer of an entry that is not yet or no longer pending.
 GONE: Final = Consumer(b"", NEVER)
 
 
@@ -103,16 +103,16 @@ class Pending:
 
     Attributes:
         text: its ID.
-        id: the same as an integer, 0 until ``number`` makes it.
-        consumer: the owner; GONE: the entry is not pending.
-        ms: delivery time, milliseconds since the epoch; UNOWNED_MS if it was given back by XNACK.
-        count: how often it was delivered.
-        column, at: the ``ms`` column of its chunk, and its position there. This is a hint: it holds if the chunk still has
+        id: the same as an integer, 0 until ``number`` computes it.
+        consumer: the owner; GONE if the entry is not pending.
+        ms: delivery time, milliseconds since the epoch; UNOWNED_MS if XNACK released it.
+        count: delivery count.
+        column, at: the ``ms`` column of its chunk, and its position there. This is a hint, valid only while the chunk has
             that column.
-        turn: greater than that of entries that changed before. Those of deliveries with no other change in between
-            share it: they are in the order of their IDs.
+        turn: number of its last change; later changes have greater ones. Deliveries with no other change in between
+            share one turn, because their entries ascend by ID.
 
-    It has no ``__init__``, whose call takes 0.15 of the 0.33 us that a record cost: ``pending`` and loops set the slots.
+    There is no ``__init__``: its call took 0.15 of the 0.33 us that a record cost. ``pending`` and loops set the slots.
     """
 
     __slots__ = ("at", "column", "consumer", "count", "id", "ms", "text", "turn")
@@ -127,7 +127,7 @@ class Pending:
 
     @property
     def number(self) -> int:
-        """Its ID as an integer, made when it is first asked for: most are read and acknowledged without (0.1 us, 48 bytes)."""
+        """Its ID as an integer, computed on first use (0.1 us, 48 bytes): most entries are acknowledged without it."""
         number = self.id
         if not number:
             ms, _, seq = self.text.partition(b"-")
@@ -162,10 +162,10 @@ class _Order(Freeable, Generic[Item]):
     """Items of pending entries in some order.
 
     Attributes:
-        items: the ones that came in order. Some are outdated.
-        late: the ones that came out of order; none of them is outdated. None: there never were any. A list, because keys of a
-            dict would be IDs, and clients could choose IDs with one hash.
-        key: gives the place of an item in the order.
+        items: the items that arrived in order. Some are outdated.
+        late: the items that arrived out of order; none is outdated. None if there never were any. It is a list, not a dict
+            keyed by ID, because clients could choose IDs with equal hashes.
+        key: returns the place of an item in the order.
     """
 
     __slots__ = ("_first", "_swept", "items", "late")
@@ -183,7 +183,7 @@ class _Order(Freeable, Generic[Item]):
 
     @abstractmethod
     def living(self, items: list[Item]) -> list[Item]:
-        """The valid ones of some items."""
+        """Return the valid items among these."""
 
     def add_late(self, item: Item) -> None:
         """Add an item that belongs before others."""
@@ -192,14 +192,14 @@ class _Order(Freeable, Generic[Item]):
         self.late.add(item)
 
     def walk(self, low: Any = None) -> Iterator[Item]:
-        """The items from a key on. They may change and go during the walk; others may not come."""
+        """Iterate over the items from a key on. During the walk items may change and be removed, but not added."""
         timely = chain.from_iterable(self.pieces(low, _STEP))
         return self._merged(timely, low) if self.late else timely
 
     def pieces(self, low: Any, step: int) -> Iterator[list[Item]]:
-        """The items that came in order, so many at first, then twice as many, and so on up to a limit.
+        """Yield the items that arrived in order, in pieces: of ``step`` items at first, then doubled up to a limit.
 
-        Long runs of outdated ones are passed over once: what queues leave at the beginning, and any other.
+        A long run of outdated items, such as queues leave at the beginning, is skipped only once.
         """
         items, at = self.items, self._first
         if low:
@@ -219,7 +219,7 @@ class _Order(Freeable, Generic[Item]):
     def _merged(self, timely: Iterable[Item], low: Any) -> Iterator[Item]:
         before = None
         for item in merge(timely, self._late_from(low), key=self.key):
-            if item is not before:  # an entry that went to another consumer and came back is in both
+            if item is not before:  # an entry that went to another consumer and returned is in both
                 yield item
             before = item
 
@@ -231,19 +231,19 @@ class _Order(Freeable, Generic[Item]):
             low, is_new = self.key(some[-1]), False
 
     def sweep(self, living: int, gone: int) -> None:
-        """Drop some outdated items, if more than half are; each step goes on where the last one stopped.
+        """Drop some outdated items if more than half are outdated; each step continues where the last one stopped.
 
-        All of a million at once took 90 ms. A step moves all that is behind it, so few of them go through the list.
+        Sweeping a million at once took 90 ms. A step moves all items behind it, so the steps are large and few.
 
         Args:
-            living: how many items hold.
-            gone: how many have ceased to since the last call.
+            living: number of valid items.
+            gone: number of items that became outdated since the last call.
         """
         if len(self.items) > 2 * living + _SLACK:
             self._sweep_some(gone)
 
     def _sweep_some(self, gone: int = 0) -> bool:
-        """Do one step; False if that was the last one."""
+        """Do one step; return False if it was the last one."""
         items = self.items
         start, size = self._swept, len(items)
         stop = min(start + max(_SWEPT, size >> 7, 4 * gone), size)
@@ -255,22 +255,22 @@ class _Order(Freeable, Generic[Item]):
         return stop < size
 
     def is_wasteful(self, living: int) -> bool:
-        """Whether a walk might pass over very many outdated items, if so many hold."""
+        """Return True if a walk might skip very many outdated items, given the number of valid ones."""
         return len(self.items) - self._first + len(self.late or ()) - living > _MANY
 
     def clean(self) -> Iterator[None]:
-        """Drop all outdated items; yields now and then."""
+        """Drop all outdated items, with pauses: it yields now and then."""
         self._swept = 0
         while self._sweep_some():
             yield
 
 
 class Order(_Order[Pending]):
-    """Pending entries by ID: all of a group, or those of one owner.
+    """Pending entries by ID: all entries of a group, or of one owner.
 
     Attributes:
-        owner: whose they are; None: anybody's.
-        end: no entry has a greater ID.
+        owner: the owner; None for all entries.
+        end: an ID that no entry exceeds.
     """
 
     __slots__ = ("end", "owner")
@@ -282,7 +282,7 @@ class Order(_Order[Pending]):
         self.end = 0
 
     def extend(self, new: list[Pending], after: int, last: int) -> None:
-        """List entries in ascending order, all of them after an ID; the last one is ``last``."""
+        """Add ascending entries: all have IDs greater than ``after``, and the last one has the ID ``last``."""
         if after < self.end:
             self._drop_last(_PIECE)
         if after >= self.end:
@@ -293,19 +293,19 @@ class Order(_Order[Pending]):
                 self.add_late(entry)
 
     def forget(self, entry: Pending) -> None:
-        """An entry ceases to belong here."""
+        """Note that an entry no longer belongs here."""
         if self.late:
             self.late.discard(entry)
 
     def living(self, items: list[Pending]) -> list[Pending]:
-        """The entries of some that still belong here."""
+        """Return the entries among these that still belong here."""
         owner = self.owner
         if owner is None:
             return [entry for entry in items if entry.consumer is not GONE]
         return [entry for entry in items if entry.consumer is owner]
 
     def _drop_last(self, most: int) -> None:
-        """Drop outdated items at the end, at most so many."""
+        """Drop at most ``most`` outdated items from the end."""
         items = self.items
         size = len(items)
         while items and most and not self.living(items[-1:]):
@@ -316,7 +316,7 @@ class Order(_Order[Pending]):
             self.end = max(items[-1].number if items else 0, self.late[-1].number if self.late else 0)
 
     def last(self) -> Pending | None:
-        """The entry of the greatest ID."""
+        """Return the entry with the greatest ID."""
         self._drop_last(len(self.items))
         lasts = self.items[-1:] + ([self.late[-1]] if self.late else [])
         return max(lasts, key=_number, default=None)
@@ -324,9 +324,9 @@ class Order(_Order[Pending]):
     def find(
         self, start: int = 0, end: int = MAX_ID, count: int | None = None, latest: int = MAX_MS
     ) -> list[Pending]:
-        """The first entries from start to end, both included, delivered at ``latest`` (milliseconds) or before.
+        """Return the first entries from start to end, both included, delivered at ``latest`` (milliseconds) or before.
 
-        ``count``: at most so many, None for all.
+        ``count`` limits their number; None returns all.
         """
         pieces: Iterable[list[Pending]]
         if self.late:
@@ -347,12 +347,12 @@ class Order(_Order[Pending]):
 
 
 class IdleOrder(_Order["Line"]):
-    """The entries of a group by delivery time; entries of one time in the order of their deliveries.
+    """The entries of a group by delivery time, and within one time in the order of their deliveries.
 
-    A change of an entry adds a line. The one before is passed over, for the entry has another turn now.
+    Each change of an entry adds a line. Walks skip the earlier line, because its turn is no longer the entry's.
 
     Attributes:
-        claimable: the stream has lost all entries before this place (``claiming.pass_lost``).
+        claimable: a place before which the stream has lost all entries (``claiming.pass_lost``).
     """
 
     __slots__ = ("claimable",)
@@ -363,30 +363,30 @@ class IdleOrder(_Order["Line"]):
         self.claimable: tuple[int, ...] = _BEGIN
 
     def add(self, entry: Pending) -> None:
-        """An entry has come or changed; those of one turn come in the order of their IDs."""
+        """Add a line for a new or changed entry; the caller adds entries of one turn in ID order."""
         line = entry.ms, entry.turn, entry
         if self.claimable and line[:2] < self.claimable:
             self.claimable = line[:2]
         lines = self.items
-        # Late are an explicit TIME or IDLE, an XNACK, a clock set back.
+        # A line is late after an explicit TIME or IDLE, an XNACK, or when the clock was set back.
         if lines and line[:2] < lines[-1][:2]:
             self.add_late(line)
         else:
             lines.append(line)
 
     def forget(self, entry: Pending) -> None:
-        """An entry is about to change or to go."""
+        """Prepare for the change or removal of an entry."""
         if self.late:
             self.late.discard((entry.ms, entry.turn, entry))
 
     def living(self, items: list[Line]) -> list[Line]:
-        """The valid ones of some lines."""
+        """Return the valid lines among these."""
         return [line for line in items if line[2].turn == line[1] and line[2].consumer is not GONE]
 
     def fill(self, entries: Iterator[Pending]) -> Iterator[None]:
-        """Add all entries, in the order of their IDs; yields now and then.
+        """Add all entries, which come in ID order; yields now and then.
 
-        They are in few ascending runs by time, mostly in one: these are merged. What fits into none is late.
+        By time they usually form one ascending run, or a few, which are merged. An entry that fits into no run is late.
         """
         runs: list[list[Line]] = []
         while some := list(islice(entries, _PIECE)):
@@ -415,9 +415,9 @@ class IdleOrder(_Order["Line"]):
                 yield
 
     def oldest(self, latest: int, low: tuple[int, ...] = _BEGIN) -> Iterator[Pending]:
-        """The entries delivered at ``latest`` (milliseconds) or before, the longest idle first, from a place on.
+        """Yield the entries delivered at ``latest`` (milliseconds) or before, the longest idle first, from a place on.
 
-        Nothing may come or change before the walk is over.
+        No entry may be added or changed during the walk.
         """
         for ms, _, entry in self.walk(low):
             if ms > latest:
@@ -426,11 +426,11 @@ class IdleOrder(_Order["Line"]):
 
 
 class Pel(Freeable):
-    """All that is pending in one group.
+    """All pending entries of one group.
 
     Attributes:
-        by_text: the entries by the canonical text of their IDs; to be read only.
-        order: the same by ID.
+        by_text: the entries by the canonical text of their IDs; read only.
+        order: the entries by ID.
     """
 
     __slots__ = ("_delivered", "_idle", "_owned", "_turn", "by_text", "order")
@@ -449,11 +449,11 @@ class Pel(Freeable):
     def parts(self) -> Iterable[object]:
         """Return the entries and their orders."""
         if len(self.by_text) < _CLEARED:
-            # All of them are in the order, too. One by one takes 0.1 us each, four times what freeing them takes.
+            # The order holds the same entries. Removing one by one takes 0.1 us each, four times as long as freeing them.
             self.by_text.clear()
         return self.by_text, self.order, self._owned, self._idle
 
-    # Entries come
+    # Adding entries
 
     def deliver(
         self,
@@ -465,27 +465,27 @@ class Pel(Freeable):
         ms: int,
         count: int = 1,
     ) -> None:
-        """Entries are delivered to a consumer; pending ones among them become its own.
+        """Record the delivery of entries to a consumer, which also becomes the owner of those already pending.
 
         Args:
-            consumer: the owner from now on.
-            pieces: the entries as they stand in the stream, ascending.
+            consumer: the new owner.
+            pieces: the entries in the stream, ascending.
             texts: their IDs.
             after: an ID that all of them exceed.
             last: the last ID.
             ms: delivery time.
-            count: delivery counter.
+            count: delivery count.
         """
         order, by_text = self.order, self.by_text
         rest = iter(texts)
         if after < order.end and (order.items or order.late):
-            # The group was set back, or entries were claimed by FORCE.
+            # The group's ID was set back (XGROUP SETID), or XCLAIM FORCE claimed entries.
             for chunk, start, stop in pieces:
                 for at, text in enumerate(islice(rest, stop - start), start):
                     self.put(pending(text, column=chunk.ms, at=at), consumer, ms, count)
             return
         if self._delivered != self._turn:
-            # One turn serves until something else changes: 32 bytes for each entry that is read alone.
+            # Deliveries share a turn until another change: a new one takes 32 bytes for each entry read alone.
             self._delivered = self._turn = self._turn + 1
         turn = self._turn
         new: list[Pending] = []
@@ -513,7 +513,7 @@ class Pel(Freeable):
             self._queue(self._idle, new)
 
     def put(self, entry: Pending, consumer: Consumer, ms: int, count: int) -> None:
-        """Let an entry be pending with a consumer, whether or not one of that ID is already."""
+        """Make an entry pending for a consumer, or change the pending entry that already has its ID."""
         there = self.by_text.get(entry.text)
         if there is not None:
             self.move(there, consumer, ms, count)
@@ -524,9 +524,9 @@ class Pel(Freeable):
         self.move(entry, consumer, ms, count)
 
     def fill(self, rows: Iterable[Rows]) -> Iterator[None]:
-        """Let entries be pending in a PEL that has none, as a loader knows them, in the order of their IDs.
+        """Fill an empty PEL with the entries of a loader or a repair, in ID order.
 
-        Yields behind each of the ``rows``, which are columns of some entries.
+        It yields after each of the ``rows``, which hold several entries in columns.
         """
         for halves, owners, times, counts in rows:
             texts = [b"%d-%d" % each for each in zip(halves[::2], halves[1::2], strict=True)]
@@ -548,7 +548,7 @@ class Pel(Freeable):
             yield
 
     def copy_from(self, other: Pel, owners: dict[Consumer, Consumer]) -> None:
-        """Let the same be pending as in another PEL, with other consumers, who have nothing yet."""
+        """Copy the entries of another PEL; ``owners`` maps its consumers to new ones, which own nothing yet."""
         self._turn = other._turn
         for entry in other.order.walk():
             consumer = owners[entry.consumer]
@@ -559,10 +559,10 @@ class Pel(Freeable):
             self.order.items.append(twin)
         self.order.end = other.order.end
 
-    # Entries move and go
+    # Changing and removing entries
 
     def move(self, entry: Pending, consumer: Consumer, ms: int, count: int) -> None:
-        """Change the facts of a pending entry."""
+        """Change the owner, delivery time and delivery count of a pending entry."""
         idle = self._idle
         if idle is not None:
             idle.forget(entry)
@@ -583,7 +583,7 @@ class Pel(Freeable):
             self._queue(idle, [entry])
 
     def deliver_again(self, entries: list[Pending], ms: int) -> None:
-        """Pending entries, ascending, are delivered to their owner once more."""
+        """Redeliver pending entries, in ascending order, to their owner."""
         idle = self._idle
         if idle is not None:
             for entry in entries:
@@ -598,7 +598,7 @@ class Pel(Freeable):
             self._queue(idle, entries)
 
     def acknowledge(self, texts: Iterable[bytes]) -> int:
-        """Take entries off the PEL; answers how many were there."""
+        """Remove entries from the PEL; return how many were pending."""
         if self._owned is not None or self._idle is not None or self.order.late:
             return self._acknowledge_listed(texts)
         pop = self.by_text.pop
@@ -609,13 +609,13 @@ class Pel(Freeable):
                 entry.consumer.pending -= 1
                 entry.consumer = GONE
                 gone += 1
-        # As ``sweep``, without its call: 3 % of an XACK of one.
+        # Inlined ``sweep``: its call takes 3 % of an XACK of one.
         if len(self.order.items) > 2 * len(self.by_text) + _SLACK:
             self.order.sweep(len(self.by_text), gone)
         return gone
 
     def _acknowledge_listed(self, texts: Iterable[bytes]) -> int:
-        """The same where entries are in other orders, too, or late."""
+        """Do the work of ``acknowledge`` if other orders exist, or entries are late."""
         owners: list[Consumer] = []
         for text in texts:
             entry = self.by_text.get(text)
@@ -626,7 +626,7 @@ class Pel(Freeable):
         return len(owners)
 
     def drop(self, entry: Pending) -> None:
-        """Take one entry off the PEL, also during a walk, whose caller then calls ``sweep``."""
+        """Remove one entry from the PEL. This is allowed during a walk; the caller then calls ``sweep``."""
         del self.by_text[entry.text]
         owner = entry.consumer
         self.order.forget(entry)
@@ -638,7 +638,7 @@ class Pel(Freeable):
         entry.consumer = GONE
 
     def sweep(self, owners: list[Consumer]) -> None:
-        """Drop some outdated items of orders if they are more than half; ``owners``: of each entry that left, who had it."""
+        """Drop some outdated items of each order with more than half; ``owners`` has the owner of each removed entry."""
         gone, living = len(owners), len(self.by_text)
         self.order.sweep(living, gone)
         if not living:
@@ -650,7 +650,7 @@ class Pel(Freeable):
             self._idle.sweep(living, gone)
 
     def drop_all_of(self, consumer: Consumer) -> Iterator[None]:
-        """Take the entries of a consumer off the PEL; yields now and then."""
+        """Remove the entries of a consumer from the PEL; yields now and then."""
         order = self.order_of(consumer)
         while consumer.pending:
             some = list(islice(order.walk(), _PIECE))
@@ -664,15 +664,15 @@ class Pel(Freeable):
     # Looking up
 
     def at(self, number: int) -> Pending | None:
-        """The entry of an ID, None if it is not pending."""
+        """Return the entry with an ID, None if it is not pending."""
         return self.by_text.get(encode(number))
 
     def first(self) -> Pending | None:
-        """The entry of the smallest ID."""
+        """Return the entry with the smallest ID."""
         return next(self.order.walk(), None)
 
     def order_of(self, consumer: Consumer | None) -> Order:
-        """The entries of a consumer (None: of anybody) by ID."""
+        """Return the entries of a consumer (None: of all consumers) by ID."""
         if consumer is None or consumer.pending == len(self.by_text):
             return self.order
         if self._owned is None:
@@ -682,27 +682,27 @@ class Pel(Freeable):
         return Order(consumer) if order is None else order
 
     def oldest(self, latest: int = MAX_MS) -> Iterator[Pending]:
-        """As ``IdleOrder.oldest``."""
+        """Return the same as ``IdleOrder.oldest``."""
         return self.by_time().oldest(latest)
 
     def by_time(self) -> IdleOrder:
-        """The entries by delivery time."""
+        """Return the entries by delivery time."""
         if self._idle is None:
             deque(self._list_times(), 0)
         assert self._idle is not None
         return self._idle
 
     def look_again(self) -> None:
-        """The stream may get entries back that it had lost."""
+        """Forget which entries are lost, because the stream may regain some of them."""
         if self._idle is not None:
             self._idle.claimable = _BEGIN
 
     def long_work(self, consumer: Consumer | None, *, by_time: bool) -> Iterator[None] | None:
-        """The work before a look at an order that takes long: it yields now and then. None: the look takes no time.
+        """Return the long work, which yields now and then, that must precede the use of an order; None if there is none.
 
         Args:
             consumer: as for ``order_of``.
-            by_time: the look is at the order by time instead.
+            by_time: use the order by delivery time instead.
         """
         living = len(self.by_text)
         is_long = len(self.order.items) > _MANY
@@ -718,7 +718,7 @@ class Pel(Freeable):
         return order.clean() if order.is_wasteful(living) else None
 
     def _list_owners(self) -> Iterator[None]:
-        """Make the orders of all consumers; yields now and then."""
+        """Create the orders of all consumers; yields now and then."""
         owned: dict[Consumer, Order] = {}
         entries = self.order.walk()
         while some := list(islice(entries, _PIECE)):
@@ -733,7 +733,7 @@ class Pel(Freeable):
         self._owned = owned
 
     def _list_times(self) -> Iterator[None]:
-        """Make the order by time; yields now and then."""
+        """Create the order by time; yields now and then."""
         idle = IdleOrder()
         yield from idle.fill(self.order.walk())
         self._idle = idle
@@ -741,10 +741,10 @@ class Pel(Freeable):
     def find_idle(
         self, latest: int, start: int, end: int, count: int, consumer: Consumer | None
     ) -> list[Pending]:
-        """As ``Order.find``, of a consumer (None: of anybody).
+        """Find entries like ``Order.find``, of a consumer (None: of all consumers).
 
-        Few such entries are found by time; many by a walk by ID, which meets enough of them soon. Nobody knows which before:
-        both take steps alternately, so that the cheaper one ends.
+        If few entries match, the order by time finds them fast; if many match, a walk by ID soon meets enough. Which case
+        applies is not known in advance, so both searches take steps alternately, and the cheaper one ends first.
         """
         by_id = self.order_of(consumer).walk(start)
         found: list[Pending] = []
@@ -765,14 +765,14 @@ class Pel(Freeable):
             most *= 2
 
     def given_back(self, unowned: Consumer) -> list[Pending]:
-        """The entries without owner, in the order in which they will be claimed."""
+        """Return the entries without an owner, in the order in which they will be claimed."""
         found = self.order_of(unowned).find() if unowned.pending else []
         return sorted(found, key=attrgetter("turn"))
 
     def _list_with(
         self, owned: dict[Consumer, Order], consumer: Consumer, new: list[Pending], after: int, last: int
     ) -> None:
-        """As ``Order.extend``, for the order of the new owner."""
+        """Extend the order of the new owner (``Order.extend``); create it if it is missing."""
         order = owned.get(consumer)
         if order is None:
             order = owned[consumer] = Order(consumer)
@@ -780,13 +780,13 @@ class Pel(Freeable):
         order.sweep(consumer.pending, len(new))
 
     def _queue(self, idle: IdleOrder, changed: list[Pending]) -> None:
-        """Note changes in the order by time."""
+        """Add changed entries to the order by time."""
         for entry in changed:
             idle.add(entry)
         idle.sweep(len(self.by_text), len(changed))
 
     def check_invariants(self, owners: set[Consumer]) -> None:
-        """Assert that all orders agree and consumers count their entries; for tests."""
+        """Assert that all orders agree and that consumers count their entries correctly; for tests."""
         alive = sorted(self.by_text.values(), key=_number)
         assert all(encode(entry.number) == text == entry.text for text, entry in self.by_text.items())
         assert list(self.order.walk()) == alive

@@ -1,7 +1,7 @@
-"""The references of groups to a stream's entries, and their fate when entries go: KEEPREF, DELREF, ACKED.
+"""Group references to a stream's entries, and what happens to them when entries are removed: KEEPREF, DELREF, ACKED.
 
-An entry is *referenced* while some group has still to deliver it (its last delivered ID is smaller) or has it
-pending. An ID is judged alone: whether there is such an entry makes no difference.
+An entry is *referenced* while some group has not delivered it yet (its last delivered ID is smaller) or has it
+pending. Only the ID counts: the stream need not contain such an entry.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 
 def is_referenced(stream: Stream, stream_id: int) -> bool:
-    """Whether some group still needs the entry."""
+    """Return True if some group still references the entry."""
     return any(
         group.last_id < stream_id or group.pel.at(stream_id) is not None for group in stream.groups.values()
     )
 
 
 def forget(stream: Stream, numbers: list[int]) -> int:
-    """Take entries off the PELs of all groups; answers how many references that were."""
+    """Remove entries from the PELs of all groups; return the number of references removed."""
     texts = list(map(encode, numbers))
     return sum([group.pel.acknowledge(texts) for group in stream.groups.values()])
 
 
 def forget_later(stream: Stream, gone: Removed) -> list[Callable[[], bool]]:
-    """As ``forget``, in steps: each function does a little for one group and returns whether something is left."""
+    """Do ``forget`` in steps: each returned function does a little for one group and returns True if work is left."""
     return [group.acknowledge_later(gone.texts()) for group in stream.groups.values() if len(group.pel)]
 
 
 def holders(stream: Stream, numbers: list[int]) -> list[tuple[bytes, list[bytes]]]:
-    """The names of the groups that have some of these pending, and the ids of those, each once."""
+    """Return the name of each group that has some of these entries pending, with the distinct IDs of those entries."""
     texts = dict.fromkeys(map(encode, numbers))
     held = [
         (name, [text for text in texts if text in group.pel.by_text]) for name, group in stream.groups.items()
@@ -56,10 +56,10 @@ def trim_acked(
     limit: int = 0,
     removed_ids: list[bytes] | None = None,
 ) -> tuple[int, int]:
-    """MAXLEN or MINID with ACKED: as ``trim``, but referenced entries stay; by length newer entries go instead.
+    """Trim by MAXLEN or MINID with ACKED: referenced entries stay, and MAXLEN removes newer entries instead.
 
     Returns:
-        How many entries were removed, and the ID up to which entries were looked at.
+        The number of removed entries, and the ID up to which entries were examined.
     """
     end, most = (MAX_ID, stream.length - threshold) if by_length else (threshold - 1, stream.length)
     if approximate:
@@ -68,10 +68,10 @@ def trim_acked(
 
 
 def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None, *, by_length: bool) -> int:
-    """The exact way of both: the entries up to an ID that no group needs, at most so many of them."""
+    """Trim exactly, by either option: remove at most ``most`` unreferenced entries up to an ID."""
     if most <= 0:
         return 0
-    # Mostly the new entries are the needed ones: all before them goes unseen.
+    # Usually only the newest entries are referenced: remove all before them without examining each.
     border = min([end + 1, *map(_first_needed, stream.groups.values())])
     gone = Removed()
     removed = trim(stream, stream.length - min(most, stream.rank(border)), gone=gone)
@@ -84,7 +84,7 @@ def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None, 
 
 
 def _within_reach(stream: Stream, doomed: list[int], most: int) -> list[int]:
-    """Those of some entries that MAXLEN comes to: it ends with the first node that has more than are still to go."""
+    """Return the entries that MAXLEN reaches: it ends with the first node that has more entries than remain to remove."""
     if not doomed:
         return doomed
     stream.macro_nodes.settle(doomed[-1])
@@ -97,7 +97,7 @@ def _within_reach(stream: Stream, doomed: list[int], most: int) -> list[int]:
 
 
 def _first_needed(group: Group) -> int:
-    """The smallest ID that a group needs."""
+    """Return the smallest ID that a group references."""
     first = group.pel.first()
     return group.last_id + 1 if first is None else min(first.number, group.last_id + 1)
 
@@ -105,7 +105,7 @@ def _first_needed(group: Group) -> int:
 def _trim_nodes(
     stream: Stream, end: int, most: int, limit: int, removed_ids: list[bytes] | None
 ) -> tuple[int, int]:
-    """The approximate way of both: as ``_trim``, but it ends before a node that the limit does not allow."""
+    """Trim approximately, by either option: like ``_trim``, but end before a node that would exceed the limit."""
     removed = reached = 0
     for node in stream.macro_nodes.all():
         if removed >= most or node.first_id > end or (limit and removed + node.live > limit):
@@ -117,7 +117,7 @@ def _trim_nodes(
 
 
 def _unreferenced(stream: Stream, end: int, most: int, start: int = 0) -> list[int]:
-    """The first entries from start to end that no group needs, at most so many."""
+    """Return the first unreferenced entries from start to end, at most ``most``."""
     if most <= 0:
         return []
     groups = stream.groups.values()
@@ -134,7 +134,7 @@ def _unreferenced(stream: Stream, end: int, most: int, start: int = 0) -> list[i
 
 
 def _remove(stream: Stream, ids: list[int], removed_ids: list[bytes] | None) -> int:
-    """Remove existing entries, in ascending order; a prefix of the stream is cut in one operation."""
+    """Remove existing entries, given in ascending order; those at the start of the stream go in one operation."""
     if removed_ids is not None:
         removed_ids += map(encode, ids)
     oldest = 0

@@ -1,4 +1,4 @@
-"""A stream with its groups as one value: digest, memory, repair."""
+"""Operations on a stream together with its groups: digest, memory, repair."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _number: Final = attrgetter("number")
 _STREAM_BYTES: Final = 1000
 _GROUP_BYTES: Final = 800
 _CONSUMER_BYTES: Final = 250
-_GROUPS: Final = 64  # of more groups the first ones serve as a sample
+_GROUPS: Final = 64  # number of groups measured; of more groups the first ones are a sample
 
 
 def digest_parts(stream: Stream) -> Iterator[bytes]:
-    """Yield the content for a digest, as the AOF holds it: without the seen-times of consumers."""
+    """Yield the content for a digest, without the seen-times of consumers, which the AOF does not keep either."""
     yield b"%d %d %d %d" % (stream.length, stream.last_id, stream.max_deleted_id, stream.entries_added)
     for _, text, fields in iter_entries(stream):
         yield text
@@ -47,7 +47,7 @@ def _group_parts(stream: Stream, group: Group) -> Iterator[bytes]:
 
 
 def memory(stream: Stream, samples: int) -> int:
-    """Estimate the bytes of memory, from so many chunks (0: all). Packed chunks count with their packed size."""
+    """Estimate the memory in bytes from ``samples`` chunks (0: all). Packed chunks count with their packed size."""
     return _STREAM_BYTES + stream.estimated_bytes(samples) + _groups_bytes(stream.groups, samples)
 
 
@@ -62,7 +62,7 @@ def _group_bytes(group: Group) -> int:
 
 
 def rewritten_bytes(stream: Stream, key: bytes) -> int:
-    """Estimate the bytes of its commands in a rewritten AOF."""
+    """Estimate the bytes of the stream's commands in a rewritten AOF."""
     entries = stream.payload_bytes + stream.length * (len(key) + 10)
     return entries + sum(
         group.weight[1] * (len(key) + len(name) + 130) for name, group in stream.groups.items()
@@ -92,7 +92,7 @@ def make_whole(stream: Stream) -> bool:
 
 
 def _whole_chunks(stream: Stream) -> Iterator[Chunk]:
-    """Yield the chunks that have entries, unpacked, for the macro nodes are made of these. Damaged ones are lost."""
+    """Yield the non-empty chunks, unpacked, because macro nodes are rebuilt from them. Damaged chunks are lost."""
     for each in stream.chunks:
         try:
             chunk = opened(each)

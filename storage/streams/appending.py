@@ -1,4 +1,4 @@
-"""Adding many entries to a stream whose IDs are already chosen, as files and pipelines bring them."""
+"""Add many entries whose IDs are already chosen to a stream, for loaders and pipelines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def append_many(stream: Stream, ids: list[tuple[int, int]], fields: list[bytes]) -> None:
-    """As ``Stream.append`` for several entries: their IDs, ms and sequence, ascend."""
+    """Append several entries; ``ids`` are pairs of milliseconds and sequence, in ascending order."""
     append_encoded(stream, [ms for ms, _ in ids], [seq for _, seq in ids], joined(entry_heads(ids), fields))
 
 
@@ -26,11 +26,11 @@ def append_encoded(
     node_max_bytes: int = NODE_MAX_BYTES,
     node_max_entries: int = NODE_MAX_ENTRIES,
 ) -> None:
-    """As ``Stream.append`` for several entries that are encoded with their IDs; these ascend, and their halves are given, too."""
+    """Append several entries. They are encoded and in ascending ID order; ``ms`` and ``seq`` hold the ID halves."""
     entries, heads = encoded
     at = 0
     while at < len(entries):
-        # The first one sees to it that there is a chunk with room in it.
+        # Appending the first entry ensures that the last chunk has room.
         stream.append(ms[at] << 64 | seq[at], entries[at][heads[at] :], node_max_bytes, node_max_entries)
         at += 1
         chunk = stream.tail
@@ -45,7 +45,7 @@ def append_encoded(
 
 
 def append_packed(stream: Stream, chunk: Packed, first_id: int, last_id: int) -> None:
-    """Add a packed chunk, as a loader has it; its IDs are greater than all before."""
+    """Add a packed chunk from a loader; its IDs are greater than all existing ones."""
     if stream.tail is not None:
         stream.tail.close()
         stream.tail = None

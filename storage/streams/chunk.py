@@ -1,11 +1,11 @@
-r"""A run of about 128 stream entries, kept as the bytes in which they will be sent.
+r"""A run of about 128 stream entries, stored as the bytes that replies contain.
 
 One entry is ``*2\r\n$<n>\r\n<id>\r\n*<2k>\r\n$…``: the same in RESP2 and RESP3, and its field part is the same as
-in an XADD record of the AOF. Beside the bytes stand columns for searching and cutting.
+in an XADD record of the AOF. Beside the bytes there are columns for searching and cutting.
 
-A stream holds an old chunk packed (``chunk_codec.Packed``), and ``Stream.open`` puts the ``Chunk`` in its place. Pending
-entries keep a column as a hint, never a chunk. A command may hold a chunk that is packed before the command is done: it still
-reads from its own.
+A stream keeps an old chunk packed (``chunk_codec.Packed``), and ``Stream.open`` replaces it by the ``Chunk``. Pending
+entries keep a column as a hint, never a chunk. If a chunk is packed while a command still holds it, the command continues to
+read from the unpacked object.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 MAX_ENTRIES: Final = 128
 # Cutting an entry out copies its chunk; big entries therefore share a chunk with fewer others.
 MAX_BYTES: Final = 64 << 10
-# An entry with fields of so many bytes has a chunk for itself.
+# An entry with fields of this many bytes or more has its own chunk.
 LARGE: Final = 4 << 10
 _NUMBERS: Final = 8 + 8 + 4 + 1  # bytes an entry takes in the columns
-_OBJECTS: Final = 400  # of the objects of a chunk themselves
+_OBJECTS: Final = 400  # bytes of a chunk's own objects
 # A chunk of a stream: with its columns, or packed.
 AnyChunk: TypeAlias = "Chunk | Packed"
-# Entries that stand next to each other: their chunk, the position of the first, and that after the last.
+# Adjacent entries: their chunk, the position of the first, and the position after the last.
 ChunkRun: TypeAlias = "tuple[Chunk, int, int]"
 
 
 class DamagedError(Exception):
-    """A chunk that was kept as it stood in a file holds no entries."""
+    """A chunk that kept its form in a file does not decode to entries."""
 
 
 @final
@@ -45,15 +45,15 @@ class Chunk:
     r"""Entries in ID order; never empty once it belongs to a stream, except while it is being cut.
 
     Attributes:
-        data: the encoded entries, one after the other. A ``bytearray`` while the chunk grows; ``bytes``, of which
-            slices are copied only once, as soon as another chunk follows.
-        ms, seq: the two halves of each ID. Entries are added in place; a removal makes new columns, for
-            pending entries know their place by the column (see ``groups.pending``). A number of ``seq`` may have fewer than eight bytes once the chunk
-            has had its turn to be packed.
-        offsets: where each entry begins in ``data``, and at the end the length of ``data`` (one item more). Before
-            the first entry there may be bytes of entries that were trimmed away.
-        heads: how long the part before the fields is (``*2\r\n$3\r\n1-0\r\n``: 14).
-        packed: the same packed, of a closed chunk: None if that was not done or is outdated, empty if it is not worth
+        data: the encoded entries, one after the other. It is a ``bytearray`` while the chunk grows. Once another chunk
+            follows, it is ``bytes``, whose slices are copied only once.
+        ms, seq: the two halves of each ID. Entries are added in place; a removal creates new columns, because
+            pending entries find their place by the column (see ``groups.pending``). A number of ``seq`` may take fewer
+            than eight bytes once the chunk was considered for packing.
+        offsets: where each entry begins in ``data``, and one more item, the length of ``data``. Bytes of trimmed
+            entries may precede the first entry.
+        heads: the length of each entry's part before its fields (``*2\r\n$3\r\n1-0\r\n``: 14).
+        packed: the packed form of a closed chunk: None if there is none or it is outdated, empty if packing is not worth
             while.
     """
 
@@ -69,7 +69,7 @@ class Chunk:
 
     @classmethod
     def of(cls, packed: Packed) -> Chunk:
-        """A chunk with the packed columns."""
+        """Return a chunk with the columns of a packed one."""
         chunk = cls.__new__(cls)
         chunk.data, chunk.ms, chunk.seq, chunk.offsets, chunk.heads = packed.columns()
         chunk.packed = packed
@@ -90,11 +90,11 @@ class Chunk:
         return len(self.data) + _NUMBERS * len(self.ms) + _OBJECTS + packed
 
     def id_at(self, position: int) -> int:
-        """The ID of the entry at a position (negative: from the end)."""
+        """Return the ID of the entry at a position (negative: from the end)."""
         return self.ms[position] << 64 | self.seq[position]
 
     def position(self, stream_id: int) -> int:
-        """The position of the first entry whose ID is not smaller; the length if there is none."""
+        """Return the position of the first entry with this or a greater ID; the length if there is none."""
         ms = self.ms
         half = stream_id >> 64
         low = bisect_left(ms, half)
@@ -106,19 +106,19 @@ class Chunk:
         return bisect_left(self.seq, seq, low, bisect_right(ms, half, low))
 
     def find(self, stream_id: int) -> int:
-        """The position of an entry, -1 if it is not here."""
+        """Return the position of an entry, -1 if it is not here."""
         position = self.position(stream_id)
         if position < len(self.ms) and self.id_at(position) == stream_id:
             return position
         return -1
 
     def entry(self, position: int) -> bytes:
-        """One encoded entry."""
+        """Return one encoded entry."""
         offsets = self.offsets
         return bytes(self.data[offsets[position] : offsets[position + 1]])
 
     def texts(self, start: int, stop: int, raw: bytes | None = None) -> list[bytes]:
-        """The ID texts of the entries from start to stop, cut out of their bytes, which a caller may have: ``raw``."""
+        """Return the ID texts of the entries from start to stop, cut out of their bytes (``raw``, if the caller has them)."""
         heads = self.heads
         base = self.offsets[start]
         if raw is None:
@@ -134,19 +134,19 @@ class Chunk:
         ]
 
     def close(self) -> None:
-        """No more entries will come: keep exactly the memory they need, but for the columns that others share."""
+        """Close the chunk to new entries and release its spare memory, except in columns that others share."""
         self.data = bytes(self.data)
         self.offsets = self.offsets[:]
         self.heads = self.heads[:]
 
     def cut(self, start: int, stop: int) -> None:
-        """Take the entries from start to stop out; the columns before are left untouched for their holders."""
+        """Remove the entries from start to stop; the old columns stay unchanged for their holders."""
         offsets = self.offsets
         data = self.data
         begin, end = offsets[start], offsets[stop]
         gap = end - begin
         if not start:
-            # Queues are eaten from here: leave the bytes where they are until they are the larger part.
+            # Queues remove entries here: leave the bytes in place until the removed ones are the larger part.
             gap = end if 2 * end > len(data) else 0
             begin = 0
         if gap:
@@ -157,13 +157,13 @@ class Chunk:
         ms = self.ms[:start] + self.ms[stop:]
         seq = self.seq[:start] + self.seq[stop:]
         heads = self.heads[:start] + self.heads[stop:]
-        # All of them or, where there is no memory for one, none.
+        # Assign all new columns, or none if memory runs out for one of them.
         self.data, self.offsets, self.ms, self.seq, self.heads = data, offsets, ms, seq, heads
         if self.packed:
             self.packed = None
 
     def keep(self, wanted: list[bool]) -> None:
-        """Keep some entries and take the others out at once, as ``cut`` takes out one after the other."""
+        """Keep only the wanted entries: the same as several calls of ``cut``, in one pass."""
         offsets, ms, seq, heads = self.offsets, self.ms, self.seq, self.heads
         items = [self.data[begin:end] for begin, end in compress(pairwise(offsets), wanted)]
         data = self.data[:0].join(items)
@@ -175,7 +175,7 @@ class Chunk:
             self.packed = None
 
     def even_out(self) -> None:
-        """Drop an entry that has only some columns, because adding it was interrupted."""
+        """Drop an incomplete last entry, which is not in all columns because its addition was interrupted."""
         number = min(len(self.ms), len(self.seq), len(self.heads), len(self.offsets) - 1)
         self.ms, self.seq, self.heads = self.ms[:number], self.seq[:number], self.heads[:number]
         self.offsets = self.offsets[: number + 1]
@@ -190,10 +190,10 @@ class Chunk:
         assert all(self.id_at(at - 1) < self.id_at(at) for at in range(1, size))
 
     def pack(self, worth_while: float) -> Packed | None:
-        """Return the packed form of a closed chunk, None if that is not much smaller.
+        """Return the packed form of a closed chunk, None if it is not much smaller.
 
         Args:
-            worth_while: at most this part of its bytes may be left.
+            worth_while: maximum size of the packed form, as a fraction of the chunk's bytes.
         """
         if self.packed is None or not self.packed.is_quick:
             assert type(self.data) is bytes
@@ -203,7 +203,7 @@ class Chunk:
         return self.packed or None
 
     def copy(self) -> AnyChunk:
-        """An independent chunk; a closed one shares its columns, which are never changed in place, or is packed."""
+        """Return an independent copy. A closed chunk returns its packed form, or shares its columns, which never change."""
         if self.packed:
             return self.packed
         twin = Chunk.__new__(Chunk)
@@ -223,40 +223,40 @@ class Chunk:
 
 
 def opened(chunk: AnyChunk) -> Chunk:
-    """A chunk to be read once: itself, or of a packed one a copy for the caller alone."""
+    """Return a chunk for one read: the chunk itself or, if it is packed, an unpacked copy for the caller alone."""
     return chunk if type(chunk) is Chunk else Chunk.of(chunk)
 
 
 def copy_of(chunk: AnyChunk) -> AnyChunk:
-    """An independent chunk; the packed form never changes, and is shared."""
+    """Return an independent copy; a packed chunk is immutable, so it is shared."""
     return chunk.copy() if type(chunk) is Chunk else chunk
 
 
 def packed_form(chunk: AnyChunk) -> Packed | None:
-    """The packed form of a chunk, if that is still its content."""
+    """Return the packed form of a chunk if it is up to date, else None."""
     return chunk.packed if type(chunk) is Chunk else chunk
 
 
 def estimate(chunks: list[AnyChunk], samples: int, size_of: Callable[[AnyChunk], int]) -> int:
-    """Return about the sum of the sizes of some chunks, judged by so many of them; 0: by all."""
+    """Estimate the total size of some chunks from ``samples`` of them (0: all)."""
     some = chunks[:: -(-len(chunks) // samples)] if chunks and samples else chunks
     return sum(map(size_of, some)) * len(chunks) // len(some) if some else 0
 
 
 def length_of(pieces: list[ChunkRun]) -> int:
-    """How many entries these are."""
+    """Return the number of entries."""
     return sum([stop - start for _, start, stop in pieces])
 
 
 def ids_in(pieces: list[ChunkRun]) -> Iterator[int]:
-    """The IDs of some entries."""
+    """Yield the IDs of some entries."""
     for chunk, start, stop in pieces:
         for ms, seq in zip(chunk.ms[start:stop], chunk.seq[start:stop], strict=True):
             yield ms << 64 | seq
 
 
 def texts_in(pieces: list[ChunkRun], parts: list[bytes | bytearray]) -> list[bytes]:
-    """The ID texts of some entries, cut out of the bytes of each piece."""
+    """Return the ID texts of some entries, cut out of the bytes of each piece."""
     if len(pieces) == 1:
         chunk, start, stop = pieces[0]
         return chunk.texts(start, stop, bytes(parts[0]))

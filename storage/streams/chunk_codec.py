@@ -1,9 +1,9 @@
-"""How the columns of a chunk of stream entries are kept while they are not read: deflated, in one piece of bytes.
+"""The packed form of an unread chunk of stream entries: its columns, deflated into one bytes object.
 
-Chunks that come from a file may be kept as they stood there instead (``codecs/stream_nodes``).
+Chunks loaded from a file may keep their form in the file instead (``codecs/stream_nodes``).
 
-Entries repeat each other (field names, the RESP around them, most of an ID), so a tenth to a third is left of most.
-Columns of numbers are kept as steps from one to the next, of which deflating leaves next to nothing.
+Entries repeat each other (field names, the RESP around them, most of an ID), so most chunks shrink to between a tenth and a
+third. Columns of numbers are stored as differences between neighbours, which deflate to almost nothing.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_LEVEL: Final = 1  # higher ones save a tenth more and take two to four times as long
+_LEVEL: Final = 1  # higher levels save a tenth more and take two to four times as long
 _RAW: Final = -15  # no header and no checksum: the bytes never leave the process
 _HEAD: Final = struct.Struct("<HI")  # number of entries, length of their data
 _NUMBERS: Final = struct.Struct("<cQ")  # type of the steps, the first number
 _EQUAL: Final = b"="
 _ABSOLUTE: Final = {b"1": "B", b"2": "H", b"4": "I", b"8": "Q"}
 _SIZES: Final = {b"B": 1, b"H": 2, b"I": 4}
-PACKED_OBJECTS: Final = 80  # of the objects of a packed chunk themselves
+PACKED_OBJECTS: Final = 80  # bytes of a packed chunk's own objects
 _MOST_PER_ENTRY: Final = 8 + 8 + 4 + 1  # bytes of the columns beside the data
-_SOME: Final = 64  # of the bytes before them
+_SOME: Final = 64  # bytes before the columns
 _ID_LINE: Final = b"%d-%d\r\n"
-# The bytes before it, by its length.
+# The bytes before an ID line, by the length of that line.
 _BEGINNINGS: Final = tuple(b"*2\r\n$%d\r\n" % max(length - 2, 0) for length in range(2 * 20 + 4))
-# Of both, by the length of the ID.
+# The size of an entry's head: those bytes and the ID, by the length of the ID.
 _HEAD_SIZES: Final = tuple(len(beginning) + length for length, beginning in enumerate(_BEGINNINGS))[2:]
 
 
 class Columns(NamedTuple):
-    """The parts of a chunk; see ``Chunk``. A packed one has its sequences in as few bytes as they need."""
+    """The parts of a chunk; see ``Chunk``. In a packed chunk, each sequence takes as few bytes as the greatest one needs."""
 
     data: bytes
     ms: array[int]
@@ -46,23 +46,23 @@ class Columns(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """Encoded entries with their IDs, and how long the part of each before its fields is."""
+    """Encoded entries with their IDs, and for each the length of the part before its fields."""
 
     entries: list[bytes]
     heads: bytes
 
     def fields(self) -> list[bytes]:
-        """The parts behind."""
+        """Return the field part of each entry."""
         return [entry[head:] for entry, head in zip(*self, strict=True)]
 
 
 class Packed(Protocol):
-    """A chunk that is not read: it stands in the place of the ``Chunk`` in a stream. It never changes, so copies share it.
+    """A packed chunk, which replaces an unread ``Chunk`` in a stream. It is immutable, so copies of the stream share it.
 
     Its length is the number of its entries.
 
     Attributes:
-        is_quick: whether it is read quickly. Otherwise another form is kept once it was read.
+        is_quick: True if it can be read quickly. Otherwise another form replaces it after the first read.
     """
 
     is_quick: ClassVar[bool]
@@ -85,7 +85,7 @@ class Packed(Protocol):
 
 
 def columns_of(ids: list[tuple[int, int]], fields: list[bytes]) -> Columns:
-    """The columns of entries, given by the two halves of their IDs and their encoded fields."""
+    """Return the columns of entries, given the two halves of their IDs and their encoded fields."""
     entries, heads = joined(entry_heads(ids), fields)
     return Columns(
         b"".join(entries),
@@ -97,30 +97,30 @@ def columns_of(ids: list[tuple[int, int]], fields: list[bytes]) -> Columns:
 
 
 def entry_heads(ids: list[tuple[int, int]]) -> list[bytes]:
-    """The bytes before the fields of entries with these IDs."""
+    """Return the bytes before the fields of entries with these IDs."""
     return [_BEGINNINGS[len(line)] + line for line in map(_ID_LINE.__mod__, ids)]
 
 
 def fields_form(names: Iterable[bytes]) -> bytes:
-    """The encoded fields of an entry with these names, with places for the length of each value and the value."""
+    """Return a format string for the encoded fields of an entry with these names: it takes each value's length and bytes."""
     parts = [b"$%d\r\n%b\r\n$%%d\r\n%%b\r\n" % (len(name), name.replace(b"%", b"%%")) for name in names]
     return b"*%d\r\n%b" % (2 * len(parts), b"".join(parts))
 
 
 def joined(heads: list[bytes], fields: list[bytes]) -> Encoded:
-    """Encode entries, given by the bytes before their fields (``entry_heads``) and by these."""
+    """Encode entries from the bytes before their fields (``entry_heads``) and their encoded fields."""
     return Encoded(list(map(add, heads, fields)), bytes(map(len, heads)))
 
 
 def with_ids(ids: Sequence[bytes], fields: list[bytes]) -> Encoded:
-    """Entries of encoded fields, and the texts of their IDs."""
+    """Encode entries from the texts of their IDs and their encoded fields."""
     return joined(list(map(b"*2\r\n$%d\r\n%b\r\n".__mod__, zip(map(len, ids), ids, strict=True))), fields)
 
 
 def encoded_entries(
     ids: Sequence[bytes], names: Sequence[bytes], values: Sequence[Sequence[bytes]]
 ) -> Encoded:
-    """Encode entries with the same names, which are given by the texts of their IDs and, name by name, their values."""
+    """Encode entries with the same field names from the texts of their IDs and one column of values for each name."""
     form, columns = _words_form(ids)
     form = b"*2\r\n%b*%d\r\n" % (form, 2 * len(names))
     for name, column in zip(names, values, strict=True):
@@ -132,7 +132,7 @@ def encoded_entries(
 
 
 def _words_form(column: Sequence[bytes]) -> tuple[bytes, list[Sequence[object]]]:
-    """A format string for the words of a column, and its arguments; the usual length is written once."""
+    """Return a format string for the words of a column, and its arguments; the usual length is written once."""
     sizes = list(map(len, column))
     if sizes.count(sizes[0]) == len(sizes):
         return b"$%d\r\n%%b\r\n" % sizes[0], [column]
@@ -140,7 +140,7 @@ def _words_form(column: Sequence[bytes]) -> tuple[bytes, list[Sequence[object]]]
 
 
 def pack(columns: Columns) -> Deflated:
-    """Pack a closed chunk with one entry at least; bytes of entries trimmed away are left out."""
+    """Pack a closed, non-empty chunk, without the bytes of trimmed entries."""
     data, ms, seq, offsets, heads = columns
     base = offsets[0]
     if base:
@@ -152,7 +152,7 @@ def pack(columns: Columns) -> Deflated:
 
 
 def narrowed(column: array[int]) -> array[int]:
-    """A column of which each number has as few bytes as the greatest one needs."""
+    """Return the column with as few bytes for each number as the greatest one needs."""
     kind = _narrow(max(column))
     return column if kind == column.typecode else array(kind, column)
 
@@ -162,7 +162,7 @@ def _narrow(greatest: int) -> str:
 
 
 class Deflated:
-    """Columns as ``pack`` has packed them."""
+    """Columns packed by ``pack``."""
 
     __slots__ = ("_raw",)
     is_quick: ClassVar[bool] = True
@@ -196,7 +196,7 @@ class Deflated:
         return Columns(raw[:size], ms, seq, offsets, bytearray(raw[size : size + number]))
 
     def data(self) -> bytes:
-        """The data alone, which costs a third."""
+        """Return the data alone, at a third of the cost."""
         number, size = _HEAD.unpack_from(self._raw)
         return self._inflate(number, size)[:size]
 
@@ -205,12 +205,12 @@ class Deflated:
         return zlib.decompress(memoryview(self._raw)[_HEAD.size :], _RAW, at_most)
 
 
-# Of a chunk that packing makes hardly smaller.
+# Stands for the packed form of a chunk that packing makes hardly smaller.
 NOT_WORTH_WHILE: Final = Deflated(_HEAD.pack(0, 0))
 
 
 def _steps(column: array[int]) -> tuple[bytes, bytes]:
-    """A column of numbers: how it is kept, and the steps from each number to the next."""
+    """Encode a column of numbers: return its header, and the steps from each number to the next."""
     first = column[0]
     steps = list(map(sub, column[1:], column))
     least, most = (min(steps), max(steps)) if steps else (0, 0)
@@ -223,7 +223,7 @@ def _steps(column: array[int]) -> tuple[bytes, bytes]:
 
 
 def _numbers(column: str | None, raw: bytes, at: int, number: int) -> tuple[array[int], int]:
-    """A column of so many numbers of a type (None: as narrow as can be), and where the next begins."""
+    """Decode a column of ``number`` numbers of a type (None: the narrowest); return it and the position after it."""
     kind, first = _NUMBERS.unpack_from(raw, at)
     at += _NUMBERS.size
     if kind in _ABSOLUTE:
@@ -243,5 +243,5 @@ def _numbers(column: str | None, raw: bytes, at: int, number: int) -> tuple[arra
         numbers = accumulate(steps, initial=first)
         last = first + sum(steps) if column is None else 0
     column = column or _narrow(last)
-    # An array takes bytes at once, but numbers one by one with much ado.
+    # An array takes bytes at once, but numbers slowly, one by one.
     return array(column, struct.pack(f"{number}{column}", *numbers)), end

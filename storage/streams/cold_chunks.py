@@ -1,9 +1,9 @@
-"""Old chunks of streams that are not read are kept packed, which cuts the memory of a large stream several times.
+"""Keep old, unread chunks of streams packed, which reduces the memory of a large stream several times.
 
-A chunk is packed in the background, some seconds after its last entry came, unless it is among the newest of its
-stream. Reading a packed chunk unpacks it (``Stream.open``). It then stays unpacked for a while: when
-the unpacked chunks take more than a limit, the ones unpacked first go back to their packed form, which was
-kept. One from which entries were deleted meanwhile is packed again, in the background.
+The background packs a chunk some seconds after its last entry was added, unless the chunk is among the newest of its
+stream. Reading a packed chunk unpacks it (``Stream.open``). It then stays unpacked for a while: when the unpacked chunks
+take more than a limit, the ones unpacked first return to their packed form, which was kept. If entries of a chunk were
+deleted meanwhile, the background repacks it.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from .chunk_codec import Packed
     from .stream import Stream
 
-    # A chunk of a stream, neither of which it keeps alive.
+    # Weak references to a stream and one of its chunks.
     Place: TypeAlias = tuple[ref[Stream], ref[Chunk]]
 
 UNPACKED_BYTES: Final = 8 << 20
 _MOST_READ_ONCE: Final = 256  # chunks
-_MOST_BYTES: Final = 4 * MAX_BYTES  # of a chunk; more would take milliseconds
-_MUCH_FREED: Final = 8 << 20  # giving more back at once would take many milliseconds
+_MOST_BYTES: Final = 4 * MAX_BYTES  # largest chunk to pack; a larger one would take milliseconds
+_MUCH_FREED: Final = 8 << 20  # returning more to the system at once would take many milliseconds
 _SOME_FREED: Final = 1 << 20
 
 
 class ChunkCache:
-    """The packing of one keyspace.
+    """Packs the chunks of one keyspace.
 
     Attributes:
-        depth: how many of the newest chunks of each stream are never packed; 0: none is, and a packed one stays
-            so until it is read.
-        limit: bytes that chunks unpacked by readers may take.
-        round: seconds; chunks are packed one to two rounds after their last entry came.
-        worth_while: a packed chunk may keep this part of its bytes; otherwise it stays as it is.
-        on_freed: called when memory was freed that the system should have back; None: no call.
+        depth: how many of the newest chunks of each stream are never packed; 0 packs none, and a packed chunk stays
+            packed until it is read.
+        limit: maximum bytes of chunks unpacked by readers.
+        round: seconds; a chunk is packed one to two rounds after its last entry was added.
+        worth_while: maximum size of the packed form, as a fraction of the chunk's; a larger one is discarded.
+        on_freed: called when freed memory should return to the system; None for no call.
     """
 
     def __init__(self, limit: int = UNPACKED_BYTES) -> None:
@@ -55,19 +55,19 @@ class ChunkCache:
     def reset(self) -> None:
         """Forget all streams and chunks."""
         self._freed = 0  # bytes
-        # Streams with chunks to pack go from one to the next in each round: a chunk that was complete one round ago
-        # is old enough. The values are their last IDs at the first of the two rounds.
+        # In each round, streams with chunks to pack move from one collection to the next: a chunk that was complete one
+        # round ago is old enough. The values are the streams' last IDs at the first of the two rounds.
         self._grown: WeakSet[Stream] = WeakSet()
         self._young: WeakKeyDictionary[Stream, int] = WeakKeyDictionary()
         self._ripe: WeakKeyDictionary[Stream, int] = WeakKeyDictionary()
         self._next_round = 0.0
-        # Unpacked by a reader, the first one first, with the bytes they are counted as.
+        # Chunks unpacked by readers, oldest first, each with the bytes that it counts for.
         self._unpacked: deque[tuple[Place, int]] = deque()
         self._unpacked_bytes = 0
-        # Read whole while they stayed packed, the first one first: one pass through a stream should unpack nothing,
-        # but chunks that are read often should stay unpacked.
+        # Chunks read whole while packed, oldest first. One pass through a stream should unpack nothing, but chunks
+        # that are read often should stay unpacked.
         self._read_once: dict[Packed, None] = {}
-        # No longer kept unpacked, and with fewer entries than they were packed with.
+        # Chunks to repack: no longer kept unpacked, and with fewer entries than their packed form had.
         self._again: deque[Place] = deque()
 
     def adopt(self, stream: Stream) -> None:
@@ -77,17 +77,17 @@ class ChunkCache:
             self.watch(stream)
 
     def watch(self, stream: Stream) -> None:
-        """A stream has a new chunk, or is new itself."""
+        """Note that a stream has a new chunk, or is itself new."""
         if self.depth:
             self._grown.add(stream)
 
     @property
     def has_young(self) -> bool:
-        """Whether chunks may become old, so that ``look`` must be called again."""
+        """Return True if chunks may become old, so that ``look`` must be called again."""
         return bool(self._grown or self._young or self._ripe or self._again)
 
     def look(self, now: float) -> bool:
-        """Whether there is something to do for ``step``; to be called now and then with the time in seconds."""
+        """Return True if ``step`` has work; to be called now and then with the time in seconds."""
         if (self._grown or self._young) and now >= self._next_round:
             self._next_round = now + self.round
             self._ripe.update(self._young)
@@ -96,7 +96,7 @@ class ChunkCache:
         return bool(self._ripe or self._again)
 
     def step(self) -> bool:
-        """Pack one chunk; False when nothing is left."""
+        """Pack one chunk; return False when nothing is left."""
         if self._freed >= _MUCH_FREED:
             self._give_back()
             return True
@@ -118,17 +118,17 @@ class ChunkCache:
         return False
 
     def pack_next(self, stream: Stream, border: int) -> bool:
-        """Pack the next chunk of a stream, or take a step that has to come before.
+        """Pack the next chunk of a stream, or do a step that must precede this.
 
         Returns:
-            False if there is none up to the ID ``border``.
+            False if no chunk up to the ID ``border`` is left.
         """
         chunks, firsts = stream.chunks, stream.firsts
         index = bisect_left(firsts, stream.packed_to)
         if index + self.depth >= len(chunks) or firsts[index + 1] > border:
             return False
         if stream.macro_nodes.settle_to(index):
-            return True  # otherwise it would have to be unpacked for that later
+            return True  # accounting for a packed chunk later would unpack it
         chunk = chunks[index]
         if type(chunk) is Chunk:
             chunk.ms, chunk.seq = chunk.ms[:], narrowed(chunk.seq)
@@ -137,7 +137,7 @@ class ChunkCache:
         return True
 
     def pack(self, stream: Stream, index: int) -> None:
-        """Pack a closed chunk of a stream that is accounted for, if that saves enough."""
+        """Pack a closed chunk whose entries are accounted for, if that saves enough."""
         chunk = stream.chunks[index]
         if type(chunk) is not Chunk or (before := chunk.size) > _MOST_BYTES:
             return
@@ -152,7 +152,7 @@ class ChunkCache:
             self.on_freed()
 
     def is_read_again(self, packed: Packed) -> bool:
-        """A packed chunk is being read; whether it was not long ago, too."""
+        """Note a read of a packed chunk; return True if it was read recently."""
         read_once = self._read_once
         if packed in read_once:
             del read_once[packed]
@@ -163,7 +163,7 @@ class ChunkCache:
         return False
 
     def keep(self, stream: Stream, chunk: Chunk) -> None:
-        """A chunk of a stream was unpacked by a reader."""
+        """Keep a chunk that a reader unpacked; if too many are kept, let the oldest ones return to their packed form."""
         if not self.depth:
             chunk.packed = None
             return
@@ -191,7 +191,7 @@ class ChunkCache:
 
 
 def _find(place: Place) -> tuple[Stream, int, Chunk] | None:
-    """The stream of an unpacked chunk, its index there, and the chunk; None if it was removed, or packed while it waited."""
+    """Return the stream of an unpacked chunk, the chunk's index, and the chunk; None if it was removed or packed meanwhile."""
     stream, chunk = place[0](), place[1]()
     if stream is None or chunk is None or not len(chunk):
         return None

@@ -1,6 +1,6 @@
-"""Which messages a stream has already taken: producers (pid) and their idempotent IDs (iid), for XADD IDMP.
+"""The messages that a stream has already accepted: producers (pid) and their idempotent IDs (iid), for XADD IDMP.
 
-A stream has one of these only once somebody used or configured it.
+A stream has this object only after its first use or configuration.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Idempotency(Freeable):
-    """The idempotent IDs of one stream, each with the entry that it stands for.
+    """The idempotent IDs of one stream, each with the ID of its entry.
 
-    Entry IDs, not the time of recording, decide which iids are too old: every replica forgets the same ones.
+    An iid's age follows from its entry ID, not from the time of recording, so every replica forgets the same iids.
 
     Attributes:
-        duration: seconds that an iid is remembered, by the time in its entry's ID.
-        maxsize: iids that are remembered of each producer; beyond that the oldest goes.
-        producers: pid to {iid: entry ID}, in order of recording; none of them is empty.
-        added: iids ever recorded.
-        duplicates: messages ever recognized.
+        duration: seconds that an iid is remembered, counted from the time in its entry's ID.
+        maxsize: maximum number of iids for each producer; beyond it the oldest is forgotten.
+        producers: pid to {iid: entry ID}, in order of recording; no producer is empty.
+        added: number of iids ever recorded.
+        duplicates: number of duplicate messages ever recognized.
     """
 
     __slots__ = ("__weakref__", "added", "duplicates", "duration", "maxsize", "producers")
@@ -50,16 +50,16 @@ class Idempotency(Freeable):
 
     @property
     def tracked(self) -> int:
-        """How many iids are remembered, of all producers."""
+        """Return the number of remembered iids of all producers."""
         return sum(map(len, self.producers.values()))
 
     def find(self, pid: bytes, iid: bytes, now: int | None = None) -> int | None:
-        """The entry ID recorded for an iid, None if there is none.
+        """Return the entry ID recorded for an iid, None if there is none.
 
         Args:
             pid: the producer.
             iid: its name for the message.
-            now: milliseconds; an iid that is too old is not found. None: none is too old (while a log is loaded).
+            now: milliseconds, to ignore iids that are too old. None ignores none (while an AOF is loaded).
         """
         known = self.producers.get(pid)
         found = None if known is None else known.get(iid)
@@ -68,7 +68,7 @@ class Idempotency(Freeable):
         return found
 
     def record(self, pid: bytes, iid: bytes, stream_id: int) -> None:
-        """Remember an iid, as the producer's newest."""
+        """Record an iid as the producer's newest."""
         known = self.producers.setdefault(pid, {})
         known.pop(iid, None)
         known[iid] = stream_id
@@ -77,7 +77,7 @@ class Idempotency(Freeable):
             del known[next(iter(known))]
 
     def configure(self, duration: int, maxsize: int) -> bool:
-        """Change the settings and forget all iids; False, and nothing is forgotten, if they are the present ones."""
+        """Change the settings and forget all iids; if the settings are unchanged, forget nothing and return False."""
         if (duration, maxsize) == (self.duration, self.maxsize):
             return False
         self.duration = duration
@@ -86,10 +86,10 @@ class Idempotency(Freeable):
         return True
 
     def expire(self, now: int) -> int:
-        """Forget the iids that are too old at ``now`` (milliseconds); returns how many."""
+        """Forget the iids that are too old at ``now`` (milliseconds); return their number."""
         gone = 0
         for pid, known in list(self.producers.items()):
-            # The oldest stand first: IDs only grow. (Entries that XIDMPRECORD put elsewhere wait for their turn.)
+            # The oldest come first, because IDs only grow. (XIDMPRECORD can break this order; such iids go later.)
             old = [iid for iid, _ in takewhile(lambda pair: self._is_old(pair[1], now), known.items())]
             for iid in old:
                 del known[iid]
@@ -102,7 +102,7 @@ class Idempotency(Freeable):
         return stream_id >> 64 <= now - self.duration * 1000
 
     def copy(self) -> Idempotency:
-        """An independent one with the same contents (COPY)."""
+        """Return an independent copy (COPY)."""
         twin = Idempotency(self.duration, self.maxsize)
         twin.producers = {pid: known.copy() for pid, known in self.producers.items()}
         twin.added = self.added
@@ -114,10 +114,10 @@ _LOW: Final = (1 << 64) - 1
 
 
 def fingerprint(words: list[bytes]) -> bytes:
-    """The hash of alternating fields and values; the order of the pairs does not matter, their number does.
+    """Return a hash of alternating fields and values that depends on the number of pairs, but not on their order.
 
-    Each pair is hashed with the length of its field between the two, so that no byte can change sides. The pairs are
-    combined by sums and exclusive ors, which do not know an order.
+    Each pair is hashed with the length of its field between the two, so that no byte can move from one to the other.
+    Sums and exclusive ors, which ignore order, combine the pairs.
     """
     low_sum = high_sum = low_xor = high_xor = 0
     for at in range(0, len(words), 2):
@@ -134,5 +134,5 @@ def fingerprint(words: list[bytes]) -> bytes:
 
 
 def _rotated(number: int) -> int:
-    """Rotated left by one of its 64 bits."""
+    """Rotate a 64-bit number left by one bit."""
     return (number << 1 | number >> 63) & _LOW

@@ -1,6 +1,6 @@
-"""Stream IDs: inside Rillet one integer ``ms << 64 | seq``, outside ``<ms>-<seq>``.
+"""Stream IDs: one integer ``ms << 64 | seq`` inside Rillet, the text ``<ms>-<seq>`` outside.
 
-The integer orders as IDs do, and adding one is the next possible ID (a full sequence carries into the
+The integers sort like the IDs, and adding one yields the next possible ID (a full sequence carries into the
 milliseconds).
 """
 
@@ -14,33 +14,33 @@ from ...protocol.errors import INVALID_STREAM_ID, ReplyError
 
 MAX_U64: Final = (1 << 64) - 1
 MAX_ID: Final = (1 << 128) - 1
-MAX_COUNT: Final = (1 << 63) - 1  # where counters stop
+MAX_COUNT: Final = (1 << 63) - 1  # maximum of all counters
 
 # What C's strtoull reads: white space, a sign, digits.
 _LENIENT: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)\Z")
 _NEGATIVE: Final = re.compile(rb"-[1-9][0-9]*\Z")
 _INT64_LIMIT: Final = 1 << 63
 _LONGEST: Final = 127
-_FEW: Final = 64  # so many in a set cost little, even if all have one hash
+_FEW: Final = 64  # a set of this size costs little, even if all hashes are equal
 
 
 class InvalidID(ReplyError):  # noqa: N818 - reads as what it says: the word is an invalid ID
-    """The word is not a stream ID where one is needed."""
+    """The word is not a valid stream ID."""
 
     def __init__(self) -> None:
         super().__init__(INVALID_STREAM_ID)
 
 
 def encode(stream_id: int) -> bytes:
-    """The canonical text, without padding: ``b"5-0"``."""
+    """Return the canonical text, without padding: ``b"5-0"``."""
     return b"%d-%d" % (stream_id >> 64, stream_id & MAX_U64)
 
 
 def are_distinct(numbers: list[int]) -> bool:
-    """Whether no ID is named twice.
+    """Return True if no ID occurs twice.
 
-    Python's hash of an integer is known to clients, who could choose IDs that all have the same one: many IDs are
-    sorted instead of put into a set. Containers that are keyed by IDs take their bytes, whose hash is seeded.
+    Clients can predict Python's hash of an integer and choose IDs with equal hashes, so many IDs are sorted instead of
+    put into a set. Containers keyed by ID use the ID's bytes, whose hash is seeded.
     """
     if len(numbers) <= _FEW:
         return len(set(numbers)) == len(numbers)
@@ -48,7 +48,7 @@ def are_distinct(numbers: list[int]) -> bool:
 
 
 def is_ascending(numbers: list[int]) -> bool:
-    """Whether each of these IDs is greater than the one before."""
+    """Return True if each of these IDs is greater than the one before."""
     return all(map(lt, numbers, numbers[1:]))
 
 
@@ -56,14 +56,14 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
     """Read an ID in its strict form: digits only, no ``-``, ``+``, ``$`` or ``*``.
 
     Args:
-        word: ``ms`` or ``ms-seq``, at most 127 bytes; each number as leniently as strtoull reads it.
-        missing_seq: the sequence of a word that gives none.
+        word: ``ms`` or ``ms-seq``, at most 127 bytes; each number is read as leniently as by strtoull.
+        missing_seq: the sequence of a word without one.
 
     Raises:
-        InvalidID: the word is no ID.
+        InvalidID: the word is not an ID.
     """
     ms, dash, seq = word.partition(b"-")
-    # The spelling of nearly all clients; up to 19 digits cannot exceed 64 bits.
+    # Nearly all clients use this spelling; up to 19 digits cannot exceed 64 bits.
     if ms.isdigit() and len(ms) < 20:
         if not dash:
             return int(ms) << 64 | missing_seq
@@ -76,10 +76,10 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
 
 
 def parse_auto_seq(word: bytes) -> int | None:
-    """The milliseconds of ``ms-*``, None if the word is not of that form.
+    """Return the milliseconds of ``ms-*``, None if the word does not have that form.
 
     Raises:
-        InvalidID: the part before ``-*`` is no number.
+        InvalidID: the part before ``-*`` is not a number.
     """
     if len(word) > _LONGEST:
         raise InvalidID
@@ -88,10 +88,10 @@ def parse_auto_seq(word: bytes) -> int | None:
 
 
 def parse_bound(word: bytes, missing_seq: int = 0) -> int:
-    """Read an ID where ``-`` (the smallest) and ``+`` (the greatest) are allowed as well.
+    """Read an ID; ``-`` (the smallest) and ``+`` (the greatest) are also allowed.
 
     Raises:
-        InvalidID: the word is no ID.
+        InvalidID: the word is not an ID.
     """
     if word[:1] in {b"-", b"+"} and _until_nul(word) in {b"-", b"+"} and len(word) <= _LONGEST:
         return 0 if word[0] == 45 else MAX_ID
@@ -99,10 +99,10 @@ def parse_bound(word: bytes, missing_seq: int = 0) -> int:
 
 
 def parse_interval_start(word: bytes) -> int:
-    """The first ID of an interval; ``(id`` begins right after that ID.
+    """Return the first ID of an interval; ``(id`` begins right after that ID.
 
     Raises:
-        InvalidID: the word is no ID.
+        InvalidID: the word is not an ID.
         ReplyError: nothing follows the greatest ID.
     """
     if len(word) > 1 and word[0] == 40:
@@ -114,10 +114,10 @@ def parse_interval_start(word: bytes) -> int:
 
 
 def parse_interval_end(word: bytes) -> int:
-    """The last ID of an interval; ``(id`` ends right before that ID.
+    """Return the last ID of an interval; ``(id`` ends right before that ID.
 
     Raises:
-        InvalidID: the word is no ID.
+        InvalidID: the word is not an ID.
         ReplyError: nothing precedes 0-0.
     """
     if len(word) > 1 and word[0] == 40:
@@ -129,10 +129,10 @@ def parse_interval_end(word: bytes) -> int:
 
 
 def parse_interval(start: bytes, end: bytes) -> tuple[int, int]:
-    """Both ends of an interval, inclusive; the start is judged first.
+    """Return both ends of an interval, inclusive; the start is checked first.
 
     Raises:
-        InvalidID: a word is no ID.
+        InvalidID: a word is not an ID.
         ReplyError: an exclusive bound leaves nothing.
     """
     if start == b"-" and end == b"+":  # without it an XRANGE of ten takes 3.1 instead of 2.6 us
@@ -141,7 +141,7 @@ def parse_interval(start: bytes, end: bytes) -> tuple[int, int]:
 
 
 def _until_nul(word: bytes) -> bytes:
-    """The word as C sees it."""
+    """Return the word up to its first NUL byte, as C reads it."""
     return word.partition(b"\0")[0]
 
 
@@ -155,7 +155,7 @@ def _parse_number(text: bytes) -> int:
         raise InvalidID
     if sign != b"-":
         return value
-    # A tidy negative number is refused; an untidy one reaches strtoull, which wraps it around.
+    # A canonical negative number is refused; any other spelling reaches strtoull, which wraps it around.
     if value <= _INT64_LIMIT and _NEGATIVE.match(text):
         raise InvalidID
     return -value & MAX_U64

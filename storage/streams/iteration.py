@@ -1,4 +1,4 @@
-"""Reading many entries of a stream once, for files and trimming; packed chunks stay packed."""
+"""Read many entries of a stream once, for files and trimming; packed chunks stay packed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def iter_entries(stream: Stream) -> Iterator[tuple[int, bytes, bytes]]:
-    r"""Every entry in order, for rewriting: ID, ID text, and the field part ``*<2k>\r\n$…``."""
+    r"""Yield every entry in order, for rewriting: ID, ID text, and the field part ``*<2k>\r\n$…``."""
     for each in stream.chunks:
         chunk = opened(each)
         offsets, heads, ms, seq = chunk.offsets, chunk.heads, chunk.ms, chunk.seq
@@ -28,7 +28,7 @@ def iter_entries(stream: Stream) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def pieces_between(stream: Stream, start: int, end: int) -> Iterator[ChunkRun]:
-    """The entries from start to end, both included, in pieces; the chunks may be copies."""
+    """Yield the entries from start to end, both included, in pieces; the chunks may be copies."""
     for each in stream.chunks[max(bisect_right(stream.firsts, start) - 1, 0) :]:
         chunk = opened(each)
         stop = chunk.position(end + 1)
@@ -40,16 +40,16 @@ def pieces_between(stream: Stream, start: int, end: int) -> Iterator[ChunkRun]:
 
 
 def ids_from(stream: Stream, start: int) -> Iterator[int]:
-    """The IDs of the entries from ``start`` on."""
+    """Yield the IDs of the entries from ``start`` on."""
     for piece in pieces_between(stream, start, MAX_ID):
         yield from ids_in([piece])
 
 
 def pieces(chunks: Iterable[AnyChunk], starts: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
-    """All entries of chunks in pieces: where a piece starts, how many entries it has, and their bytes.
+    """Yield all entries of chunks in pieces: the start of the piece, its number of entries, and their bytes.
 
     Args:
-        chunks: they are read once.
+        chunks: the chunks, which are read once.
         starts: the smallest ID of each piece, ascending; no entry comes before the first of them.
     """
     borders = iter(starts)

@@ -1,9 +1,9 @@
-"""The macro nodes that Redis would keep a stream in: counters only, for what shows of them.
+"""The macro nodes in which Redis would store a stream: only counters, because clients can observe node borders.
 
 Approximate trimming removes whole nodes only, and XINFO STREAM returns their number, so the borders are visible.
-Where a border falls depends on the exact size of Redis' packed form (listpack). That is worth computing only when
-somebody looks: entries stay *pending* until then and are accounted for a chunk at a time, in the order in which they
-were added and under the limits that held then.
+The position of a border depends on the exact size of Redis' packed form (listpack). It is computed only on demand:
+until then entries are *pending*. They are accounted for a chunk at a time, in the order in which they were added and
+under the limits of that time.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
     from .chunk import AnyChunk
 
-    # Of each entry its field names, and of its values the bytes in a listpack and their own.
+    # For each entry: its field names, the bytes of its values in a listpack, and their plain bytes.
     _Measured: TypeAlias = tuple[Iterable[list[bytes]], list[int], list[int]]
 
-FAR: Final = 32  # chunks that may wait to be accounted for without a noticeable delay
+FAR: Final = 32  # chunks that can be accounted for without a noticeable delay
 _NODE_BYTES_CAP: Final = 1 << 30
 _EMPTY_NODE_BYTES: Final = 7
 
-# The flags of an entry, and the terminator of the master entry: small integers.
+# Size of an entry's flags, and of the master entry's terminator, which are small integers.
 _SMALL_INTEGER_BYTES: Final = 2
 
-_LONG: Final = 2 << 10  # bytes of an entry from which parsing takes less than a search for line ends
+_LONG: Final = 2 << 10  # entry size in bytes from which parsing is faster than a search for line ends
 _REMEMBERED: Final = 1 << 14  # words
-_REMEMBERED_BYTES: Final = 12  # longer ones seldom come again
+_REMEMBERED_BYTES: Final = 12  # longer words seldom recur
 
 
 class Node:
@@ -48,9 +48,9 @@ class Node:
 
     Attributes:
         first_id, last_id: its first and last entry, deleted ones included.
-        size: bytes in Redis, without the two counters above, which are of varying width themselves.
-        fields: the field names of its first entry; entries with the same ones are stored without them.
-        names_payload: bytes of those names, as the limit counts them.
+        size: bytes in Redis, without the two counters above, whose own width varies.
+        fields: the field names of its first entry; entries with the same names are stored without them.
+        names_payload: bytes of those names, counted as for the limit.
         count_size: bytes of the element count that closes such an entry.
         empty_size: ``size`` before its first entry.
     """
@@ -77,7 +77,7 @@ class Node:
         self.last_id = stream_id
         self.live = 0
         self.deleted = 0
-        # Streams repeat themselves: equal names are neither kept nor measured twice.
+        # Field names usually repeat: equal names are neither stored nor measured twice.
         if before is None or before.fields != fields:
             self.fields = fields
             self.names_payload = sum(map(len, fields))
@@ -95,7 +95,7 @@ class Node:
         self.size = self.empty_size
 
     def like(self, first_id: int, last_id: int, live: int, size: int) -> Node:
-        """Another node with the same field names, and no entry of which was deleted."""
+        """Return another node with the same field names and no deleted entry."""
         twin = self.copy()
         twin.first_id = first_id
         twin.last_id = last_id
@@ -105,7 +105,7 @@ class Node:
         return twin
 
     def id_size(self, ms: int, seq: int) -> int:
-        """Bytes of an entry's flags and of its ID, which is kept relative to the node's first."""
+        """Return the bytes of an entry's flags and of its ID, which is stored relative to the node's first ID."""
         ms -= self.first_id >> 64
         seq -= self.first_id & MAX_U64
         if 0 <= seq <= 127 and 0 <= ms < 32768:
@@ -113,7 +113,7 @@ class Node:
         return _SMALL_INTEGER_BYTES + integer_size(_signed(ms)) + integer_size(_signed(seq))
 
     def copy(self) -> Node:
-        """An independent node."""
+        """Return an independent copy."""
         twin = Node.__new__(Node)
         twin.first_id = self.first_id
         twin.last_id = self.last_id
@@ -131,13 +131,13 @@ class MacroNodes(Freeable):
     """The nodes of one stream, as far as they are known.
 
     Attributes:
-        known: the nodes accounted for so far, changed by the methods only.
-        shared: with how many bytes the first ID of each, but for the first, begins as the one before (``rax_size``).
+        known: the nodes accounted for so far; only the methods change it.
+        shared: for each node but the first, how many bytes its first ID shares with the previous node's (``rax_size``).
         accounted: the last ID that they hold.
-        max_bytes, max_entries: the limits for entries that are added.
+        max_bytes, max_entries: the limits for new entries.
 
     Invariants: ``known`` is in ID order and covers exactly the entries (deleted ones too) up to the ID
-    ``accounted``; no entry above it was ever deleted, for deleting settles first. Only the last known node can still
+    ``accounted``. No entry above it was ever deleted, because deleting settles first. Only the last known node can still
     gain entries, so its counters may change only when nothing is pending.
     """
 
@@ -151,7 +151,7 @@ class MacroNodes(Freeable):
         self.accounted = -1
         self.known: list[Node] = []
         self.shared = bytearray()
-        # The size of the tree, and of how many keys that is the size.
+        # The size of the tree, and the number of keys for which it was computed.
         self._tree: tuple[int, int] | None = None
 
     def parts(self) -> Iterable[object]:
@@ -161,19 +161,19 @@ class MacroNodes(Freeable):
     # All of them
 
     def all(self) -> list[Node]:
-        """Return all nodes, to be read only; removing entries changes them, and drops those without any."""
+        """Return all nodes, read only; removing entries changes nodes, and drops empty ones."""
         self.settle_all()
         return self.known[:]
 
     @property
     def count(self) -> int:
-        """How many macro nodes Redis would have (XINFO's radix-tree-keys)."""
+        """Return the number of macro nodes that Redis would have (XINFO's radix-tree-keys)."""
         self.settle_all()
         return len(self.known)
 
     @property
     def tree_size(self) -> int:
-        """How many nodes the radix tree has that Redis keeps the macro nodes in."""
+        """Return the number of nodes of the radix tree in which Redis would keep the macro nodes."""
         self.settle_all()
         keys = len(self.known)
         if self._tree is None or self._tree[0] != keys:
@@ -187,51 +187,51 @@ class MacroNodes(Freeable):
             return self.known[0].first_id
         return opened(self._chunks[0]).id_at(0) if self._chunks else MAX_ID
 
-    # Whether a command has to wait
+    # Deciding whether a command must wait
 
     @property
     def is_behind(self) -> bool:
-        """Whether computing all nodes would take long; ``settle_some`` mends that."""
+        """Whether computing all nodes would take long; if so, call ``settle_some``."""
         return self.is_far_at(len(self._chunks))
 
     def is_far(self, stream_id: int) -> bool:
-        """Return whether computing the node of an entry would take long."""
+        """Return True if computing the node of an entry would take long."""
         return self.is_far_at(bisect_right(self._firsts, stream_id))
 
     def is_far_at(self, chunk: int) -> bool:
-        """Return whether computing the nodes of so many chunks would take long."""
+        """Return True if computing the nodes up to the chunk at this index would take long."""
         return chunk > FAR and chunk - len(self._chunks) + self._pending() > FAR
 
     # Keeping up with the stream
 
     def clear(self) -> None:
-        """All nodes were removed, and all entries with them."""
+        """Forget all nodes after the removal of all entries."""
         self.known = []
         self.shared = bytearray()
         self._tree = None
 
     def forget_first(self, number: int) -> None:
-        """So many nodes were removed, and all entries in them."""
+        """Forget the first ``number`` nodes after the removal of all entries in them."""
         del self.known[:number]
         del self.shared[:number]
         self._tree = None
 
     def go_back(self, last_id: int) -> None:
-        """The next entries may have IDs that were deleted, all greater than this one: they will be accounted for again."""
+        """Prepare for new entries with IDs that were deleted, all greater than this one: account for such IDs again."""
         if last_id < self.accounted:
             self.accounted = last_id
             if self.known:
                 self.known[-1].last_id = min(self.known[-1].last_id, last_id)
 
     def adopt(self, nodes: list[Node]) -> None:
-        """Take over the nodes of a file, which hold all entries."""
+        """Take over the nodes that a loader read, which hold all entries."""
         self.known = nodes
         self._tree = None
         self.shared = bytearray(shared_bytes(one.first_id, other.first_id) for one, other in pairwise(nodes))
         self.accounted = nodes[-1].last_id if nodes else -1
 
     def settle(self, stream_id: int) -> None:
-        """Account until the node that holds an entry can no longer gain any (or nothing is pending)."""
+        """Account until the node that holds an entry can gain no more entries (or nothing is pending)."""
         known = self.known
         if known and known[-1].first_id > stream_id:
             return
@@ -241,7 +241,7 @@ class MacroNodes(Freeable):
                 return
 
     def settle_first(self) -> None:
-        """Account until the first node can no longer gain entries (or nothing is pending)."""
+        """Account until the first node can gain no more entries (or nothing is pending)."""
         known = self.known
         if len(known) > 1:
             return
@@ -257,26 +257,26 @@ class MacroNodes(Freeable):
             self._account(chunk, sizes)
 
     def settle_some(self) -> bool:
-        """Account for about a hundred entries; return False if at most one chunk is left, which may be growing."""
+        """Account for about a hundred entries; return False if at most one chunk, possibly growing, is left."""
         pending = self._pending()
         if pending > 1:
             self._account(self._chunks[-pending])
         return pending > 2
 
     def settle_to(self, index: int) -> bool:
-        """Account for some entries unless those of a chunk are accounted for; return whether they were not."""
+        """Account for some entries if those of a chunk are not yet accounted for; return True in that case."""
         if self._pending() < len(self._chunks) - index:
             return False
         self.settle_some()
         return True
 
     def _pending(self) -> int:
-        """Return how many chunks hold entries that are not accounted for."""
+        """Return the number of chunks with entries that are not accounted for."""
         chunks = self._chunks
         index = bisect_right(self._firsts, self.accounted)
         if index:
             chunk = chunks[index - 1]
-            # Packed chunks were accounted for before.
+            # Packed chunks are already accounted for.
             if type(chunk) is Chunk and chunk.ms[-1] << 64 | chunk.seq[-1] > self.accounted:
                 index -= 1
         return len(chunks) - index
@@ -285,7 +285,7 @@ class MacroNodes(Freeable):
         return self._chunks[len(self._chunks) - self._pending() :]
 
     def remove(self, stream_id: int) -> None:
-        """One live entry, settled before, was deleted; a node without live entries goes."""
+        """Note the deletion of a live, settled entry; drop its node if no live entry is left."""
         index = bisect_right(self.known, stream_id, key=attrgetter("first_id")) - 1
         node = self.known[index]
         node.live -= 1
@@ -299,7 +299,7 @@ class MacroNodes(Freeable):
                 del self.shared[min(index, len(self.shared) - 1)]
 
     def copy(self, chunks: list[AnyChunk], firsts: list[int]) -> MacroNodes:
-        """Return independent counters for a copy of the stream, which has these chunks."""
+        """Return independent counters for a copy of the stream with these chunks."""
         twin = MacroNodes(chunks, firsts, self.max_bytes, self.max_entries)
         twin.accounted = self.accounted
         twin.known = [node.copy() for node in self.known]
@@ -314,7 +314,7 @@ class MacroNodes(Freeable):
             assert one.last_id < other.first_id
             assert shared == shared_bytes(one.first_id, other.first_id)
         for node in known:
-            assert node.live > 0 <= node.deleted or node is known[0]  # which a trim by MINID can leave empty
+            assert node.live > 0 <= node.deleted or node is known[0]  # a trim by MINID can leave it empty
             assert node.first_id <= node.last_id
         assert not known or known[-1].last_id <= self.accounted
         ids = [
@@ -329,7 +329,7 @@ class MacroNodes(Freeable):
         )
 
     def _account(self, pending: AnyChunk, sizes: _Sizes | None = None) -> None:
-        """Place the pending entries of a chunk; ``sizes`` spares work where many follow each other."""
+        """Assign the pending entries of a chunk to nodes; ``sizes`` saves work when many chunks follow each other."""
         chunk = pending if type(pending) is Chunk else opened(pending)
         accounted = self.accounted
         start = chunk.position(accounted + 1) if chunk.ms[0] << 64 <= accounted else 0
@@ -341,7 +341,7 @@ class MacroNodes(Freeable):
         node = known[-1] if known else Node(0, [], None)
         live, deleted, used = node.live, node.deleted, node.size
         first_ms, first_seq = node.first_id >> 64, node.first_id & MAX_U64
-        # Up to which number of entries the counters that close a node take four bytes.
+        # The number of entries up to which the counters that close a node take four bytes.
         plain = min(max_entries, 128) - deleted if known else 0
         last_names: list[bytes] | None = None
         common = names_payload = 0
@@ -372,7 +372,7 @@ class MacroNodes(Freeable):
                 plain = min(max_entries, 128)
                 common, names_payload = node.count_size, node.names_payload
             later, further = ms - first_ms, seq - first_seq
-            # As id_size says, for the usual cases. Without it an entry takes 1.3 instead of 1.1 us here.
+            # The usual cases of id_size, inlined: an entry takes 1.1 us here, and 1.3 without this.
             if later <= 127 and -4096 <= further <= 127:
                 used += size + common + (6 if further >= 0 else 7)
             else:
@@ -383,7 +383,7 @@ class MacroNodes(Freeable):
 
 
 def _measure(chunk: Chunk, start: int, sizes: _Sizes) -> _Measured:
-    """Measure each entry from a position on."""
+    """Measure each entry of a chunk from a position on."""
     number = len(chunk.ms) - start
     data = bytes(chunk.data[chunk.offsets[start] :])
     found = _measure_columns(data, number, sizes) if len(data) < number * _LONG else None
@@ -391,7 +391,7 @@ def _measure(chunk: Chunk, start: int, sizes: _Sizes) -> _Measured:
 
 
 def _measure_each(data: bytes, number: int, sizes: _Sizes) -> _Measured:
-    """As ``_measure``, whatever the entries look like."""
+    """Measure entries of any form for ``_measure``, one by one."""
     reader = hiredis.Reader()
     reader.feed(data)
     entries: list[list[bytes]] = [reader.gets()[1] for _ in range(number)]
@@ -404,13 +404,13 @@ def _measure_each(data: bytes, number: int, sizes: _Sizes) -> _Measured:
 
 
 def _measure_columns(data: bytes, number: int, sizes: _Sizes) -> _Measured | None:
-    """As ``_measure`` for entries that all have the same field names, and no line end in any value; else None.
+    """Measure entries for ``_measure`` if all have the same field names, and no value has a line end; else return None.
 
-    Then each has the same number of lines, and every word stands where it is expected. That headers state the lengths
-    of those lines is the proof, from word to word: the first line of an entry is where the one before it ended.
+    Then each entry has the same number of lines, and every word is at its expected line. The headers prove this word by
+    word: each states the length of the line after it, so an entry's first line is where the previous entry ended.
     """
-    # Without it an entry takes 1.45 instead of 1.1 us in ``_account``, which each XADD with ``MAXLEN ~`` pays, and a first SAVE of
-    # entries of three fields 1.12 times as long (2026-11-28).
+    # Without this an entry takes 1.45 instead of 1.1 us in ``_account``, which each XADD with ``MAXLEN ~`` pays, and a
+    # first SAVE of entries with three fields takes 1.12 times as long (2026-11-28).
     lines = data.split(b"\r\n")
     step, odd = divmod(len(lines) - 1, number)
     if odd or step < 8 or lines[3::step].count(b"*%d" % (step // 2 - 2)) != number:
@@ -425,7 +425,7 @@ def _measure_columns(data: bytes, number: int, sizes: _Sizes) -> _Measured | Non
         if list(map(LENGTHS.get, lines[at + 1 :: step])) != lengths:
             return None
         payload = list(map(add, payload, lengths))
-        # Integers begin with a digit or "-" and come before ":"; most text does not.
+        # Integers begin with a digit or "-" and sort before ":"; most text does not.
         total = list(
             map(
                 add,
@@ -440,18 +440,18 @@ def _measure_columns(data: bytes, number: int, sizes: _Sizes) -> _Measured | Non
 
 
 def _names_size(names: list[bytes]) -> int:
-    """Bytes of the names and counts of an entry whose names are not those of its node."""
+    """Return the bytes of the names and counts of an entry whose names differ from its node's."""
     number = len(names)
     return integer_size(number) + integer_size(2 * number + 4) + sum(map(element_size, names))
 
 
 class _Sizes(dict[bytes, int]):
-    """``element_size`` of words, remembered: streams repeat themselves."""
+    """A cache of ``element_size`` by word, because words in streams often repeat."""
 
     __slots__ = ()
 
     def of(self, word: bytes) -> int:
-        """The size; a long word is not looked up, because hashing reads all of it."""
+        """Return the size; a long word is not looked up, because hashing reads all of it."""
         return self[word] if len(word) < _REMEMBERED_BYTES else element_size(word)
 
     def __missing__(self, word: bytes) -> int:
@@ -462,6 +462,6 @@ class _Sizes(dict[bytes, int]):
 
 
 def _signed(difference: int) -> int:
-    """A difference of two unsigned 64-bit numbers as C keeps it: modulo 2^64, signed."""
+    """Convert a difference of two unsigned 64-bit numbers as C does: modulo 2^64, signed."""
     difference &= MAX_U64
     return difference - (1 << 64) if difference >> 63 else difference

@@ -1,4 +1,4 @@
-"""MAXLEN and MINID: how a stream loses its oldest entries, exactly or by whole macro nodes."""
+"""MAXLEN and MINID: remove a stream's oldest entries, exactly or by whole macro nodes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class Removed:
-    """The entries that a trim has removed, for callers that need their IDs."""
+    """The entries that a trim removed, for callers that need their IDs."""
 
     __slots__ = ("_pieces", "number")
 
     def __init__(self) -> None:
         self.number = 0
-        self._pieces: list[ChunkRun | AnyChunk] = []  # chunks stand for all that they have
+        self._pieces: list[ChunkRun | AnyChunk] = []  # a chunk stands for all its entries
 
     def add(self, chunks: list[AnyChunk], number: int) -> None:
-        """Take so many entries, which are about to be removed, from the first chunks of a stream."""
+        """Record the first ``number`` entries of a stream's chunks, which are about to be removed."""
         self.number += number
         for chunk in chunks:
             if number < len(chunk):
@@ -35,7 +35,7 @@ class Removed:
             self._pieces.append((opened(copy_of(chunk)), 0, number))
 
     def pieces(self) -> Iterator[list[ChunkRun]]:
-        """All of them in order, some at a time."""
+        """Yield all removed entries in order, some at a time."""
         for each in self._pieces:
             if isinstance(each, tuple):
                 yield [each]
@@ -44,12 +44,12 @@ class Removed:
                 yield [(chunk, 0, len(chunk))]
 
     def texts(self) -> Iterator[list[bytes]]:
-        """Their IDs as texts, some at a time."""
+        """Yield their IDs as texts, some at a time."""
         for ((chunk, start, stop),) in self.pieces():
             yield chunk.texts(start, stop)
 
     def ids(self) -> list[int]:
-        """Their IDs."""
+        """Return their IDs."""
         return [number for pieces in self.pieces() for number in ids_in(pieces)]
 
 
@@ -62,14 +62,14 @@ def trim(
     limit: int = 0,
     gone: Removed | None = None,
 ) -> int:
-    """Remove the oldest entries; returns how many.
+    """Remove the oldest entries; return how many.
 
     Args:
-        threshold: MAXLEN, the most entries that are left; or the MINID, the smallest ID that is left.
-        by_length: it is MAXLEN.
+        threshold: MAXLEN, the maximum number of entries to keep; or MINID, the smallest ID to keep.
+        by_length: True for MAXLEN, False for MINID.
         approximate: remove only whole nodes (``~``).
-        limit: approximate only: remove no node that would bring the number above it; 0 for no limit.
-        gone: takes the entries that are removed, if given.
+        limit: approximate only: maximum number of entries to remove; 0 for no limit.
+        gone: records the removed entries, if given.
     """
     nodes = stream.macro_nodes
     known = nodes.known
@@ -79,7 +79,7 @@ def trim(
             return 0
         removes_all = not threshold
         if approximate and threshold and known and known[0].live > excess:
-            return 0  # and it can only grow: no need to look for its end
+            return 0  # the node can only grow, so its end does not matter
     else:
         if nodes.first_id >= threshold:
             return 0
@@ -119,7 +119,7 @@ def trim(
 
 
 def trims_far(stream: Stream, by_length: bool, threshold: int, limit: int) -> bool:
-    """Return whether finding the border of a trim would take long."""
+    """Return True if finding the border of a trim would take long."""
     if not by_length:
         border = bisect_right(stream.firsts, threshold) if threshold <= stream.last_id or limit else 0
     elif threshold or limit:
