@@ -8,7 +8,6 @@ that.
 
 from __future__ import annotations
 
-from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from ...commands.runtime.state import PLAIN, POSTPONED
@@ -55,9 +54,7 @@ class Debugging:
             or self._passes_unseen(client, argv)
             or not entry.minimum <= len(argv) <= entry.maximum
         ):
-            out: list[bytes] = []
-            server.dispatcher.run(client, [argv], out, perf_counter_ns())
-            return b"".join(out) or None
+            return server.dispatcher.run_alone(client, argv)
         arrival = self.recorder.arrival(client, argv)
         client.last_command = entry.name
         reply = server.calls.call(client, entry, argv)
@@ -66,9 +63,7 @@ class Debugging:
         if reply is not None and client.state is PLAIN and not server.keyspace.ready:
             server.calls.propagate(client)
             return reply
-        out = []
-        server.calls.end_command(client, argv, reply, out)
-        return b"".join(out) or None
+        return server.calls.end_alone(client, argv, reply)
 
     def process(self, client: Client, argv: list[bytes], out: list[bytes]) -> bytes | None:
         """Run a command as ``Dispatcher.process`` does; ``out`` holds the unsent replies of its batch."""

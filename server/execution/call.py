@@ -245,6 +245,12 @@ class Calls:
         if pushed:
             client.update_state()
 
+    def end_alone(self, client: Client, argv: list[bytes], reply: bytes | None) -> bytes | None:
+        """End the unit of a command that is alone in its batch; return the bytes to send, None if there are none."""
+        out: list[bytes] = []
+        self.end_command(client, argv, reply, out)
+        return b"".join(out) or None
+
     # Observers
 
     def feed_monitors(self, client: Client, argv: list[bytes]) -> None:

@@ -205,6 +205,12 @@ class Dispatcher:
                 client.check_output(sum(map(len, out)))
         return at
 
+    def run_alone(self, client: Client, argv: list[bytes]) -> bytes | None:
+        """Run a command that is alone in its batch; return the bytes to send, None if there are none."""
+        out: list[bytes] = []
+        self.run(client, [argv], out, perf_counter_ns())
+        return b"".join(out) or None
+
     def process(self, client: Client, argv: list[bytes]) -> bytes | None:
         """Run one command with all checks: the slow path, and the specification of the fast one."""
         server = self.server
