@@ -100,28 +100,16 @@ class Relay(asyncio.Protocol):
         self._resume_server("full")
 
     def _pause(self, why: str) -> None:
-        if not self._pauses and self.transport is not None and not self.transport.is_closing():
-            self.transport.pause_reading()
-        self._pauses.add(why)
+        _pause(self.transport, self._pauses, why)
 
     def _resume(self, why: str) -> None:
-        if why not in self._pauses:
-            return
-        self._pauses.discard(why)
-        if not self._pauses and self.transport is not None and not self.transport.is_closing():
-            self.transport.resume_reading()
+        _resume(self.transport, self._pauses, why)
 
     def _pause_server(self, why: str) -> None:
-        if not self._server_pauses and self._server is not None and not self._server.is_closing():
-            self._server.pause_reading()
-        self._server_pauses.add(why)
+        _pause(self._server, self._server_pauses, why)
 
     def _resume_server(self, why: str) -> None:
-        if why not in self._server_pauses:
-            return
-        self._server_pauses.discard(why)
-        if not self._server_pauses and self._server is not None and not self._server.is_closing():
-            self._server.resume_reading()
+        _resume(self._server, self._server_pauses, why)
 
     def part(self) -> None:
         """Let nothing pass, as in a network partition; bytes that are sent wait."""
@@ -163,6 +151,22 @@ class Relay(asyncio.Protocol):
         transport = self.transport
         if transport is not None and not transport.is_closing():
             transport.write(data)
+
+
+def _pause(transport: asyncio.Transport | None, reasons: set[str], why: str) -> None:
+    """Add a reason not to read from a transport."""
+    if not reasons and transport is not None and not transport.is_closing():
+        transport.pause_reading()
+    reasons.add(why)
+
+
+def _resume(transport: asyncio.Transport | None, reasons: set[str], why: str) -> None:
+    """Remove a reason, and read again if it was the last one."""
+    if why not in reasons:
+        return
+    reasons.discard(why)
+    if not reasons and transport is not None and not transport.is_closing():
+        transport.resume_reading()
 
 
 class _ServerSide(asyncio.Protocol):
