@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
+from .log import escaped
 from .loop_server import LoopServer
 from .server import Server
 
@@ -271,10 +272,7 @@ def _report(places: list[Place], broken: Broken) -> None:
             f"    the client saw: {seen}",
             f"    the test: {type(error).__name__}: {text}",
         ]
-    text = (
-        "\n".join(lines).encode(errors="backslashreplace").decode()
-    )  # pytest-xdist cannot send lone surrogates
-    raise AssertionError(text) from next(iter(broken.values()))[0]
+    raise AssertionError(escaped("\n".join(lines))) from next(iter(broken.values()))[0]
 
 
 def _each(values: Any) -> list[Any]:

@@ -17,6 +17,11 @@ logger.addHandler(
 )  # without a handler, logging would print warnings if nothing is configured
 
 
+def escaped(text: str) -> str:
+    """Escape lone surrogates, which pytest-xdist cannot send."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 class ServerLog:
     """The last lines of one server's log; each goes to the logger ``rillet``, too.
 
@@ -35,9 +40,9 @@ class ServerLog:
     def feed(self, text: str) -> None:
         """Add one or more lines; a line without a stamp (of a traceback) has the level of the line before it.
 
-        Bytes that are not UTF-8 are escaped: pytest-xdist cannot send a report with lone surrogates.
+        Bytes that are not UTF-8 are escaped.
         """
-        for line in text.encode(errors="backslashreplace").decode().splitlines():
+        for line in escaped(text).splitlines():
             if not line.strip():
                 continue
             self.lines.append(line)

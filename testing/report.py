@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from .log import escaped
 from .recording import RecordingError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def describe(server: Server, logged: int) -> str:
     log = server.log.text(logged).splitlines()
     lines += ["log:", *log[-_LOG_LINES:]] if log else []
     shown = "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in lines)
-    return shown.encode(errors="backslashreplace").decode()  # names may be any bytes
+    return escaped(shown)  # names may be any bytes
 
 
 def _said(part: Callable[[Server], Iterator[str]], server: Server) -> list[str]:

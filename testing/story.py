@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..server.clock import EPOCH
+from .log import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -97,11 +98,6 @@ def _word(word: str) -> str:
     except UnicodeEncodeError:
         return repr(word.encode(errors="surrogateescape"))[1:]
     return repr(word)
-
-
-def escaped(text: str) -> str:
-    """Escape lone surrogates, which pytest-xdist cannot send."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 # The lines of a story
