@@ -121,7 +121,7 @@ class RequestParser:
         self._missing = 0  # arguments still to come; 0 between requests
         self._length = -1  # of the argument being received; -1 before its header
         self._quick = 0  # the longest data that the fast path may take; 0 if it may take none
-        self._settle()
+        self._drop_parsed()
 
     @property
     def is_between(self) -> bool:
@@ -136,7 +136,7 @@ class RequestParser:
     @authenticated.setter
     def authenticated(self, value: bool) -> None:
         self._authenticated = value
-        self._settle()
+        self._drop_parsed()
 
     @property
     def max_bulk_length(self) -> int:
@@ -146,7 +146,7 @@ class RequestParser:
     @max_bulk_length.setter
     def max_bulk_length(self, value: int) -> None:
         self._max_bulk_length = value
-        self._settle()
+        self._drop_parsed()
 
     @property
     def max_query_buffer(self) -> int:
@@ -156,7 +156,7 @@ class RequestParser:
     @max_query_buffer.setter
     def max_query_buffer(self, value: int) -> None:
         self._max_query_buffer = value
-        self._settle()
+        self._drop_parsed()
 
     @property
     def buffered(self) -> int:
@@ -289,13 +289,13 @@ class RequestParser:
         self._buffer += data
         command = self._next()
         if command is None:
-            self._settle()
+            self._drop_parsed()
             return []
         with memoryview(self._buffer) as view:
             rest = bytes(view[self._at :])
         self._buffer = bytearray()
         self._at = self._scanned = 0
-        self._settle()
+        self._drop_parsed()
         commands = [command]
         return commands + self.feed(rest) if rest else commands
 
@@ -308,11 +308,11 @@ class RequestParser:
         most = _AT_ONCE if self._authenticated else 1
         while len(commands) < most and (command := self._next()) is not None:
             commands.append(command)
-        self._settle()
+        self._drop_parsed()
         self.more = len(commands) == most and bool(self._buffer)
         return commands
 
-    def _settle(self) -> None:
+    def _drop_parsed(self) -> None:
         """Drop parsed bytes, and decide whether the fast path may take the next data."""
         if self._at:
             del self._buffer[: self._at]

@@ -76,7 +76,7 @@ class Cron:
         if server.keyspace.idempotent and not server.loading:
             server.keyspace.expire_idempotent()
         if server.keyspace.behind:
-            server.background_jobs.run_when_idle(server.keyspace.settle_some)
+            server.background_jobs.run_when_idle(server.keyspace.account_some)
         if not server.loading and server.keyspace.cold.look(server.loop.time()):
             server.background_jobs.run_when_idle(server.keyspace.cold.step)
         server.blocking.look()

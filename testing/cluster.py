@@ -233,7 +233,7 @@ class Cluster(InWith):
             if not node.running:
                 node.start()
         self._divide_slots()
-        self._settle()
+        self._wait_for_nodes()
         for shard in self.shards:
             shard.master.call(b"FLUSHALL")
         self.wait_for_replicas()
@@ -332,7 +332,7 @@ class Cluster(InWith):
         sources.pop(to.shard, None)
         for numbers in sources.values():
             _finish(self.topology.move(numbers, to.master.node, 0))
-        self._settle()
+        self._wait_for_nodes()
 
     def begin_move(self, slot: int, to: ClusterShard) -> None:
         """Mark a slot as moving; from now on its shard answers ASK for keys that it does not have."""
@@ -343,7 +343,7 @@ class Cluster(InWith):
                 f"slot {slot} is moving to another shard: end that by finish_move or cancel_move"
             )
         self.topology.begin_move(slot, to.shard)
-        self._settle()
+        self._wait_for_nodes()
 
     def move_keys(self, slot: int, *keys: str | bytes) -> None:
         """Move some keys of a moving slot, or by default all remaining ones."""
@@ -364,13 +364,13 @@ class Cluster(InWith):
         _, target = self._ends(slot)
         self.move_keys(slot)
         self.topology.assign([slot], target.node.shard)
-        self._settle()
+        self._wait_for_nodes()
 
     def cancel_move(self, slot: int) -> None:
         """Cancel the move of a slot; move keys back that were already moved."""
         self._ends(slot)
         self.topology.turn_back(slot)
-        self._settle()
+        self._wait_for_nodes()
         self.finish_move(slot)
 
     @contextlib.contextmanager
@@ -394,13 +394,13 @@ class Cluster(InWith):
         """Stop a node; the others see at once that it failed, and no replica takes its place without ``fail_over``."""
         self._check(node)
         node.stop()
-        self._settle()
+        self._wait_for_nodes()
 
     def start_node(self, node: ClusterNode) -> None:
         """Restart a stopped node; it becomes a replica if another node is the master now."""
         self._check(node)
         node.start()
-        self._settle()
+        self._wait_for_nodes()
         self.wait_for_replicas()
 
     def fail_over(self, shard: ClusterShard, to: ClusterNode | None = None) -> ClusterNode:
@@ -428,7 +428,7 @@ class Cluster(InWith):
             wait_until(lambda: new.node.is_master, "the failover")
         else:
             new.lead()
-        self._settle()
+        self._wait_for_nodes()
         self.wait_for_replicas()
         return new
 
@@ -440,12 +440,12 @@ class Cluster(InWith):
         """
         self._check(*nodes)
         self.topology.part(node.node for node in nodes)
-        self._settle()
+        self._wait_for_nodes()
         try:
             yield
         finally:
             self.topology.heal()
-            self._settle()
+            self._wait_for_nodes()
             self.wait_for_replicas()
 
     # Waiting
@@ -461,7 +461,7 @@ class Cluster(InWith):
         offset, connected = node.node.progress()
         return connected and offset >= master.progress()[0]
 
-    def _settle(self) -> None:
+    def _wait_for_nodes(self) -> None:
         """Wait until each node has reacted to the current topology."""
         for node in self.nodes:
             if node.running:

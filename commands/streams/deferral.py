@@ -27,7 +27,7 @@ MANY: Final = 10_000  # pending entries; more are removed in steps
 def require_nodes(client: Client, stream: Stream, *, are_far: bool) -> None:
     """Defer the command if its macro nodes take long to compute (``are_far``) and the client may wait."""
     if are_far and client.may_block:
-        raise Deferred(stream.macro_nodes.settle_some)
+        raise Deferred(stream.macro_nodes.account_some)
 
 
 def require_group(client: Client, group: Group) -> None:

@@ -81,7 +81,7 @@ class TrimOptions:
     removed: list[bytes] | None = None
     held: Sequence[tuple[bytes, list[bytes]]] = ()
 
-    def settle(self, client: Client, stream: Stream) -> None:
+    def require_ready(self, client: Client, stream: Stream) -> None:
         """Defer the command if its trim has to wait; call this before any change."""
         if self.policy is not None and self.policy != b"KEEPREF":
             require_groups(client, stream)

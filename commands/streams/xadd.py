@@ -79,7 +79,7 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(TOO_LARGE)
     trims = options is not None and options.strategy is not None and not options.removes_nothing(stream)
     if options is not None and trims:
-        options.settle(client, stream)
+        options.require_ready(client, stream)
 
     config = client.server.config
     reply = stream.append(stream_id, fields, config.stream_node_max_bytes, config.stream_node_max_entries)

@@ -26,7 +26,7 @@ def xtrim(client: Client, args: list[bytes]) -> bytes:
     stream = client.write_value(name, Stream)
     if stream is None:
         return replies.ZERO
-    options.settle(client, stream)
+    options.require_ready(client, stream)
     removed = options.trim(client, stream)
     if removed:
         entries_removed(client, name, b"xtrim", removed)

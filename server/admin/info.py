@@ -351,7 +351,7 @@ def _event_loop(server: Server) -> Iterator[tuple[str, object]]:
 
 def _replication(server: Server) -> Iterator[tuple[str, object]]:
     replication = server.replication
-    replication.settle()
+    replication.count_commands()
     replicas, backlog, config = replication.replicas, replication.backlog, server.config
     yield "role", server.role
     if replication.link is not None:

@@ -192,7 +192,7 @@ class Persistence:
         replication = self.server.replication
         if not self.server.compat.writes_aof_offsets:
             return None
-        replication.settle()
+        replication.count_commands()
         return replication.offset
 
     def outdated_history(self, directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
@@ -262,7 +262,7 @@ class Persistence:
         """
         if self.aof is not None:
             self.aof.write()
-        self.rewrite.settle_files()
+        self.rewrite.wait_for_files()
         try:
             # After CONFIG SET dir the open file stays in the old folder until a rewrite.
             self._replay_all(self._loader(self.aof.directory.parent if self.aof else self.server.config.dir))
@@ -513,7 +513,7 @@ class Persistence:
             self.rewrite.in_progress or self.other_writer_runs()
         )
 
-    async def settle(self, aof: AppendOnlyFile) -> None:
+    async def sync_written(self, aof: AppendOnlyFile) -> None:
         """Sync the written bytes without blocking the server; raises OSError if that fails."""
         for _ in range(10):  # under `always` the end of an fsync starts the next one
             if self._syncing is None:

@@ -113,7 +113,7 @@ class AofRewrite:
 
     async def _prepare(self, aof: AppendOnlyFile) -> None:
         try:
-            await self.persistence.settle(aof)
+            await self.persistence.sync_written(aof)
         except OSError as error:
             self.server.log.warning(f"Error syncing the AOF file before its rewrite: {error}")
             self._failed()
@@ -263,14 +263,14 @@ class AofRewrite:
         if self._preparing is not None:
             self._preparing.cancel()
             self._preparing = None
-        self.settle_files()
+        self.wait_for_files()
         if self.writer is not None:
             self.server.log.warning(f"There is a child rewriting the AOF. Killing it: {self.writer.pid}")
             writer, self.writer = self.writer, None
             writer.stop()
             self._note_time()
 
-    def settle_files(self) -> None:
+    def wait_for_files(self) -> None:
         """Wait for threads that change the manifest and its files; a rewrite that is still writing goes on."""
         self._finish_cleaning()
         if self._installing is not None:

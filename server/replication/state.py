@@ -48,7 +48,7 @@ class Replication:
     Attributes:
         id: ID of the current history, 40 hexadecimal digits.
         id2: ID of the previous history, valid up to ``second_offset``; forty zeroes and -1 for none.
-        offset: offset of the last byte of the stream; ``settle`` brings it up to date while no stream is kept.
+        offset: offset of the last byte of the stream; ``count_commands`` brings it up to date while no stream is kept.
         backlog: the newest part of the stream; None until there is a replica or a master.
         failover: hands the role of the master to a replica.
         link: our link to a master; None for a master.
@@ -61,7 +61,7 @@ class Replication:
         self.id2 = NO_ID
         self.second_offset = -1
         self.offset = 0
-        self._settled = 0  # how many commands had been propagated when ``offset`` was last updated
+        self._counted = 0  # how many commands had been propagated when ``offset`` was last updated
         self.backlog: Backlog | None = None
         self.link: MasterLink | None = None
         self._database: int | None = None  # the database that the stream has selected, if a replica restarts
@@ -115,16 +115,16 @@ class Replication:
 
     # The stream
 
-    def settle(self) -> None:
+    def count_commands(self) -> None:
         """Count each command that went only to the append-only file as one byte of the stream, which nobody keeps."""
         commands = self.server.propagation.commands
         if self.backlog is None and self.server.compat.counts_without_replicas:
-            self.offset += commands - self._settled
-        self._settled = commands
+            self.offset += commands - self._counted
+        self._counted = commands
 
     def forget_commands(self) -> None:
         """Restart the count of commands: the earlier ones are not part of a stream."""
-        self._settled = self.server.propagation.commands
+        self._counted = self.server.propagation.commands
 
     def feed(self, data: bytes) -> None:
         """Append to the stream: to the backlog and to all replicas."""
@@ -148,7 +148,7 @@ class Replication:
         """Begin to keep the stream, because a replica or a master needs it."""
         if self.backlog is not None:
             return
-        self.settle()
+        self.count_commands()
         if self.link is None:
             # The stream so far was not kept, so no replica may continue from the history up to here.
             self.id = os.urandom(20).hex()
@@ -158,7 +158,7 @@ class Replication:
 
     def close_backlog(self) -> None:
         """Stop keeping the stream, and end its histories."""
-        self.settle()
+        self.count_commands()
         self.backlog = None
         self.server.propagation.understood = ALL_VERSIONS
         self._disconnect_stream()
@@ -238,7 +238,7 @@ class Replication:
         The link requests the stream from our own offset on, unless it cannot continue. A stream that never began has an ID
         that no other server knows, so every master refuses to continue it, and counts the refusal.
         """
-        self.settle()
+        self.count_commands()
         server = self.server
         was_master = self.link is None
         database, self._database = self._database or 0, None

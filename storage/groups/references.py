@@ -87,7 +87,7 @@ def _within_reach(stream: Stream, doomed: list[int], most: int) -> list[int]:
     """Return the entries that MAXLEN reaches: it ends with the first node that has more entries than remain to remove."""
     if not doomed:
         return doomed
-    stream.macro_nodes.settle(doomed[-1])
+    stream.macro_nodes.account_until(doomed[-1])
     taken = 0
     for node in stream.macro_nodes.known:
         before, taken = taken, bisect_right(doomed, node.last_id)

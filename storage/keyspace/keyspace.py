@@ -185,10 +185,10 @@ class Keyspace:
             if not state.producers:
                 self.idempotent.discard(state)
 
-    def settle_some(self) -> bool:
+    def account_some(self) -> bool:
         """Account for a few entries of a stream that is behind with that; False when none is."""
         stream = next(iter(self.behind), None)
-        if stream is not None and not stream.macro_nodes.settle_some():
+        if stream is not None and not stream.macro_nodes.account_some():
             self.behind.discard(stream)
         return stream is not None
 

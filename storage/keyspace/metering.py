@@ -74,7 +74,7 @@ class Meter:
         self.total -= size
         return size
 
-    def settle(self, entries: dict[bytes, Value]) -> None:
+    def measure_touched(self, entries: dict[bytes, Value]) -> None:
         """Measure the touched keys."""
         for key in self.touched:
             value = entries.get(key)
@@ -109,7 +109,7 @@ class Meter:
         """About the bytes that a database takes, the meter included."""
         entries = db.entries
         if self.touched:
-            self.settle(entries)
+            self.measure_touched(entries)
         known, count = len(self.sizes), len(entries)
         total = self.total
         if known < count:
@@ -175,7 +175,7 @@ class Meter:
         """The value of a key may change until the next look at the sum."""
         if key not in self.touched:
             if len(self.touched) >= _MOST_TOUCHED:
-                self.settle(db.entries)
+                self.measure_touched(db.entries)
             self.touched.add(key)
 
 

@@ -127,7 +127,7 @@ class ChunkCache:
         index = bisect_left(firsts, stream.packed_to)
         if index + self.depth >= len(chunks) or firsts[index + 1] > border:
             return False
-        if stream.macro_nodes.settle_to(index):
+        if stream.macro_nodes.account_towards(index):
             return True  # accounting for a packed chunk later would unpack it
         chunk = chunks[index]
         if type(chunk) is Chunk:

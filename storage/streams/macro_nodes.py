@@ -137,7 +137,7 @@ class MacroNodes(Freeable):
         max_bytes, max_entries: the limits for new entries.
 
     Invariants: ``known`` is in ID order and covers exactly the entries (deleted ones too) up to the ID
-    ``accounted``. No entry above it was ever deleted, because deleting settles first. Only the last known node can still
+    ``accounted``. No entry above it was ever deleted, because deleting accounts for it first. Only the last known node can still
     gain entries, so its counters may change only when nothing is pending.
     """
 
@@ -162,19 +162,19 @@ class MacroNodes(Freeable):
 
     def all(self) -> list[Node]:
         """Return all nodes, read only; removing entries changes nodes, and drops empty ones."""
-        self.settle_all()
+        self.account_all()
         return self.known[:]
 
     @property
     def count(self) -> int:
         """Return the number of macro nodes that Redis would have (XINFO's radix-tree-keys)."""
-        self.settle_all()
+        self.account_all()
         return len(self.known)
 
     @property
     def tree_size(self) -> int:
         """Return the number of nodes of the radix tree in which Redis would keep the macro nodes."""
-        self.settle_all()
+        self.account_all()
         keys = len(self.known)
         if self._tree is None or self._tree[0] != keys:
             self._tree = keys, tree_size(self.shared) if keys else 1
@@ -191,7 +191,7 @@ class MacroNodes(Freeable):
 
     @property
     def is_behind(self) -> bool:
-        """Whether computing all nodes would take long; if so, call ``settle_some``."""
+        """Whether computing all nodes would take long; if so, call ``account_some``."""
         return self.is_far_at(len(self._chunks))
 
     def is_far(self, stream_id: int) -> bool:
@@ -230,7 +230,7 @@ class MacroNodes(Freeable):
         self.shared = bytearray(shared_bytes(one.first_id, other.first_id) for one, other in pairwise(nodes))
         self.accounted = nodes[-1].last_id if nodes else -1
 
-    def settle(self, stream_id: int) -> None:
+    def account_until(self, stream_id: int) -> None:
         """Account until the node that holds an entry can gain no more entries (or nothing is pending)."""
         known = self.known
         if known and known[-1].first_id > stream_id:
@@ -240,7 +240,7 @@ class MacroNodes(Freeable):
             if known[-1].first_id > stream_id:
                 return
 
-    def settle_first(self) -> None:
+    def account_first(self) -> None:
         """Account until the first node can gain no more entries (or nothing is pending)."""
         known = self.known
         if len(known) > 1:
@@ -250,24 +250,24 @@ class MacroNodes(Freeable):
             if len(known) > 1:
                 return
 
-    def settle_all(self) -> None:
+    def account_all(self) -> None:
         """Account for everything."""
         sizes = _Sizes()
         for chunk in self._pending_chunks():
             self._account(chunk, sizes)
 
-    def settle_some(self) -> bool:
+    def account_some(self) -> bool:
         """Account for about a hundred entries; return False if at most one chunk, possibly growing, is left."""
         pending = self._pending()
         if pending > 1:
             self._account(self._chunks[-pending])
         return pending > 2
 
-    def settle_to(self, index: int) -> bool:
+    def account_towards(self, index: int) -> bool:
         """Account for some entries if those of a chunk are not yet accounted for; return True in that case."""
         if self._pending() < len(self._chunks) - index:
             return False
-        self.settle_some()
+        self.account_some()
         return True
 
     def _pending(self) -> int:
@@ -285,7 +285,7 @@ class MacroNodes(Freeable):
         return self._chunks[len(self._chunks) - self._pending() :]
 
     def remove(self, stream_id: int) -> None:
-        """Note the deletion of a live, settled entry; drop its node if no live entry is left."""
+        """Note the deletion of a live entry that is accounted for; drop its node if no live entry is left."""
         index = bisect_right(self.known, stream_id, key=attrgetter("first_id")) - 1
         node = self.known[index]
         node.live -= 1

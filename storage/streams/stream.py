@@ -109,7 +109,7 @@ class Stream(Freeable):
         """Hand long work to the keyspace.
 
         Args:
-            behind: receives the stream when many entries wait to be accounted for (``MacroNodes.settle_some``).
+            behind: receives the stream when many entries wait to be accounted for (``MacroNodes.account_some``).
             discard: receives what trimming cuts off, and the number of objects that it counts for (``LazyFree.free_later``).
             cold: packs old chunks.
         """
@@ -160,7 +160,7 @@ class Stream(Freeable):
         """
         nodes = self.macro_nodes
         if node_max_bytes != nodes.max_bytes or node_max_entries != nodes.max_entries:
-            nodes.settle_all()
+            nodes.account_all()
             nodes.max_bytes = node_max_bytes
             nodes.max_entries = node_max_entries
         seq = stream_id - self._prefix_base
@@ -467,7 +467,7 @@ class Stream(Freeable):
         position = chunk.find(stream_id)
         if position < 0:
             return False
-        self.macro_nodes.settle(stream_id)
+        self.macro_nodes.account_until(stream_id)
         self.macro_nodes.remove(stream_id)
         chunk.cut(position, position + 1)
         if not len(chunk):
@@ -488,7 +488,7 @@ class Stream(Freeable):
             some = set(ids[at:stop])
             chunk = self.open(index)
             for stream_id in ids[at:stop]:
-                nodes.settle(stream_id)
+                nodes.account_until(stream_id)
                 nodes.remove(stream_id)
             chunk.keep([number not in some for number in ids_in([(chunk, 0, len(chunk))])])
             if not len(chunk):

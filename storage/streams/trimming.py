@@ -96,7 +96,7 @@ def trim(
             if whole:
                 nodes.forget_first(whole)
                 whole = 0
-            nodes.settle_first()
+            nodes.account_first()
         if whole == len(known):
             break
         node = known[whole]

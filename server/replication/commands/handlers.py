@@ -307,7 +307,7 @@ def failover(client: Client, args: list[bytes]) -> bytes:
 def role(client: Client, _args: list[bytes]) -> bytes:
     """Reply ``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, link state, offset]``."""
     replication = client.server.replication
-    replication.settle()
+    replication.count_commands()
     link = replication.link
     if link is not None:
         shown = replication.offset if link.state == "connected" else -1

@@ -95,7 +95,7 @@ KEPT = {
         Functions: _seen
         Propagation: commands
         Recorder: _ids _numbers
-        Replication: _settled
+        Replication: _counted
         Clients: _last_id
         Snapshots: _count
     """,

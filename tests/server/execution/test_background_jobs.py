@@ -48,8 +48,8 @@ def steps(monkeypatch):
         made.append(stream)
         return original(stream)
 
-    original = MacroNodes.settle_some
-    monkeypatch.setattr(MacroNodes, "settle_some", counted)
+    original = MacroNodes.account_some
+    monkeypatch.setattr(MacroNodes, "account_some", counted)
     return made
 
 
@@ -198,13 +198,13 @@ def test_a_failing_job_is_dropped_and_releases_its_clients(server, monkeypatch):
         raise ZeroDivisionError
 
     with server.wire() as wire, server.wire() as other:
-        original = MacroNodes.settle_some
+        original = MacroNodes.account_some
         with by_hand(server) as go_on:
             add(wire)
-            monkeypatch.setattr(MacroNodes, "settle_some", fail)
+            monkeypatch.setattr(MacroNodes, "account_some", fail)
             wire.send("XTRIM", "s", "MAXLEN", "1")
             eventually(lambda: held(server))
-            monkeypatch.setattr(MacroNodes, "settle_some", original)
+            monkeypatch.setattr(MacroNodes, "account_some", original)
             with pytest.raises(ZeroDivisionError):
                 go_on()
             assert server.call(other, "PING") == b"PONG"

@@ -498,7 +498,7 @@ def test_counters_of_a_node_take_room_too(live, deleted, counters):
         node = Node(1, [b"f"], None)
         node.live, node.deleted = live, deleted
         nodes.adopt([node])
-        nodes.settle_all()
+        nodes.account_all()
         return len(nodes.known) == 1
 
     room = Node(1, [b"f"], None).size + counters + 10
@@ -528,7 +528,7 @@ def test_ids_take_the_room_of_their_distance(later, seq, size):
 
 def test_a_node_that_still_grows_is_settled_before_its_only_entry_is_deleted():
     stream = stream_of(*range(1, 383), max_entries=MAX_ENTRIES - 1)
-    stream.macro_nodes.settle_first()
+    stream.macro_nodes.account_first()
     assert stream.macro_nodes.known[-1].live == 1
     stream.delete(MAX_ENTRIES)
     assert stream.macro_nodes.count == 4
