@@ -100,7 +100,7 @@ def bind(server: Server) -> None:
         config.on_change(name, server.eviction.update)
     config.on_change("maxmemory", server.eviction.warn)
     for name in ("maxmemory", "maxmemory-clients"):
-        config.on_change(name, server.client_eviction.look)
+        config.on_change(name, server.client_eviction.enforce_limit)
     config.on_change("tracking-table-max-keys", server.tracking.shrink)
     config.on_change("client-output-buffer-limit", server.update_checks)
     for name in ("client-query-buffer-limit", "proto-max-bulk-len"):

@@ -77,22 +77,22 @@ class Cron:
             server.keyspace.expire_idempotent()
         if server.keyspace.behind:
             server.background_jobs.run_when_idle(server.keyspace.account_some)
-        if not server.loading and server.keyspace.cold.look(server.loop.time()):
+        if not server.loading and server.keyspace.cold.begin_round(server.loop.time()):
             server.background_jobs.run_when_idle(server.keyspace.cold.step)
-        server.blocking.look()
+        server.blocking.expire_overdue()
         if 0 < server.pause.until <= now:
-            server.pause.look()
+            server.pause.reschedule()
         server.persistence.cron()
         server.snapshots.cron()
         server.replication.cron()
-        server.ending.look()
+        server.ending.finish_if_ready()
         for connection in [*server.clients.congested, *server.clients.over_soft_limit]:
             connection.check_output_limit(now)
         _close_idle_clients(server, now)
-        server.virtual_time.look()
+        server.virtual_time.skip_if_idle()
         server.eviction.cron()
-        server.client_eviction.look()
-        server.exhaustion.look(server.loop.time())
+        server.client_eviction.enforce_limit()
+        server.exhaustion.probe(server.loop.time())
         if server.handles_signals:  # the process is the server's own
             # A PEL is one object, but may reach a million entries before ten thousand new objects start a collection.
             # A collection now visits the PEL while it is small, and later ones skip it.

@@ -97,7 +97,7 @@ class Ending:
         if client in self.clients:
             self.clients.remove(client)
 
-    def look(self) -> None:
+    def finish_if_ready(self) -> None:
         """Continue a delayed shutdown if no replica lags or the time is up."""
         if self.is_put_off and (
             self._server.clock.tick() >= self.until or not self._server.replication.replicas.lagging

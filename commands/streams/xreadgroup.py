@@ -166,7 +166,7 @@ def _still_empty(client: Client, names: list[bytes], plan: _Plan, options: ReadO
     assert group_name is not None
     waits = [(key, stream, group) for key, (stream, group, _) in zip(names, plan, strict=True)]
 
-    def look() -> bool:
+    def still_empty() -> bool:
         for key, stream, group in waits:
             if (
                 not group.has_nothing_for(consumer_name, stream)
@@ -180,7 +180,7 @@ def _still_empty(client: Client, names: list[bytes], plan: _Plan, options: ReadO
             db.look(key, times=2)  # as the read would
         return True
 
-    return look
+    return still_empty
 
 
 def _deliver(

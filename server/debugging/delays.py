@@ -49,11 +49,11 @@ class Delays:
             timer = server.loop.call_later(milliseconds / 1000, self._end, client)
             self._waits[client] = _Wait(spec, 0, timer, end)
         else:
-            timer = server.loop.call_later(milliseconds / 1000, self.look)
+            timer = server.loop.call_later(milliseconds / 1000, self.reschedule)
             self._waits[client] = _Wait(spec, server.clock.tick() + milliseconds, timer, end)
         return True
 
-    def look(self) -> None:
+    def reschedule(self) -> None:
         """End the waits that are over by the server's clock; a frozen clock ends none."""
         now = self._server.clock.tick()
         for client, wait in list(self._waits.items()):
@@ -63,7 +63,7 @@ class Delays:
                 self._end(client)
             else:
                 wait.timer.cancel()
-                wait.timer = self._server.loop.call_later((wait.until - now) / 1000, self.look)
+                wait.timer = self._server.loop.call_later((wait.until - now) / 1000, self.reschedule)
 
     def next_time(self) -> int | None:
         """Return the end of the next wait by the server's clock; None without one."""

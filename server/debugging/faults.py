@@ -91,7 +91,7 @@ class Faults(FaultSet):
 
     def time_moved(self) -> None:
         """After a clock change, run the commands whose delay is over by the server's clock."""
-        self._delays.look()
+        self._delays.reschedule()
 
     # Commands
 

@@ -33,7 +33,7 @@ class VirtualTime:
         server.keyspace.now = server.clock.tick()
         server.active_expiry.run()
         server.blocking.time_moved()
-        server.pause.look()
+        server.pause.reschedule()
         if server.debugging_if_used is not None:
             server.debugging_if_used.faults.time_moved()
         server.cron.wake()
@@ -52,7 +52,7 @@ class VirtualTime:
             server.clock.advance(until - now)
         self.moved()
 
-    def look(self) -> None:
+    def skip_if_idle(self) -> None:
         """Skip if all clients wait; the cron calls this."""
         if not self.skips_alone:
             return

@@ -439,7 +439,7 @@ class Blocking:
                 self.server.finish_unit()
         self._arm()
 
-    def look(self) -> None:
+    def expire_overdue(self) -> None:
         """End overdue waits whose timer did not fire, because something (perhaps a library) moved the system's clock."""
         if self._deadlines and self._deadlines[0][0] <= self.server.clock.now:
             self.expire()

@@ -36,7 +36,7 @@ class ClientEviction:
             limit = config.maxmemory * -limit // 100
         return max(limit, _LEAST) if limit else 0
 
-    def look(self) -> None:
+    def enforce_limit(self) -> None:
         """Measure all clients, and close the largest until the others are within the limit."""
         self._sizes = {}
         if self.limit:

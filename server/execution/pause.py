@@ -43,9 +43,9 @@ class Pause:
         self.until = max(self.until, until)
         self.writes_only = writes_only
         self._server.update_checks()
-        self.look()
+        self.reschedule()
 
-    def look(self) -> None:
+    def reschedule(self) -> None:
         """End the pause if it is due, else set the timer; also called after a clock change."""
         self.stop()
         left = self.until - self._server.clock.tick()

@@ -57,7 +57,7 @@ class Exhaustion:
         self._log = log
         self._silent_until = 0.0
 
-    def look(self, now: float) -> None:
+    def probe(self, now: float) -> None:
         """Check whether another file can be opened; ``now`` is the event loop's time in seconds."""
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))

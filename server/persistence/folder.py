@@ -23,7 +23,7 @@ class Folder:
         self._server = server
         self._locks: dict[str, FolderLock] = {}
         for name in ("dir", "appendonly", "save"):
-            server.config.on_change(name, self._look)
+            server.config.on_change(name, self._take_as_set)
 
     def take_if_kept(self) -> None:
         """Take the lock if the configuration keeps data in the folder.
@@ -80,7 +80,7 @@ class Folder:
         if not os.access(config.dir, os.W_OK):
             server.log.warning(f"The folder {config.dir} is not writable: saving the data will fail")
 
-    def _look(self) -> None:
+    def _take_as_set(self) -> None:
         """Take the lock that a CONFIG SET made necessary."""
         try:
             if self._locks:

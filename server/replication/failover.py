@@ -59,11 +59,11 @@ class Failover:
 
     def _begin(self) -> None:
         """Hand over at once if a replica is known to have the whole stream: asking for acknowledgements would add to it."""
-        self.look()
+        self.hand_over_if_synced()
         if self.state == WAITING:
             self._replication.replicas.ask_for_acks()
 
-    def look(self) -> None:
+    def hand_over_if_synced(self) -> None:
         """Hand over if a replica has the whole stream; called when a replica acknowledges."""
         if self.state != WAITING:
             return

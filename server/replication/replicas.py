@@ -280,8 +280,8 @@ class Replicas:
         if self.server.config.min_replicas_to_write:
             self.count_good()
         self.replication.waits.look_again()
-        self.replication.failover.look()
-        self.server.ending.look()
+        self.replication.failover.hand_over_if_synced()
+        self.server.ending.finish_if_ready()
 
     def lag(self, replica: Replica) -> int:
         """Seconds since a replica last acknowledged."""

@@ -37,7 +37,7 @@ class Watch:
         self._due = 0.0  # when the timer should fire
         self._wake = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
-        self._look()
+        self._judge()
 
     def stop(self) -> None:
         """Stop watching."""
@@ -118,7 +118,7 @@ class Watch:
                     link = await Link.open(self.instance, self._on_lost)
             except (OSError, TimeoutError) as error:
                 self.refused = isinstance(error, ConnectionRefusedError)
-                self._look()
+                self._judge()
             else:
                 self.refused = False
                 pause = _FIRST_RETRY
@@ -159,14 +159,14 @@ class Watch:
         instance.last_reply = self._monitor.now
         if reply == b"PONG" or (isinstance(reply, hiredis.ReplyError) and str(reply).startswith(_ALIVE)):
             instance.last_ok, instance.pinged = instance.last_reply, None
-        self._look()
+        self._judge()
 
     def _on_time(self) -> None:
         """Decide whether the server is down; if this sentinel itself stood still for long, wait a little more first."""
         if self._monitor.now - self._due > self._down_after / 4:
             self._arm(self._down_after / 2)
         else:
-            self._look()
+            self._judge()
 
     def _arm(self, seconds: float) -> None:
         if self._timer is not None:
@@ -174,7 +174,7 @@ class Watch:
         self._due = self._monitor.now + seconds
         self._timer = asyncio.get_running_loop().call_later(seconds, self._on_time)
 
-    def _look(self) -> None:
+    def _judge(self) -> None:
         """Decide whether the server is down now, and set the timer for the next decision."""
         monitor, instance = self._monitor, self.instance
         left = instance.last_ok + self._down_after - monitor.now

@@ -83,10 +83,10 @@ class ChunkCache:
 
     @property
     def has_young(self) -> bool:
-        """Return True if chunks may become old, so that ``look`` must be called again."""
+        """Return True if chunks may become old, so that ``begin_round`` must be called again."""
         return bool(self._grown or self._young or self._ripe or self._again)
 
-    def look(self, now: float) -> bool:
+    def begin_round(self, now: float) -> bool:
         """Return True if ``step`` has work; to be called now and then with the time in seconds."""
         if (self._grown or self._young) and now >= self._next_round:
             self._next_round = now + self.round

@@ -52,7 +52,7 @@ class ScriptError(Exception):
 
 
 class ScriptEndsError(Exception):
-    """The running script must end now; ``Interpreter.look`` raises it in a function of the server."""
+    """The running script must end now; ``Interpreter.poll`` raises it in a function of the server."""
 
 
 class FailedScriptError(Exception):
@@ -167,7 +167,7 @@ class Interpreter:
         host: dict[bytes, object] = {
             b"redis": self.table({name: self._hosted(function) for name, function in functions.items()}),
             b"constants": self.table(dict(constants)),
-            b"interrupt": self._look,
+            b"interrupt": self._poll,
             b"resp": self._hosted(resp),
             b"double": self._hosted(dialect.write_double),
             b"own_error": self._hosted(own_error),
@@ -222,7 +222,7 @@ class Interpreter:
 
         return call
 
-    def _look(self) -> float | bool:
+    def _poll(self) -> float | bool:
         """Call ``interrupt``; return the milliseconds since the last call, or False if the script must end now."""
         try:
             found = self._interrupt()
@@ -234,13 +234,13 @@ class Interpreter:
             return False
         return found or 0.0
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Call ``interrupt`` out of turn, for a function of the server that may take as long as many Lua instructions.
 
         Raises:
             ScriptEndsError: the script must end.
         """
-        if self._look() is False:
+        if self._poll() is False:
             raise ScriptEndsError
 
     # Memory
@@ -276,7 +276,7 @@ class Interpreter:
             if reply[0] != _BULK:
                 size += _BYTES_PER_VALUE * reply.count(b"\r\n")
             if not self._has_room(size):
-                self.look()  # the collection took long
+                self.poll()  # the collection took long
                 raise ScriptError(NOT_ENOUGH_MEMORY)
 
     def _expect_room_for_words(self, words: Sequence[bytes]) -> None:

@@ -66,7 +66,7 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     if server.interceptor is not None and entry.write:
         server.interceptor.scripted(run.caller, run.command, client, argv, reply)
     if entry.nanoseconds - spent > _SLOW:
-        interpreter.look()
+        interpreter.poll()
     if reply[0] == 45:  # a minus: an error
         raise ScriptError(reply[1:-2], counted=True)
     if len(reply) > _SMALL:

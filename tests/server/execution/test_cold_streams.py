@@ -50,7 +50,7 @@ def test_an_idle_server_packs_old_entries_and_then_rests(server):
         wait_until_packed(server)
         assert usage(wire) < before / 3
         assert not server.run_inside(
-            lambda: server.inside.keyspace.cold.look(server.inside.loop.time() + 100)
+            lambda: server.inside.keyspace.cold.begin_round(server.inside.loop.time() + 100)
         )
 
 
@@ -134,7 +134,7 @@ def test_switched_off_nothing_is_packed_and_what_is_stays(server):
         wire.call("CONFIG", "SET", "stream-compress-depth", 0)
         add(wire, first=N + 1)
         assert not server.run_inside(
-            lambda: server.inside.keyspace.cold.look(server.inside.loop.time() + 100)
+            lambda: server.inside.keyspace.cold.begin_round(server.inside.loop.time() + 100)
         )
         assert packed(server) == number
         wire.call("XRANGE", "s", "5-0", "5-0")

@@ -60,7 +60,7 @@ def loaded(stream: Stream, **options: bool) -> Stream:
 def sweep(cold: ChunkCache) -> None:
     """Let time pass until everything that can be packed is."""
     for now in (0, 100, 200):
-        cold.look(now + cold._next_round)
+        cold.begin_round(now + cold._next_round)
         while cold.step():
             pass
 
@@ -124,7 +124,7 @@ class PackedAgainstPlain(RuleBasedStateMachine):
     def pack(self, steps):
         for _ in range(2):
             self.now += 10
-            self.cold.look(self.now)
+            self.cold.begin_round(self.now)
         for _ in range(steps):
             if not self.cold.step():
                 break
@@ -227,14 +227,14 @@ def test_a_chunk_is_left_alone_until_some_seconds_after_it_was_written():
     stream, cold = Stream(), cold_with()
     cold.adopt(stream)
     fill(stream, 4 * MAX_ENTRIES)
-    assert not cold.look(10)
+    assert not cold.begin_round(10)
     fill(stream, 4 * MAX_ENTRIES)
-    assert not cold.look(24)
-    assert cold.look(26)
+    assert not cold.begin_round(24)
+    assert cold.begin_round(26)
     while cold.step():
         pass
     assert cold_chunks(stream) == [0, 1, 2]
-    assert cold.look(42)
+    assert cold.begin_round(42)
     while cold.step():
         pass
     assert cold_chunks(stream) == list(range(7))
@@ -242,7 +242,7 @@ def test_a_chunk_is_left_alone_until_some_seconds_after_it_was_written():
 
 def test_what_got_nothing_new_is_not_looked_at_again():
     _, cold = packed_stream()
-    assert not any(cold.look(now) for now in range(1000, 2000))
+    assert not any(cold.begin_round(now) for now in range(1000, 2000))
     assert not cold.step()
 
 
@@ -250,10 +250,10 @@ def test_a_stream_that_is_gone_is_not_kept_by_who_would_pack_it():
     stream, cold = Stream(), cold_with()
     cold.adopt(stream)
     fill(stream)
-    cold.look(0)
+    cold.begin_round(0)
     del stream
     gc.collect()
-    assert not cold.look(100)
+    assert not cold.begin_round(100)
 
 
 def test_what_would_not_become_smaller_stays_and_is_tried_once(monkeypatch):
@@ -421,7 +421,7 @@ def test_a_chunk_that_lost_entries_is_packed_again_when_others_need_its_place():
     stream, cold = packed_stream(limit=0)
     for at in range(4):
         assert stream.delete(make_id(at * MAX_ENTRIES + 5))
-    assert cold.look(0)
+    assert cold.begin_round(0)
     while cold.step():
         pass
     assert cold_chunks(stream) == [0, 1, 2, *range(4, 19)]
