@@ -76,7 +76,7 @@ class ValueType(Generic[V]):
         memory: about the bytes of memory, without the key, estimated from so many parts (0: all).
         encoding: the reply of OBJECT ENCODING.
         serialized_bytes: about the length of the serialized value (DEBUG OBJECT).
-        fit: sets the encoding that Redis chooses when it loads such a value.
+        choose_encoding: sets the encoding that Redis chooses when it loads such a value.
         make_whole: repairs a value after an interrupted change; returns False if nothing is left of it.
         added: called when a key gets the value, and when a loaded value is completed; None if there is nothing to do.
         changes_unseen: whether the memory also changes at reads and in the background.
@@ -93,7 +93,7 @@ class ValueType(Generic[V]):
     memory: Callable[[V, int], int]
     encoding: Callable[[V], bytes]
     serialized_bytes: Callable[[V], int]
-    fit: Callable[[V, Limits], None]
+    choose_encoding: Callable[[V, Limits], None]
     make_whole: Callable[[V], bool]
     added: Callable[[V, bytes, Home], None] | None = None
     changes_unseen: bool = False
@@ -126,7 +126,7 @@ STRING: Final[ValueType[bytes]] = ValueType(
     memory=string.memory,
     encoding=string.encoding,
     serialized_bytes=string.serialized_bytes,
-    fit=_keep,
+    choose_encoding=_keep,
     make_whole=_needs_no_repair,
     sizes="strings_sizes",
 )
@@ -178,7 +178,7 @@ def _collection(
         memory=_memory,
         encoding=_encoding,
         serialized_bytes=_payload_bytes,
-        fit=cls.fit,
+        choose_encoding=cls.choose_encoding,
         make_whole=_make_whole,
         added=added,
         sizes=sizes,
@@ -222,7 +222,7 @@ STREAM: Final[ValueType[Stream]] = ValueType(
     memory=stream_value.memory,
     encoding=_stream_encoding,
     serialized_bytes=_payload_bytes,
-    fit=_keep,
+    choose_encoding=_keep,
     make_whole=stream_value.make_whole,
     added=_stream_added,
     changes_unseen=True,

@@ -96,7 +96,7 @@ def restore(client: Client, args: list[bytes]) -> bytes:
             lazy = client.server.config.lazyfree_lazy_server_del and client.server.compat.knows("7.2")
             client.propagate([b"UNLINK" if lazy else b"DEL", name])
         return replies.OK
-    TYPES[type(value)].fit(value, keyspace.limits)
+    TYPES[type(value)].choose_encoding(value, keyspace.limits)
     db.replace(name, value)
     if expiry:
         db.set_expiry(name, expiry)

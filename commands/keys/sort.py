@@ -236,7 +236,7 @@ def _store(client: Client, target: bytes, words: list[bytes]) -> bool:
         return is_there
     before = db.write(target)
     made = List(words)
-    made.fit(db.keyspace.limits)
+    made.choose_encoding(db.keyspace.limits)
     db.put(target, made)
     if client.server.compat.reruns_blocked_command:
         db.signal_ready(target)

@@ -41,7 +41,7 @@ def store_result(
         return replies.ZERO
     before = db.write(name)
     if not is_fitted:
-        value.fit(keyspace.limits)
+        value.choose_encoding(keyspace.limits)
     db.put(name, value)
     db.modified(name)
     db.notify_overwritten(name, before)

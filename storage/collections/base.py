@@ -53,7 +53,7 @@ class Collection(Freeable):
         return len(self) < FEW
 
     @abstractmethod
-    def fit(self, limits: Limits) -> None:
+    def choose_encoding(self, limits: Limits) -> None:
         """Set ``encoding`` to what Redis chooses when it loads such a value.
 
         Commands maintain ``encoding`` themselves, because Redis changes encodings at writes and rarely back.

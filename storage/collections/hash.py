@@ -114,7 +114,7 @@ class Hash(Collection):
         twin.times = None if self.times is None else self.times.copy()
         return twin
 
-    def fit(self, limits: Limits) -> None:
+    def choose_encoding(self, limits: Limits) -> None:
         """Choose the encoding by size; after this a table stays a table."""
         longest = limits.hash_max_listpack_value
         if len(self.fields) > limits.hash_max_listpack_entries or any(

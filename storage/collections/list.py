@@ -221,7 +221,7 @@ class List(Collection):
         twin.encoding = self.encoding
         return twin
 
-    def fit(self, limits: Limits) -> None:
+    def choose_encoding(self, limits: Limits) -> None:
         """Set ``encoding`` to what Redis chooses at loading; a quicklist stays one."""
         if self._exceeds(limits.list_max_listpack_size, self.size, len(self)):
             self.encoding = QUICKLIST

@@ -162,7 +162,7 @@ class Set(Collection):
         """Return a copy that shares nothing mutable."""
         return Set(self.members, self.encoding)
 
-    def fit(self, limits: Limits) -> None:
+    def choose_encoding(self, limits: Limits) -> None:
         """Keep a compact encoding while it is short enough; convert a table to the one that fits."""
         count = len(self.members)
         if self.encoding is INTSET:

@@ -207,7 +207,7 @@ class SortedSet(Collection):
 
         return twin
 
-    def fit(self, limits: Limits) -> None:
+    def choose_encoding(self, limits: Limits) -> None:
         """Keep a compact encoding while it is short enough; convert to it a table that is small enough."""
         if len(self.scores) > limits.zset_max_listpack_entries:
             self.encoding = SKIPLIST

@@ -37,5 +37,5 @@ def mended(
         return None, b""
     payload = dump_value(value, version=version, idempotency_defaults=idempotency_defaults)
     fresh = restore_value(payload)
-    kind.fit(fresh, limits)
+    kind.choose_encoding(fresh, limits)
     return fresh, payload

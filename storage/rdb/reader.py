@@ -345,7 +345,7 @@ class _Loader:
             database.frequencies[key] = stored(frequency, keyspace.now)
         if expiry is not None:
             database.set_expiry(key, expiry)
-        kind.fit(value, keyspace.limits)
+        kind.choose_encoding(value, keyspace.limits)
         self.last = database, key, value
 
     @staticmethod

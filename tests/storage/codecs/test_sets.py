@@ -167,7 +167,7 @@ def test_damage_is_refused_or_harmless(form, data):
         value = restore_value(payload(value_type, bytes(changed[:cut])))
     except RdbError:
         return
-    value.fit(Limits())
+    value.choose_encoding(Limits())
     assert state(restore_value(dump_value(value))) == state(value)
 
 

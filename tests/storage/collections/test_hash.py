@@ -98,13 +98,13 @@ def test_parts_do_not_depend_on_the_order_of_fields_but_on_times():
 def test_the_form_that_a_loaded_hash_gets_depends_on_size_and_times():
     value = Hash()
     value.set(b"a", b"v", LIMITS)
-    value.fit(LIMITS)
+    value.choose_encoding(LIMITS)
     assert value.encoding == b"listpack"
     value.expire(b"a", 5)
     assert value.encoding == b"listpackex"
     value.persist(b"a")
     assert value.encoding == b"listpackex"
-    value.fit(LIMITS)
+    value.choose_encoding(LIMITS)
     assert value.encoding == b"listpack"
     value.set(b"a", b"too long", LIMITS)
     assert value.encoding == b"hashtable"

@@ -176,11 +176,11 @@ def test_a_replaced_or_inserted_element_counts_too():
 
 def test_what_was_loaded_is_a_listpack_up_to_the_whole_limit():
     made = filled(6, 6)
-    made.fit(Limits(list_max_listpack_size=6))
+    made.choose_encoding(Limits(list_max_listpack_size=6))
     assert made.encoding is LISTPACK
-    made.fit(Limits(list_max_listpack_size=5))
+    made.choose_encoding(Limits(list_max_listpack_size=5))
     assert made.encoding is QUICKLIST
-    made.fit(Limits(list_max_listpack_size=6))
+    made.choose_encoding(Limits(list_max_listpack_size=6))
     assert made.encoding is QUICKLIST
 
 

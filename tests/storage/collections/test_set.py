@@ -151,7 +151,7 @@ def test_what_was_loaded_is_made_to_fit(members, encoding):
         members,
         {b"intset": made_of(b"1"), b"listpack": made_of(b"a")}.get(encoding, made_of(b"longer")).encoding,
     )
-    value.fit(SMALL)
+    value.choose_encoding(SMALL)
     short = len(members) <= 3 and max(map(len, members)) <= 5
     if encoding == b"hashtable":
         only_integers = all(map(is_integer, members)) and len(members) <= 4

@@ -188,7 +188,7 @@ def test_what_was_loaded_is_made_to_fit(scores, packed):
     value = SortedSet(scores)
     if not packed:
         value.expect([b"longer"], SMALL)
-    value.fit(SMALL)
+    value.choose_encoding(SMALL)
     fits = len(scores) <= 4 and (packed or max(map(len, scores)) <= 5)
     assert value.encoding == (b"listpack" if fits else b"skiplist")
 
