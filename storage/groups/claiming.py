@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from ..streams import ids as stream_id
 from ..streams.chunk import Chunk
 from ..streams.ids import MAX_COUNT, MAX_ID
-from .pending import GONE, UNOWNED_MS, pending
+from .pending import GONE, UNOWNED_MS, make_pending
 
 if TYPE_CHECKING:
     from array import array
@@ -181,7 +181,7 @@ def named(group: Group, words: list[bytes], start: int) -> tuple[list[Pending], 
                 break
             text = stream_id.encode(number)
             are_canonical = are_canonical and text == word
-            entry = find(text) or pending(text, number)
+            entry = find(text) or make_pending(text, number)
         entries.append(entry)
     return entries, are_canonical
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ..freeing import Freeable
 from ..streams.ids import MAX_COUNT, encode
 from .lag import entries_read_after, lag
-from .pending import NEVER, UNOWNED_MS, Consumer, Pel, pending
+from .pending import NEVER, UNOWNED_MS, Consumer, Pel, make_pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -176,7 +176,7 @@ class Group(Freeable):
 
     def add_pending(self, number: int, consumer: Consumer, ms: int, count: int) -> None:
         """Make an entry pending with this owner, delivery time and count; if it is already pending, change it."""
-        self.pel.put(pending(encode(number), number), consumer, ms, count)
+        self.pel.put(make_pending(encode(number), number), consumer, ms, count)
 
     def acknowledge_later(self, pieces: Iterable[list[bytes]]) -> Callable[[], bool]:
         """Remove entries, given by their ID texts, from the PEL in steps; return ``work_some``."""

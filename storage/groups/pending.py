@@ -135,7 +135,7 @@ class Pending:
         return number
 
 
-def pending(
+def make_pending(
     text: bytes,
     number: int = 0,
     consumer: Consumer = GONE,
@@ -482,7 +482,7 @@ class Pel(Freeable):
             # The group's ID was set back (XGROUP SETID), or XCLAIM FORCE claimed entries.
             for chunk, start, stop in pieces:
                 for at, text in enumerate(islice(rest, stop - start), start):
-                    self.put(pending(text, column=chunk.ms, at=at), consumer, ms, count)
+                    self.put(make_pending(text, column=chunk.ms, at=at), consumer, ms, count)
             return
         if self._delivered != self._turn:
             # Deliveries share a turn until another change: a new one takes 32 bytes for each entry read alone.
@@ -510,7 +510,7 @@ class Pel(Freeable):
         if self._owned is not None:
             self._list_with(self._owned, consumer, new, after, last)
         if self._idle is not None:
-            self._queue(self._idle, new)
+            self._add_to_idle(self._idle, new)
 
     def put(self, entry: Pending, consumer: Consumer, ms: int, count: int) -> None:
         """Make an entry pending for a consumer, or change the pending entry that already has its ID."""
@@ -553,7 +553,7 @@ class Pel(Freeable):
         for entry in other.order.walk():
             consumer = owners[entry.consumer]
             consumer.pending += 1
-            self.by_text[entry.text] = twin = pending(
+            self.by_text[entry.text] = twin = make_pending(
                 entry.text, entry.id, consumer, entry.ms, entry.count, entry.turn, entry.column, entry.at
             )
             self.order.items.append(twin)
@@ -580,7 +580,7 @@ class Pel(Freeable):
         entry.count = count
         self._turn = entry.turn = self._turn + 1
         if idle is not None:
-            self._queue(idle, [entry])
+            self._add_to_idle(idle, [entry])
 
     def deliver_again(self, entries: list[Pending], ms: int) -> None:
         """Redeliver pending entries, in ascending order, to their owner."""
@@ -595,7 +595,7 @@ class Pel(Freeable):
                 entry.count += 1
             entry.turn = turn
         if idle is not None:
-            self._queue(idle, entries)
+            self._add_to_idle(idle, entries)
 
     def acknowledge(self, texts: Iterable[bytes]) -> int:
         """Remove entries from the PEL; return how many were pending."""
@@ -779,7 +779,7 @@ class Pel(Freeable):
         order.extend(new, after, last)
         order.sweep(consumer.pending, len(new))
 
-    def _queue(self, idle: IdleOrder, changed: list[Pending]) -> None:
+    def _add_to_idle(self, idle: IdleOrder, changed: list[Pending]) -> None:
         """Add changed entries to the order by time."""
         for entry in changed:
             idle.add(entry)
