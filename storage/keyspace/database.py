@@ -1,4 +1,4 @@
-"""One numbered database: its keys and values, with expiry, WATCH versions and signals to clients that wait."""
+"""One numbered database: its keys and values, with expiry, WATCH versions and signals to blocked clients."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class WatchedKey:
     """A key under WATCH.
 
     Attributes:
-        database: where the key is, or may come to be.
-        version: that of the key when it was watched.
-        was_due: the key had already expired then.
-        touched: receives the watch when the key changes the next time.
+        database: the database of the key; the key need not exist.
+        version: the version of the key when the watch began.
+        was_due: True if the key had already expired when the watch began.
+        touched: the list that receives this watch at the next change of the key.
     """
 
     database: Database
@@ -42,20 +42,20 @@ class Database:
     """One numbered database.
 
     Attributes:
-        entries: key to value. A string is ``bytes``, a stream ``Stream``, all else a ``Collection``. May hold keys that are past their time
-            but not yet noticed; go through ``read``/``write`` to see what a client sees.
+        entries: key to value. A string is ``bytes``, a stream ``Stream``, any other value a ``Collection``. It may
+            still hold expired keys; ``read`` and ``write`` return only what a client may see.
         expires: key to absolute expiry in milliseconds; only keys that are in ``entries``.
-        watched: WATCHed keys only: [number of watchers, version, version at which SWAPDB brought a key that was past
-            its time, or -1]; the version grows at each modification.
-        untouched: of these keys, the watches whose owners have yet to learn of a modification (``watches``).
-        awaited: keys that blocked clients wait on, to the number of waiters.
+        watched: WATCHed keys only: [number of watchers, version, version at which SWAPDB brought an expired key here,
+            or -1]. Each modification raises the version.
+        untouched: for each watched key, the watches whose owners have not been told of a modification (``watches``).
+        awaited: each key that blocked clients wait for, with the number of waiters.
         accessed: key to the time of its last access in milliseconds (OBJECT IDLETIME).
         due: a heap of (when, key) that may hold outdated pairs: ``expires`` decides.
-        field_due: when a field of the hash at a key expires, or earlier; may name keys that hold no such hash.
-        encodings: of strings whose encoding does not follow from the value: what was changed in place is ``raw``.
-        scan_order: the order of keys for SCAN; None until somebody asks for it.
-        frequencies: key to how often it is used (``frequency.stored``), while the policy is LFU.
-        meter: the sizes of the keys and their frequencies; None while no limit and no policy asks for them.
+        field_due: for the key of a hash, the time when its next field expires, or an earlier time; may be outdated.
+        encodings: the encoding of strings that do not have the usual one: a string changed in place is ``raw``.
+        scan_order: the order of keys for SCAN; None until the first use.
+        frequencies: key to its access frequency (``frequency.stored``), while the policy is LFU.
+        meter: the sizes and frequencies of the keys; None unless a memory limit or an eviction policy needs them.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class Database:
     # Lookups
 
     def read(self, key: bytes) -> Value | None:
-        """The value for a command that only reads; counts a hit or a miss."""
+        """Return the value for a command that only reads; count a hit or a miss."""
         keyspace = self.keyspace
         if self.expires and key in self.expires and self.expire_if_due(key):
             value = None
@@ -116,11 +116,11 @@ class Database:
         return value
 
     def look(self, key: bytes, *, notify: bool = True, times: int = 1) -> Value | None:
-        """Return the value for a command that only looks at the key (TYPE, TTL, EXISTS …): as ``read``, but no access.
+        """Return the value for a command that only inspects the key (TYPE, TTL, EXISTS …), without an access.
 
         Args:
             notify: send the event of a miss.
-            times: how many lookups count: a shortcut stands for several.
+            times: the number of lookups to count; a shortcut replaces several.
         """
         keyspace = self.keyspace
         value = self.peek(key)
@@ -133,7 +133,7 @@ class Database:
         return value
 
     def write(self, key: bytes) -> Value | None:
-        """The value for a command that may change it; drops a key past its time even where that is hidden."""
+        """Return the value for a command that may change it; delete an expired key even where it is only hidden."""
         keyspace = self.keyspace
         if self.expires and key in self.expires and self.is_due(key):
             self.expire(key)
@@ -146,26 +146,26 @@ class Database:
         return value
 
     def peek(self, key: bytes) -> Value | None:
-        """The value, without counting or touching anything but expiry (SCAN, blocked clients …)."""
+        """Return the value without counting or touching anything; only expiry applies (SCAN, blocked clients …)."""
         if self.expires and key in self.expires and self.expire_if_due(key):
             return None
         return self.entries.get(key)
 
     def read_again(self, key: bytes, value: Value) -> None:
-        """Count the second lookup of a command for which Redis looks a key up twice."""
+        """Count the second lookup of a command that looks a key up twice in Redis."""
         self.keyspace.hits += 1
         if self.meter is not None:
             self.meter.note_read(self, key, value)
 
     def touch(self, key: bytes) -> None:
-        """TOUCH: an access to a key that exists, even of a client under CLIENT NO-TOUCH."""
+        """Record an access to an existing key (TOUCH), even by a client under CLIENT NO-TOUCH."""
         if not self.keyspace.by_modification:
             self.accessed[key] = self.keyspace.now
         if self.meter is not None:
             self.meter.count(self, key)
 
     def frequency(self, key: bytes) -> int:
-        """How often a key is used, from 0 to 255; a key that was never counted is taken for a new one."""
+        """Return the LFU counter of a key, from 0 to 255; a key that was never counted has the counter of a new one."""
         keyspace = self.keyspace
         assert keyspace.usage is not None
         known = self.frequencies.get(key)
@@ -174,13 +174,13 @@ class Database:
         return frequency.decayed(known, keyspace.now, keyspace.usage.decay_minutes)
 
     def is_due(self, key: bytes) -> bool:
-        """Whether the key is past its time and would be dropped at the next look."""
+        """Return True if the key has expired and the next lookup would delete it."""
         due = self.expires.get(key)
         keyspace = self.keyspace
         return due is not None and due < keyspace.now and keyspace.expiring and not keyspace.shows_expired
 
     def expire_if_due(self, key: bytes) -> bool:
-        """Drop the key if it is past its time (on a replica only hide it); True if it was."""
+        """Delete the key if it has expired (a replica only hides it); return True if it had expired."""
         if not self.is_due(key):
             return False
         if not self.keyspace.hides_expired:
@@ -188,10 +188,10 @@ class Database:
         return True
 
     def expire(self, key: bytes) -> None:
-        """Drop a key that is past its time."""
+        """Delete an expired key, and propagate it."""
         keyspace = self.keyspace
         if keyspace.on_expired is not None:
-            # First, and so not without it: a key past its time that stays is not seen, and goes at the next look.
+            # Propagate first: if this fails, the key stays, hidden, and the next lookup tries once more.
             keyspace.on_expired(self, key)
         self.remove(key)
         keyspace.expired += 1
@@ -199,7 +199,7 @@ class Database:
         self.modified(key, by_time=True)
 
     def tidy(self, key: bytes) -> None:
-        """Let all that is kept of a key fit whether it exists, after a change of it was broken off."""
+        """Restore consistency between the tables for a key after an error interrupted a change of it."""
         if key not in self.entries:
             self.expires.pop(key, None)
             self.accessed.pop(key, None)
@@ -210,25 +210,25 @@ class Database:
         if type(self.entries.get(key)) is not bytes:
             self.encodings.pop(key, None)
         if self.scan_order is not None and len(self.scan_order) != len(self.entries):
-            self.scan_order = None  # SCAN makes another one
+            self.scan_order = None  # SCAN creates a new one
 
     def visible_keys(self) -> Iterator[bytes]:
-        """The keys a client can see, those past their time left out (and left in place)."""
+        """Iterate over the keys that a client can see. Expired keys are skipped and stay in place."""
         if not self.expires:
             return iter(list(self.entries))
         return iter([key for key in self.entries if not self.is_due(key)])
 
     def order(self) -> ScanOrder:
-        """The order for SCAN; made at the first call and kept from then on."""
+        """Return the order for SCAN; the first call creates it."""
         if self.scan_order is None:
             self.scan_order = ScanOrder(self.entries)
         return self.scan_order
 
     # Changes. None of these notifies watchers or subscribers of a modification (only `new` is sent): a command calls
-    # modified() and notify() in the order Redis does.
+    # modified() and notify() in the order of Redis.
 
     def add(self, key: bytes, value: Value, *, is_loaded: bool = False) -> None:
-        """Put a key that does not exist yet; wakes clients that wait for it and sends the event `new`, unless it is loaded."""
+        """Add a key that does not exist; wake clients that wait for it. Send the event `new` unless it is loaded."""
         self.entries[key] = value
         keyspace = self.keyspace
         self.accessed[key] = keyspace.now
@@ -245,9 +245,9 @@ class Database:
             self.meter.note_new(self, key, value)
 
     def put(self, key: bytes, value: Value, *, keep_ttl: bool = False) -> None:
-        """Set a key to a value, whether or not it exists; the expiry goes unless it is kept.
+        """Set a key to a value, whether or not it exists; remove the expiry unless ``keep_ttl``.
 
-        A key past its time is expired first, as by a lookup.
+        An expired key is deleted first, as by a lookup.
         """
         expires = self.expires
         if expires and key in expires:
@@ -279,14 +279,14 @@ class Database:
         if key not in self.entries:
             self.add(key, value)
             return
-        # SCAN shall not lose sight of a key that was never away for anybody.
+        # The key never disappears for a client, so SCAN must not lose its place.
         order, self.scan_order = self.scan_order, None
         self.remove(key)
         self.add(key, value)
         self.scan_order = order
 
     def notify_overwritten(self, key: bytes, before: Value | None) -> None:
-        """Notify that a value was overwritten, and whether its type changed; None: there was none."""
+        """Notify that a value was overwritten and, if so, that its type changed; None: there was no value."""
         if before is None:
             return
         keyspace = self.keyspace
@@ -295,7 +295,7 @@ class Database:
             keyspace.notify(events.TYPE_CHANGED, b"type_changed", key, self)
 
     def remove(self, key: bytes) -> Value | None:
-        """Take a key away and return its value, or None if there was none. Clients waiting for it are signalled.
+        """Remove a key and return its value, or None if there was none. Signals clients that wait for the key.
 
         The value is freed unless the caller keeps it.
         """
@@ -309,14 +309,14 @@ class Database:
             self.encodings.pop(key, None)
         if self.awaited:
             self.signal_ready(key)
-        # No call comes between these, and so no exception.
+        # No calls from here on, so no exception can leave the tables inconsistent.
         del entries[key]
         if self.expires and key in self.expires:
             del self.expires[key]
         if key in accessed:
             del accessed[key]
         if self.scan_order is not None:
-            order, self.scan_order = self.scan_order, None  # where this fails SCAN makes another one
+            order, self.scan_order = self.scan_order, None  # if this fails, SCAN creates a new one
             order.remove(key)
             self.scan_order = order
         if self.meter is not None:
@@ -324,9 +324,9 @@ class Database:
         return value
 
     def clear(self, *, counted: bool | None = None) -> int:
-        """Take all keys away; returns how many there were. Watched and awaited keys that existed are signalled.
+        """Remove all keys; return their number. Signals the watchers of and the waiters for keys that existed.
 
-        ``counted``: whether INFO lazyfreed_objects has them; None: if freeing them takes a while.
+        ``counted``: whether INFO lazyfreed_objects counts them; None: only if freeing them takes a while.
         """
         gone, field_due = self.entries, self.field_due
         is_used = (
@@ -339,7 +339,7 @@ class Database:
             or field_due.heap
             or self.scan_order is not None
         )
-        if not is_used:  # most of the sixteen never had a key
+        if not is_used:  # most of the sixteen databases never had a key
             if self.meter is not None:
                 self.meter.clear()
                 self.frequencies = {}
@@ -362,16 +362,16 @@ class Database:
                 free_later(other, 0)
         fresh_field_due = Deadlines()
         encodings: dict[bytes, bytes] = {}
-        # No call comes between these, and so no exception.
+        # No calls from here on, so no exception can leave the tables inconsistent.
         self.entries, self.expires, self.accessed, self.due = {}, {}, {}, []
         self.field_due, self.encodings, self.scan_order = fresh_field_due, encodings, None
         return number
 
     def note_exchange(self, other: Database) -> None:
-        """Signal clients that watch or wait for a key here, before the keys of another database take its place."""
+        """Signal clients that watch or wait for a key here, before SWAPDB exchanges the keys of two databases."""
         for key, watchers in self.watched.items():
             if key in other.entries and not other.is_due(key):
-                # Even for clients that watch a key that was past its time, whose removal is no change.
+                # This counts twice, so that it is a change even for a watch on an expired key, which ignores one.
                 self._touch_watched(key, changes=2)
             elif key in self.entries:
                 self._touch_watched(key)
@@ -392,9 +392,9 @@ class Database:
             heapq.heapify(self.due)
 
     def give_expiry(self, key: bytes, when: int) -> None:
-        """As ``set_expiry``, for a command that gives the key its time; RENAME, COPY, MOVE and RESTORE bring theirs.
+        """Set an expiry for a command such as EXPIRE; RENAME, COPY, MOVE and RESTORE use ``set_expiry``.
 
-        On a replica the master alone deletes what its time came with.
+        A replica deletes the keys that got their expiry here; only its master deletes the others.
         """
         self.set_expiry(key, when)
         keyspace = self.keyspace
@@ -406,7 +406,7 @@ class Database:
         return self.expires.pop(key, None) is not None
 
     def expire_all_due(self, limit: int) -> int:
-        """Drop keys that are past their time (the active cycle); looks at up to ``limit`` and returns how many."""
+        """Delete expired keys (the active cycle); examine up to ``limit`` keys and return how many it examined."""
         keyspace = self.keyspace
         if not keyspace.expiring or keyspace.hides_expired:
             return 0
@@ -421,7 +421,7 @@ class Database:
     # Signals
 
     def modified(self, key: bytes, *, by_time: bool = False) -> None:
-        """The key changed in the sense of WATCH and client tracking; ``by_time``: it expired, no client changed it."""
+        """Report a change of the key to WATCH and client tracking; ``by_time``: it expired, no client changed it."""
         if self.meter is not None and key in self.entries:
             self.meter.note_modified(self, key)
         if self.watched and key in self.watched:
@@ -430,21 +430,22 @@ class Database:
             self.keyspace.on_modified(self, key, by_time)
 
     def changed(self, key: bytes, number: int = 1) -> None:
-        """Count changes that WATCH and tracking do not see: of a consumer group, not of the entries of its stream."""
+        """Count changes of a consumer group, which WATCH and tracking do not see: the stream's entries are the same."""
         self.keyspace.dirty += number
         if self.meter is not None and key in self.entries:
             self.meter.note_modified(self, key)
 
     def _touch_watched(self, key: bytes, changes: int = 1) -> None:
-        """Count changes of a watched key, and list its watches with their owners."""
+        """Count changes of a watched key, and pass its watches to their owners."""
         self.watched[key][1] += changes
         for watched in self.untouched.pop(key, ()):
             watched.touched.append(watched)
 
     def signal_ready(self, key: bytes, *, overwritten: bool = False) -> None:
-        """Wake the clients that wait for this key once the current command is finished.
+        """Wake the clients that wait for this key after the current command.
 
-        A value that was only overwritten by one of another type wakes none, unless one waits also for its end.
+        A value of another type that only overwrote the old one wakes no client, except one that also waits for the
+        key to disappear.
         """
         if self.awaited and key in self.awaited:
             ready = self.keyspace.ready

@@ -1,7 +1,7 @@
-"""Fields of hashes past their time: whether clients see them, and when they are deleted.
+"""Expiry of hash fields: when clients stop seeing a field, and when it is deleted.
 
-Like keys, they are deleted at a lookup or by the active cycle; a replica only hides them until its master deletes
-them.
+A lookup or the active cycle deletes expired fields, as it does keys; a replica only hides them until its master
+deletes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def is_due(value: Hash, field: bytes, keyspace: Keyspace) -> bool:
-    """Whether a field is past its time, so that clients do not see it."""
+    """Return True if a field has expired, so that clients do not see it."""
     if value.times is None:
         return False
     when = value.times.when.get(field)
@@ -25,7 +25,7 @@ def is_due(value: Hash, field: bytes, keyspace: Keyspace) -> bool:
 
 
 def due_fields(value: Hash, keyspace: Keyspace) -> set[bytes]:
-    """Return all fields past their time."""
+    """Return all expired fields."""
     if value.times is None or not keyspace.expiring or keyspace.shows_expired:
         return set()
     first = value.times.first()
@@ -37,7 +37,7 @@ def due_fields(value: Hash, keyspace: Keyspace) -> set[bytes]:
 def let_expire(db: Database, key: bytes, value: Hash, field: bytes, when: int) -> None:
     """Set the expiry of a field of the hash at a key, and schedule it for the active cycle."""
     if not when:
-        # A time for Redis that means none; only a replica, which deletes nothing past its time, gets here.
+        # Redis treats 0 as no expiry. Only a replica gets here, because it does not delete on a past time.
         value.persist(field)
         return
     value.expire(field, when)
@@ -45,7 +45,7 @@ def let_expire(db: Database, key: bytes, value: Hash, field: bytes, when: int) -
 
 
 def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
-    """Delete and propagate a field past its time. The caller continues with ``after_drops``."""
+    """Delete an expired field and propagate it. The caller continues with ``after_drops``."""
     value.discard(field)
     db.keyspace.expired_fields += 1
     if db.keyspace.on_field_expired is not None:
@@ -55,9 +55,9 @@ def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
 def after_drops(
     db: Database, key: bytes, value: Hash, fields: list[bytes], *, names_last: bool = True
 ) -> None:
-    """Notify watchers and subscribers that fields expired; delete a hash without fields.
+    """Notify watchers and subscribers of expired fields; delete the hash if it has no fields left.
 
-    Without ``names_last`` the event ``hexpired`` leaves out the field with which the hash goes.
+    Without ``names_last`` the event ``hexpired`` does not name the last field of a deleted hash.
     """
     keyspace = db.keyspace
     named = fields if names_last or value.fields else fields[:-1]
@@ -81,7 +81,7 @@ def find_field(db: Database, key: bytes, value: Hash, field: bytes) -> bytes | N
 
 
 def drop_all_due(db: Database, key: bytes, value: Hash, limit: int | None = None) -> int:
-    """Delete the fields of one hash past their time, earliest first; return how many."""
+    """Delete the expired fields of one hash, earliest first; return their number."""
     keyspace = db.keyspace
     if not keyspace.expiring or keyspace.hides_expired:
         return 0
@@ -98,7 +98,7 @@ def drop_all_due(db: Database, key: bytes, value: Hash, limit: int | None = None
 
 
 def expire_fields(db: Database, limit: int) -> int:
-    """Delete at most ``limit`` expired fields in a database; return how many (active cycle)."""
+    """Delete at most ``limit`` expired fields in a database (active cycle); return their number."""
     keyspace = db.keyspace
     if not keyspace.expiring or keyspace.hides_expired:
         return 0
@@ -115,7 +115,7 @@ def expire_fields(db: Database, limit: int) -> int:
 
 
 def note(db: Database, key: bytes, value: Hash) -> None:
-    """Update when the next field of a hash is due, after the hash was stored or lost fields."""
+    """Record when the next field of a hash expires, after the hash was stored or lost fields."""
     first = value.times.first() if value.times is not None and db.entries.get(key) is value else None
     if first is None:
         db.field_due.forget(key)

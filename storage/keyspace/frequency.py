@@ -1,9 +1,8 @@
-"""How often a key is used, on Redis' logarithmic scale up to 255.
+"""The access frequency of a key (LFU), on Redis' logarithmic scale up to 255.
 
-A counter is raised at random and decays.
+An access raises the counter with a probability that falls as it grows; time lowers it.
 
-One integer holds a counter and the minute of its last change, for policies that need it; see
-``metering.Meter``.
+One integer holds a counter and the minute of its last change. ``metering.Meter`` keeps these while the policy is LFU.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from random import random
 from typing import Final
 
-NEW: Final = 5  # of a new key, so that it is not evicted first
+NEW: Final = 5  # the counter of a new key, so that it is not evicted first
 HIGHEST: Final = 255
 _MINUTE: Final = 60_000
 _BITS: Final = 8
@@ -20,7 +19,7 @@ _BITS: Final = 8
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Settings:
-    """lfu-log-factor and lfu-decay-time."""
+    """The settings lfu-log-factor and lfu-decay-time."""
 
     log_factor: int = 10
     decay_minutes: int = 1
@@ -32,7 +31,7 @@ def stored(counter: int, now: int) -> int:
 
 
 def decayed(frequency: int, now: int, decay_minutes: int) -> int:
-    """Return the present counter: one less per ``decay_minutes`` (0: no decay)."""
+    """Return the current counter: one less per ``decay_minutes`` (0: no decay)."""
     counter = frequency & HIGHEST
     if not decay_minutes:
         return counter
@@ -40,7 +39,7 @@ def decayed(frequency: int, now: int, decay_minutes: int) -> int:
 
 
 def after_access(counter: int, log_factor: int) -> int:
-    """Return the counter after one more access: the higher it is, the less likely it grows."""
+    """Return the counter after one more access; a high counter rarely grows."""
     if counter >= HIGHEST:
         return HIGHEST
     grows = random() * (max(counter - NEW, 0) * log_factor + 1) < 1  # noqa: S311 - only a statistic

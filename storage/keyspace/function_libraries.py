@@ -13,15 +13,15 @@ _LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 
 
 class LibraryError(ValueError):
-    """A text is not a library; the only argument is the error reply as bytes."""
+    """The text is not a library; the only argument is the error reply as bytes."""
 
 
 class Libraries:
-    """Source texts by the names of the libraries.
+    """The source code of the function libraries, by name.
 
     Attributes:
-        codes: source text by name.
-        version: changes with every change.
+        codes: source code by name.
+        version: increases with every change.
     """
 
     def __init__(self) -> None:
@@ -32,12 +32,12 @@ class Libraries:
         return len(self.codes)
 
     def put(self, name: bytes, code: bytes) -> None:
-        """Store a library, in place of one with that name."""
+        """Store a library; replace one of the same name."""
         self.codes[name] = code
         self.version += 1
 
     def remove(self, name: bytes) -> None:
-        """Remove the library of that name, if there is one."""
+        """Remove the library of this name, if there is one."""
         if self.codes.pop(name, None) is not None:
             self.version += 1
 

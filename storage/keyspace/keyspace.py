@@ -1,7 +1,8 @@
 """The keyspace: all databases, their common state, and the hooks for its events.
 
-Pure data: it knows no clients. The server sets ``Keyspace.now`` once per batch of commands and fills the hooks. Then
-every lookup expires lazily, every change is signalled, and ``ready`` has the keys that may wake blocked clients.
+It holds data only and knows no clients. The server sets ``Keyspace.now`` once per batch of commands and installs the
+hooks. Every lookup then expires keys lazily, every change is signalled, and ``ready`` lists the keys that may wake
+blocked clients.
 """
 
 from __future__ import annotations
@@ -31,37 +32,38 @@ class Keyspace:
     """All databases, and their common state.
 
     Attributes:
-        now: milliseconds since the epoch; the one time that everything in the current batch sees.
+        now: milliseconds since the epoch; every command of the current batch sees the same time.
         dirty: number of changes since the last save (INFO rdb_changes_since_last_save).
-        ready: keys that were signalled to waiting clients, in the order of the first signal; True for one that was only
-            overwritten.
+        ready: keys that were signalled to waiting clients, in the order of the first signal; True for a key that was
+            only overwritten.
         notify_mask: bits of ``notifications``; 0 when notifications are off.
         expiring: False while a file is loaded or a master's command runs: nothing expires then.
         shows_expired: DEBUG SET-ALLOW-ACCESS-EXPIRED: commands find expired keys; the active cycle still
-            deletes it.
+            deletes them.
         skips_checksums: DEBUG SET-SKIP-CHECKSUM-VALIDATION: files and payloads with a wrong checksum are read.
-        hides_expired: True for a replica, and in a pause: keys past their time are not seen, and stay until the master
-            says DEL, or the pause is over.
-        own_expiries: keys that clients of a replica gave a time, each with the indexes of its databases: these it deletes
-            itself, even if the present time came from the master. It may hold outdated items; None on a master.
-        touching: False while a client under CLIENT NO-TOUCH runs a command: lookups leave ``accessed`` alone.
+        hides_expired: True on a replica and during a pause: expired keys are hidden, and stay until the master sends
+            DEL or the pause ends.
+        own_expiries: keys whose expiry was set by clients of this replica, with the indexes of their databases. The
+            replica deletes these itself, even if the current expiry came from the master. May hold outdated keys; None
+            on a master.
+        touching: False while a client under CLIENT NO-TOUCH runs a command: lookups do not update ``accessed``.
         by_modification: the policy is LRM: ``accessed`` has the last modification, and ``touching`` is always False.
         keeps_idle: the policy is LRU: files have the idle time of each key.
-        names_last_expired: a read that meets the last field of a hash past its time sends ``hexpired`` before ``del``.
-        usage: how frequencies grow and decay while the policy is LFU, else None.
-        idempotent: the producers that streams remember, to be searched for old iids.
-        idempotency_defaults: duration (seconds) and maxsize that new streams have.
-        limits: up to which sizes collections have compact forms.
+        names_last_expired: if a read finds the last field of a hash expired, it sends ``hexpired`` before ``del``.
+        usage: the LFU settings (growth and decay) while the policy is LFU, else None.
+        idempotent: the idempotency states of streams that have producers; the server removes their old iids.
+        idempotency_defaults: duration (seconds) and maxsize of new streams.
+        limits: the sizes up to which collections have a compact encoding.
         libraries: the source code of function libraries.
         lazyfree: big values without a key, to be freed piece by piece.
-        behind: streams whose macro nodes are far from known; the server accounts for them when it is idle.
-        cold: packs old chunks of streams, within its settings.
+        behind: streams whose macro nodes are not up to date; the server updates them when it is idle.
+        cold: packs old chunks of streams, according to its settings.
         hits, misses, expired, expired_fields: INFO keyspace_hits, keyspace_misses, expired_keys, expired_subkeys.
-        expired_in_cycle, expired_fields_in_cycle: found by the active cycle, not by a lookup.
-        on_event: called with (database index, event, key, the fields of a hash concerned), for keyspace notifications.
-        on_expired: called for every key that is dropped because of its time, to propagate it.
+        expired_in_cycle, expired_fields_in_cycle: the part of these that the active cycle found.
+        on_event: called with (database index, event, key, affected fields of a hash), for keyspace notifications.
+        on_expired: called with (database, key) for every expired key before it is deleted, to propagate it.
         on_field_expired: the same for fields of hashes: (database, key, field).
-        on_modified: called for every modified key and whether it expired, for client tracking; None while no client tracks.
+        on_modified: called with (database, key, whether it expired) for each modified key; None while no client tracks.
         on_flushed: called once after each FLUSHDB or FLUSHALL, for client tracking.
     """
 
@@ -137,17 +139,17 @@ class Keyspace:
     def notify(
         self, event_class: int, event: bytes, key: bytes, database: Database, fields: Sequence[bytes] = ()
     ) -> None:
-        """Notify subscribers of an event, and of the fields of a hash concerned, if its class is switched on."""
+        """Notify subscribers of an event, and of the affected fields of a hash, if its class is switched on."""
         if self.notify_mask & event_class and self.on_event is not None:
             self.on_event(database.index, event, key, fields)
 
     def reset_statistics(self) -> None:
-        """Count hits, misses, expired and freed values from zero on."""
+        """Reset the counters of hits, misses, expired and freed values."""
         self.hits = self.misses = self.expired = self.expired_fields = self.lazyfree.freed = 0
         self.expired_in_cycle = self.expired_fields_in_cycle = 0
 
     def idempotency_of(self, stream: Stream) -> Idempotency:
-        """What a stream remembers of producers; made at its first use, and then looked after."""
+        """Return a stream's record of its producers; create it at the first use, and register it for expiry."""
         state = stream.idempotency
         if state is None:
             state = stream.idempotency = Idempotency(*self.idempotency_defaults)
@@ -155,7 +157,7 @@ class Keyspace:
         return state
 
     def set_idempotency_defaults(self, duration: int, maxsize: int) -> None:
-        """Let new streams have other settings; existing streams keep theirs."""
+        """Change the defaults of new streams; existing streams keep their settings."""
         before = self.idempotency_defaults
         if before == (duration, maxsize):
             return
@@ -165,20 +167,20 @@ class Keyspace:
         self.idempotency_defaults = (duration, maxsize)
 
     def set_compress_depth(self, depth: int) -> None:
-        """Let so many of the newest chunks of each stream never be packed; 0: pack none from now on."""
+        """Set the number of newest chunks of each stream that are never packed; 0: pack none from now on."""
         self.cold.depth = depth
         for stream in self._values_of(Stream):
             self.cold.watch(stream)
 
     def _values_of(self, cls: type[V]) -> Iterator[V]:
-        """Yield all values of a class."""
+        """Yield all values of a type."""
         for database in self.databases:
             for value in database.entries.values():
                 if type(value) is cls:
                     yield value
 
     def expire_idempotent(self) -> None:
-        """Forget what producers sent too long ago; the server does it now and then."""
+        """Forget iids that are too old; the server calls this from time to time."""
         for state in list(self.idempotent):
             if state.producers:
                 state.expire(self.now)
@@ -186,14 +188,14 @@ class Keyspace:
                 self.idempotent.discard(state)
 
     def account_some(self) -> bool:
-        """Account for a few entries of a stream that is behind with that; False when none is."""
+        """Update the macro nodes of one stream in ``behind`` by a few entries; return False if there is none."""
         stream = next(iter(self.behind), None)
         if stream is not None and not stream.macro_nodes.account_some():
             self.behind.discard(stream)
         return stream is not None
 
     def flush(self, databases: Iterable[Database], *, counted: bool | None = None) -> int:
-        """Take all keys out of some databases; returns how many there were. ``counted``: as in ``Database.clear``."""
+        """Remove all keys of some databases; return their number. ``counted``: see ``Database.clear``."""
         count = sum([database.clear(counted=counted) for database in databases])
         if databases is self.databases and self.own_expiries is not None:
             self.own_expiries.clear()
@@ -203,12 +205,12 @@ class Keyspace:
 
     @property
     def drops_expired(self) -> bool:
-        """Whether a key or field goes at once that is given a time that is past."""
+        """Whether a key or field is deleted at once when it gets an expiry in the past."""
         return self.expiring and not self.hides_expired
 
     @staticmethod
     def swap(first: Database, second: Database) -> None:
-        """Let two databases exchange their keys. Their clients, watchers and waiters stay and find other keys."""
+        """Exchange the keys of two databases (SWAPDB). Their clients, watchers and waiters stay."""
         if first is second:
             return
         first.note_exchange(second)
@@ -223,15 +225,15 @@ class Keyspace:
         first.frequencies, second.frequencies = second.frequencies, first.frequencies
         if first.meter is not None and second.meter is not None:
             first.meter, second.meter = second.meter, first.meter
-        else:  # one of them was loaded apart
+        else:  # one of them belongs to a keyspace that was loaded separately
             for meter in (first.meter, second.meter):
                 if meter is not None:
                     meter.clear()
 
     def expire_own(self, limit: int) -> int:
-        """Look at up to ``limit`` keys that a replica deletes itself; returns how many were past their time.
+        """Examine up to ``limit`` keys that a replica deletes itself; return how many had expired.
 
-        Keys without a time are forgotten, the others are looked at again.
+        Keys without an expiry are forgotten; the others are examined in a later call.
         """
         own, gone = self.own_expiries, 0
         if own is None or not self.expiring:
@@ -251,7 +253,7 @@ class Keyspace:
         return gone
 
     def empty_twin(self) -> Keyspace:
-        """Return one without data that has this one's time, and knows as much of the use of keys."""
+        """Return an empty keyspace with the same time, LRU and LFU policy, and loading settings."""
         twin = Keyspace(len(self.databases))
         twin.now = self.now
         twin.keeps_idle, twin.usage = self.keeps_idle, self.usage
@@ -266,12 +268,12 @@ class Keyspace:
         self.libraries.clear()
 
     def drop_everything(self) -> None:
-        """Forget all keys and libraries before a file is loaded in their place: tracking clients hear of it."""
+        """Remove all keys and libraries before a file is loaded in their place, and tell tracking clients."""
         self.flush(self.databases)
         self.libraries.clear()
 
     def reset(self) -> None:
-        """Forget all data and everything about it but the settings."""
+        """Remove all data and state; keep the settings."""
         self.clear()
         self.reset_statistics()
         self.dirty = 0
@@ -282,7 +284,7 @@ class Keyspace:
         self.cold.reset()
 
     def take_over(self, other: Keyspace) -> None:
-        """Replace all the data by another keyspace's, which is done with. Watchers and waiters hear of it."""
+        """Replace all data by another keyspace's, which must not be used afterwards. Signals watchers and waiters."""
         for mine, fresh in zip(self.databases, other.databases, strict=True):
             self.swap(mine, fresh)
         if self.own_expiries is not None:

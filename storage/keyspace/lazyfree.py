@@ -1,8 +1,8 @@
 """Lazyfree: free big values in small steps.
 
 Freeing a million objects at once blocks the server. So a value is taken apart (``Freeable.parts``), its containers lose
-some of their items, and these are freed next. Only what has no other reference is emptied, so a value that was queued
-but is still used (RENAME moves it from one key to another) stays whole.
+some of their items per step, and these are freed next. A container is emptied only if nothing else references it, so a
+value that was queued but is still used (RENAME moves it from one key to another) stays whole.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class LazyFree:
 
     Attributes:
         pending: keys and groups that are not freed yet (INFO lazyfree_pending_objects).
-        freed: number of freed ones (INFO lazyfreed_objects).
+        freed: number of freed objects (INFO lazyfreed_objects).
         weight: approximate bytes of the pending objects, as far as the callers knew them.
-        on_queued: called when there is something to free; while it is None everything is freed immediately.
+        on_queued: called when a value is queued; while it is None, every value is freed at once.
     """
 
     __slots__ = ("_containers", "_holders", "_objects", "_waiting", "freed", "on_queued", "pending", "weight")
@@ -42,8 +42,8 @@ class LazyFree:
         self.weight = 0
         self.on_queued: Callable[[], None] | None = None
         self._waiting: deque[tuple[object, int]] = deque()
-        # What is being taken apart: the number of objects it counts for, and its parts. Parts that reference containers
-        # come first, because a container with another reference is not emptied.
+        # The value being taken apart: the number of objects it counts for, and its parts. Parts that reference
+        # containers come first, because a container with another reference is not emptied.
         self._objects = 0
         self._holders: list[Freeable] = []
         self._containers: list[object] = []
@@ -63,7 +63,7 @@ class LazyFree:
         self.on_queued()
 
     def weigh(self, size: int) -> None:
-        """Add the bytes of the value that was queued last, which may be freed already."""
+        """Add the bytes of the value that was queued last; no effect if it is already freed."""
         if self.pending:
             self.weight += size
 
@@ -104,7 +104,7 @@ class LazyFree:
             self._keep(part)
 
     def _empty(self) -> None:
-        """Remove some items from a container, and queue the big ones among them."""
+        """Remove some items from a container, and queue the big items among them."""
         container = self._containers.pop()
         if getrefcount(container) > _ALONE:
             return
@@ -125,7 +125,7 @@ class LazyFree:
 
 
 def _goes_at_once(value: object) -> bool:
-    """Whether freeing it takes no noticeable time."""
+    """Return True if freeing the value takes no noticeable time."""
     if isinstance(value, Freeable):
         return value.is_small()
     if isinstance(value, (list, dict, set, deque, SortedKeyList)) and type(value) in _CONTAINERS:
@@ -135,5 +135,5 @@ def _goes_at_once(value: object) -> bool:
 
 
 def _may_be_large(items: Iterable[object]) -> bool:
-    """Whether some of these objects may have to be taken apart."""
+    """Return True if some of these objects may have to be taken apart."""
     return any(kind in _CONTAINERS or issubclass(kind, Freeable) for kind in {*map(type, items)})

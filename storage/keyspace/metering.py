@@ -1,9 +1,8 @@
-"""The size of each key and how often it is used, kept only while a memory limit or a policy asks for it.
+"""The size of each key and its access frequency, kept only while a memory limit or a policy needs them.
 
-A database has no meter until ``switch_on``; from then on it calls the meter wherever a key is looked up or changes. A
-key whose value may have changed is *touched*, and measured (``weights.key_bytes``) before the next command asks for the
-sum. Keys that were there before the meter are measured a few at a time; until then they count as the mean of the
-known ones.
+A database has no meter until ``switch_on``; from then on it calls the meter for each lookup and change of a key. A key
+whose value may have changed is *touched*: it is measured (``weights.key_bytes``) before the next use of the total. Keys
+that existed before the meter are measured a few at a time; until then each counts as the mean of the measured keys.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ if TYPE_CHECKING:
     from .database import Database
     from .keyspace import Keyspace
 
-_PIECE: Final = 64  # keys that are measured at once
-_FIRST: Final = 512  # keys that are measured as soon as the meter is on, so that there is a mean
+_PIECE: Final = 64  # keys per step of measuring
+_FIRST: Final = 512  # keys that are measured as soon as the meter is on, for a first mean
 _MOST_TOUCHED: Final = 256
-_LOOKED_AT: Final = 20_000  # above this many keys the first ones serve as a sample
-_METER_ENTRY: Final = SLOT_BYTES + 32  # what the meter itself takes for a key
+_LOOKED_AT: Final = 20_000  # in a larger database, the first keys serve as a sample
+_METER_ENTRY: Final = SLOT_BYTES + 32  # memory of the meter itself per key
 
 
 class Meter:
     """The sizes of the keys of one database.
 
     Attributes:
-        sizes: key to its bytes as last measured.
+        sizes: key to its bytes at the last measurement.
         total: the sum of ``sizes``.
         touched: keys that may have changed since they were measured.
-        unseen: the keys of values that change without a command: old chunks of streams are packed.
+        unseen: keys whose values change without a command: old chunks of streams are packed.
     """
 
     __slots__ = ("_left", "sizes", "total", "touched", "unseen")
@@ -67,7 +66,7 @@ class Meter:
             self.unseen.pop(key, None)
 
     def forget(self, key: bytes) -> int:
-        """A key is gone; returns its size."""
+        """Forget a removed key; return its size."""
         self.touched.discard(key)
         self.unseen.pop(key, None)
         size = self.sizes.pop(key, 0)
@@ -83,7 +82,7 @@ class Meter:
         self.touched.clear()
 
     def measure_some(self, entries: dict[bytes, Value], limit: int = _PIECE) -> bool:
-        """Measure keys that were never measured; False when there are none."""
+        """Measure some keys that were never measured; return False if all are measured."""
         if len(self.sizes) >= len(entries):
             self._left = None
             return False
@@ -99,14 +98,14 @@ class Meter:
         return len(self.sizes) < len(entries)
 
     def measure_unseen(self, entries: dict[bytes, Value], limit: int = _PIECE) -> None:
-        """Measure some of ``unseen`` again; each has its turn."""
+        """Remeasure some keys of ``unseen``, in rotation."""
         for key in list(islice(self.unseen, limit)):
             del self.unseen[key]
             if (value := entries.get(key)) is not None:
                 self.note_size(key, value, key_bytes(key, value))
 
     def bytes_of(self, db: Database) -> int:
-        """About the bytes that a database takes, the meter included."""
+        """Return the approximate memory of a database in bytes, including the meter."""
         entries = db.entries
         if self.touched:
             self.measure_touched(entries)
@@ -121,58 +120,58 @@ class Meter:
             total + count * _METER_ENTRY + len(db.expires) * EXPIRY_ENTRY + len(db.frequencies) * SLOT_BYTES
         )
 
-    # What a database says of its keys
+    # Calls from a database
 
     def note_read(self, db: Database, key: bytes, value: Value) -> None:
-        """A key was looked up. A stream may grow even so: a group reads it, or packed chunks are opened."""
+        """Note a lookup of a key. Even this may enlarge a stream: a group reads it, or packed chunks are opened."""
         if TYPES[type(value)].changes_unseen:
             self._touch(db, key)
         if db.keyspace.touching:
             self.count(db, key)
 
     def note_write(self, db: Database, key: bytes, value: Value) -> None:
-        """A key was looked up, and its value may change."""
+        """Note a lookup of a key by a command that may change the value."""
         if type(value) is not bytes:
             self._touch(db, key)
         if db.keyspace.touching:
             self.count(db, key)
 
     def note_new(self, db: Database, key: bytes, value: Value) -> None:
-        """A key was added."""
+        """Note that a key was added."""
         keyspace = db.keyspace
         if keyspace.usage is not None:
             db.frequencies[key] = frequency.stored(frequency.NEW, keyspace.now)
         self.note_value(db, key, value)
 
     def note_value(self, db: Database, key: bytes, value: Value) -> None:
-        """A key has another value, which is complete if it is a string."""
+        """Note that a key has a new value; a string is measured now, anything else later."""
         if type(value) is bytes:
             self.note_size(key, value, key_bytes(key, value))
         else:
             self._touch(db, key)
 
     def note_modified(self, db: Database, key: bytes) -> None:
-        """A value changed; under LRM this, and no access, is what a key is kept for."""
+        """Note that a value changed; under LRM this updates the access time."""
         self._touch(db, key)
         if db.keyspace.by_modification:
             db.accessed[key] = db.keyspace.now
 
     def note_gone(self, db: Database, key: bytes, value: Value) -> None:
-        """A key was removed, and its value waits to be freed."""
+        """Note that a key was removed, and that its value waits to be freed."""
         size = self.forget(key)
         db.frequencies.pop(key, None)
         if type(value) is not bytes:
             db.keyspace.lazyfree.weigh(size)
 
     def count(self, db: Database, key: bytes) -> None:
-        """Count an access, which matters under LFU only."""
+        """Count an access if the policy is LFU."""
         keyspace = db.keyspace
         if keyspace.usage is not None:
             counter = frequency.after_access(db.frequency(key), keyspace.usage.log_factor)
             db.frequencies[key] = frequency.stored(counter, keyspace.now)
 
     def _touch(self, db: Database, key: bytes) -> None:
-        """The value of a key may change until the next look at the sum."""
+        """Note that the value of a key may change before the total is used next."""
         if key not in self.touched:
             if len(self.touched) >= _MOST_TOUCHED:
                 self.measure_touched(db.entries)
@@ -187,7 +186,7 @@ def switch_on(keyspace: Keyspace) -> None:
 
 
 def switch_off(keyspace: Keyspace) -> None:
-    """Meter nothing any more."""
+    """Meter no database any more, and forget the frequencies."""
     for db in keyspace.databases:
         if db.meter is not None:
             db.meter = None
@@ -195,19 +194,19 @@ def switch_off(keyspace: Keyspace) -> None:
 
 
 def measure_some(keyspace: Keyspace) -> bool:
-    """Measure some keys that were there before the meter; False when all are known."""
+    """Measure some keys that existed before the meter; return False if all are measured."""
     return any(db.meter is not None and db.meter.measure_some(db.entries) for db in keyspace.databases)
 
 
 def measure_unseen(keyspace: Keyspace) -> None:
-    """Measure some values again that change without a command."""
+    """Remeasure some values that change without a command."""
     for db in keyspace.databases:
         if db.meter is not None and db.meter.unseen:
             db.meter.measure_unseen(db.entries)
 
 
 def estimated_bytes(db: Database) -> int:
-    """Estimate the bytes of all keys of a database; a large one by its first keys."""
+    """Estimate the bytes of all keys of a database; extrapolate from the first keys if it is large."""
     count = len(db.entries)
     looked_at = min(count, _LOOKED_AT)
     if not looked_at:

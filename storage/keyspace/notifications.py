@@ -21,7 +21,7 @@ NEW: Final = 1 << 13  # n
 OVERWRITTEN: Final = 1 << 14  # o
 TYPE_CHANGED: Final = 1 << 15  # c
 ARRAY: Final = 1 << 16  # a
-# Events of the fields of hashes, each class on its own channels.
+# Events about hash fields; each class has its own channels.
 SUBKEYSPACE: Final = 1 << 17  # S
 SUBKEYEVENT: Final = 1 << 18  # T
 SUBKEYSPACEITEM: Final = 1 << 19  # I

@@ -13,7 +13,7 @@ _TRIES: Final = 64  # draws from the heap of expiries before its outdated pairs 
 
 
 def sample(db: Database, number: int, *, volatile: bool) -> list[bytes]:
-    """Return random keys, of those that expire if ``volatile``: all if there are no more than ``number``, else some may repeat."""
+    """Return random keys (expiring ones if ``volatile``): all if there are at most ``number``; else some may repeat."""
     many = db.expires if volatile else db.entries
     if len(many) <= number:
         return list(many)
@@ -27,7 +27,7 @@ def _expiring_key(db: Database) -> bytes:
     """Return a random key that expires; there must be one."""
     expires = db.expires
     for _ in range(_TRIES):
-        when, key = choice(db.due)  # noqa: S311 - nothing depends on it being unpredictable
+        when, key = choice(db.due)  # noqa: S311 - this need not be unpredictable
         if expires.get(key) == when:
             return key
     db.due = [(when, key) for key, when in expires.items()]

@@ -1,7 +1,7 @@
 """Estimate the memory of a key with its value, for MEMORY USAGE and ``maxmemory``.
 
-The numbers are those of CPython on 64-bit systems, measured with tracemalloc over many keys of each type. A table
-grows by doubling, so the size of one of its slots is the mean between a full table and a new one.
+The constants are for CPython on 64-bit systems, measured with tracemalloc over many keys of each type. A table grows by
+doubling, so the size of a slot is the mean of a full table and a new one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ..value_types import Value
 
 KEY_ENTRY: Final = 90  # in `entries` and in `accessed`
-EXPIRY_ENTRY: Final = 130  # a slot in `expires`, the time, the pair in the heap
-SAMPLES: Final = 5  # of nested values, by default
+EXPIRY_ENTRY: Final = 130  # a slot in `expires`, the time, and the pair in the heap
+SAMPLES: Final = 5  # nested values to measure, by default
 
 
 def key_bytes(name: bytes, value: Value, samples: int = SAMPLES) -> int:
