@@ -1,6 +1,6 @@
-"""Check whether, or up to where, an append-only file is sound.
+"""Check an append-only file, and report up to where it is sound.
 
-The verdicts are those of redis-check-aof, which is stricter than a server's start.
+The verdicts equal those of redis-check-aof, which is stricter than a server that loads the file.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Verdict:
     """The result for one file.
 
     Attributes:
-        size: of the file, bytes.
+        size: bytes of the file.
         good: number of bytes from the start that hold whole commands and whole transactions.
         problem: the damage after them; "" if the file is sound.
         notes: observations for the user.
-        fixable: whether cutting the file at ``good`` makes it sound.
+        fixable: True if truncating the file at ``good`` makes it sound.
     """
 
     size: int
@@ -46,13 +46,12 @@ class Verdict:
 def check_aof(
     path: Path, say: Callable[[str], object], *, confirm: Callable[[str], bool] | None = None
 ) -> bool:
-    """Check a file, or all files that a manifest names; return whether they are sound (now).
+    """Check a file, or all files of a manifest; return True if they are sound, perhaps after a repair.
 
     Args:
         path: an append-only file, or a manifest.
         say: receives the report, line by line.
-        confirm: called before a broken end is cut off a file; None cuts nothing. A file that others follow is never
-            cut.
+        confirm: asked before a broken end is cut off; None cuts nothing. Only the last file is ever cut.
     """
     try:
         if not _is_manifest(path):
@@ -122,7 +121,7 @@ def _judge(
 
 
 def examine(path: Path) -> Verdict:
-    """Read one file that is not empty to its end, or to the first error."""
+    """Read one non-empty file to its end or to the first error."""
     size = path.stat().st_size
     with path.open("rb") as file:
         notes: list[str] = []
@@ -142,21 +141,21 @@ def examine(path: Path) -> Verdict:
 
 
 class _WrongError(Exception):
-    """The bytes are not a command; the text says why."""
+    """The bytes are not a valid command; the text says why."""
 
 
 class _Reader:
-    """Reads over the commands of a file."""
+    """Walks over the commands of a file and checks them."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
-        self._start = source.position  # of the buffered data
+        self._start = source.position  # offset of the buffered data in the file
         self._data = b""
         self._at = 0  # position in the buffered data
-        self._open = 0  # transactions
+        self._open = 0  # number of open transactions
 
     def run(self) -> tuple[int, str]:
-        """Return where the last whole command or transaction ends, and the damage after it."""
+        """Return the end of the last whole command or transaction, and the damage after it."""
         good = self._position
         try:
             while first := self._peek():
@@ -218,7 +217,7 @@ class _Reader:
         return self._data[self._at : self._at + 1]
 
     def _line(self, limit: int) -> bytes:
-        """Read up to a line end, or to the limit, or to the end of the file."""
+        """Read up to and including a line end, at most ``limit`` bytes, or to the end of the file."""
         self._fill(limit)
         end = self._data.find(b"\n", self._at, self._at + limit)
         end = end + 1 if end >= 0 else min(self._at + limit, len(self._data))
@@ -244,7 +243,7 @@ class _Reader:
         return data
 
     def _fill(self, count: int) -> None:
-        """Buffer ``count`` bytes, if the file has as many."""
+        """Buffer ``count`` bytes, or all that the file has left."""
         if self._at + count <= len(self._data):
             return
         self._start += self._at
@@ -253,7 +252,7 @@ class _Reader:
 
 
 def _is_manifest(path: Path) -> bool:
-    """Whether the first line that is not a comment looks like one of a manifest."""
+    """Return True if the first line that is not a comment looks like a line of a manifest."""
     with path.open("rb") as file:
         while (line := file.readline(LINE_LIMIT)).startswith(b"#"):
             pass

@@ -1,4 +1,4 @@
-"""The files that rewrites have replaced: group them, and choose which to remove first.
+"""The files that rewrites have replaced: group them, and choose the ones to remove.
 
 Kept files are history files of the manifest (type h). Readers of the whole history use them; servers do not load
 them, and redis-server removes them when it starts.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Generation:
-    """A base, and the incr files that continue it; together they lead to the next base."""
+    """A base and the incr files that continue it; together they hold all commands up to the next base."""
 
     base: FileInfo | None = None
     incr: list[FileInfo] = field(default_factory=list)
@@ -30,15 +30,15 @@ class Generation:
 
 
 def is_incr(info: FileInfo) -> bool:
-    """Whether a history file was an incr file; its type no longer shows that."""
+    """Return True if a history file was an incr file; its type (h) no longer shows that."""
     return info.name.endswith(".incr.aof")
 
 
 def generations(history: Sequence[FileInfo]) -> list[Generation]:
     """Group history files, oldest first.
 
-    Rillet lists each base before its incr files, oldest first. Redis (aof-disable-auto-gc) inserts what was just
-    replaced at the front, incr files before their base. One manifest can contain both orders.
+    Rillet lists each base before its incr files, oldest first. Redis (aof-disable-auto-gc) inserts newly
+    replaced files at the front, with incr files before their base. One manifest can contain both orders.
     """
     found: list[Generation] = []
     leading: list[FileInfo] = []  # incr files whose base follows them
@@ -58,12 +58,12 @@ def generations(history: Sequence[FileInfo]) -> list[Generation]:
 def outdated(
     directory: Path, history: Sequence[FileInfo], seconds: int, limit: int, now_ms: int
 ) -> list[FileInfo]:
-    """Choose what to remove: whole generations, oldest first, so that the rest is readable from a base.
+    """Choose the files to remove: whole generations, oldest first, so that the remaining history starts with a base.
 
     Args:
         directory: the folder of the files; missing files count as removed.
         history: the history files of the manifest.
-        seconds: a generation is outdated when its newest record is older than this; 0: immediately.
+        seconds: remove a generation whose newest record is older than this; 0: remove all.
         limit: maximum bytes of all history; 0: no limit.
         now_ms: Unix milliseconds.
     """

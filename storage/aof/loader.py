@@ -1,4 +1,4 @@
-"""Read an append-only file back: the commands of all its parts in order, and the repair of a torn end.
+"""Load an append-only file: yield the commands of all its files in order, and repair a torn end.
 
 The caller applies the commands; this module knows only the meaning of MULTI and EXEC.
 """
@@ -28,14 +28,14 @@ def _pass_over_rdb(source: ByteSource) -> Iterable[object]:
 
 
 class AofLoader:
-    """The commands of an append-only file in batches of about 256 KiB of file.
+    """Yields the commands of an append-only file, in batches of about 256 KiB.
 
-    Transactions are whole, with their MULTI and EXEC. `loaded_bytes` of `total_bytes` have been read up to the end of
-    the present batch. `current_file` is the file that the batch came from.
+    A batch holds whole transactions, with their MULTI and EXEC. After a batch, `loaded_bytes` of `total_bytes` are
+    read; `current_file` is the file of the batch.
 
-    `root` is the server's `dir`. Construction reads the manifest and adopts a single file of Redis before 7.0;
+    `root` is the server's `dir`. The constructor reads the manifest and adopts a single file of Redis before 7.0;
     `truncate` is aof-load-truncated; `load_rdb` reads an RDB at the start of a file and yields when the caller may do
-    other work. What Redis refuses to start with raises AofError, here and in `batches`.
+    other work. The constructor and `batches` raise AofError where Redis would refuse to start.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class AofLoader:
 
     @property
     def end_offset(self) -> int | None:
-        """The replication offset at the end of the files, approximately after a crash; None if they name none."""
+        """The replication offset at the end of the files, approximate after a crash; None if the manifest has none."""
         last = self.manifest.incr[-1] if self.manifest.incr else None
         if last is None or last.start_offset is None or last.end_offset is not None:
             return None if last is None else last.end_offset
         return last.start_offset + self._size(last.name)
 
     def batches(self) -> Iterator[list[list[bytes]]]:
-        """Yield the commands; an empty batch only lets the caller do other work."""
+        """Yield the commands; an empty batch only gives the caller a chance to do other work."""
         live = self.manifest.live
         before = 0
         for info in live:
@@ -92,7 +92,7 @@ class AofLoader:
             self.loaded_bytes = before
 
     def unknown_command(self, name: bytes) -> AofError:
-        """Return the error for a command of the present batch that this server does not have."""
+        """Return the error for a command of the current batch that this server does not have."""
         text = name[:128].decode(errors="backslashreplace")
         return AofError(f"Unknown command '{text}' reading the append only file {self.current_file}")
 
@@ -101,7 +101,7 @@ class AofLoader:
         return AofError(f"{error} A command read this in the append only file {self.current_file}")
 
     def wrong_arity(self, name: str) -> AofError:
-        """Return the error for a command of the present batch without enough arguments."""
+        """Return the error for a command of the current batch that has too few arguments."""
         return AofError(
             f"Wrong number of arguments for '{name}' reading the append only file {self.current_file}"
         )
@@ -147,14 +147,14 @@ class AofLoader:
     def _commands(
         self, source: ByteSource, name: str, size: int, before: int
     ) -> Generator[list[list[bytes]], None, int | None]:
-        """Yield the commands of the rest of a file; return where it is torn, if it is."""
-        start = source.position  # of the buffered data
+        """Yield the remaining commands of a file; return the offset where it is torn, None if it is whole."""
+        start = source.position  # offset of the buffered data in the file
         transactions = Transactions()
         data = b""
         at_end = False
         while True:
             if not at_end:
-                # Reading twice as much each time avoids scanning a long value over and over.
+                # Doubling the size of each read avoids scanning a long value over and over.
                 more = source.read(max(self._chunk_size, len(data)))
                 at_end = not more
                 data += more
@@ -171,7 +171,7 @@ class AofLoader:
                     f"Bad file format reading the append only file {name}: make a backup of your AOF file, then {_FIX}"
                     f" (byte offset {good})"
                 )
-            # A length beyond the end of the file is an error already; reading the rest into memory is unnecessary.
+            # A length beyond the end of the file is already an error, so the rest is not read into memory.
             if at_end or start + scan.needs > size:
                 break
         if transactions.opened_at is not None:

@@ -1,4 +1,4 @@
-"""The manifest of a multi-part append-only file: which files make up the data, in which order.
+"""The manifest of a multi-part append-only file: the files that hold the data, in order.
 
 It is `<appendfilename>.manifest` in the AOF folder, with one line per file:
 `file <name> seq <n> type <b|h|i>[ startoffset <n>][ endoffset <n>]`.
@@ -37,7 +37,7 @@ class AofError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """One file of the manifest; offsets are replication offsets at its ends (None: absent)."""
+    """One file of the manifest; the offsets are the replication offsets at its start and end (None: unknown)."""
 
     name: str
     seq: int
@@ -46,7 +46,7 @@ class FileInfo:
     end_offset: int | None = None
 
     def encode(self) -> bytes:
-        """Return its line, with the line end."""
+        """Return its line in the manifest, with the line end."""
         line = b"file %s seq %d type %s" % (quote(os.fsencode(self.name)), self.seq, self.type.encode())
         if self.start_offset is not None:
             line += b" startoffset %d" % self.start_offset
@@ -57,7 +57,7 @@ class FileInfo:
 
 @dataclass(slots=True)
 class Manifest:
-    """The files of the data: at most one base, then incr files by rising seq; and the history."""
+    """The files of the data: at most one base, then incr files by rising seq; and the history files."""
 
     base: FileInfo | None = None
     history: list[FileInfo] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, data: bytes) -> Manifest:
-        """Parse a manifest file; raises AofError with Redis' text if it is malformed."""
+        """Parse a manifest file; raise AofError with Redis' text if it is malformed."""
         if not data:
             raise _error("Found an empty AOF manifest")
         manifest = cls()
@@ -92,7 +92,7 @@ class Manifest:
 
     @classmethod
     def load(cls, directory: Path, basename: str, files: FileOperations | None = None) -> Manifest:
-        """Read `<directory>/<basename>.manifest`; a missing one is an empty manifest."""
+        """Read `<directory>/<basename>.manifest`; return an empty manifest if it is missing."""
         files = files or FileOperations()
         name = basename + ".manifest"
         try:
@@ -114,7 +114,7 @@ class Manifest:
         return cls.parse(b"".join(pieces))
 
     def persist(self, directory: Path, basename: str, files: FileOperations | None = None) -> None:
-        """Replace the manifest file atomically: readers and crashes find the old or the new one."""
+        """Replace the manifest file atomically: readers, and a start after a crash, find the old or the new one."""
         files = files or FileOperations()
         name = basename + ".manifest"
         temporary, final = directory / ("temp-" + name), directory / name
@@ -151,14 +151,14 @@ class Manifest:
 
     def with_new_incr(self, basename: str, start_offset: int | None = None) -> Manifest:
         """Return a copy with a new incr file at its end."""
-        # Not the name of a file in the history: until that is removed the manifest on the disk may need it.
+        # Do not reuse the name of a history file: until that is removed, the manifest on the disk may need it.
         used = [info.seq for info in self.history if info.name == f"{basename}.{info.seq}.incr.aof"]
         seq = max([*used, *(info.seq for info in self.incr)], default=0) + 1
         info = FileInfo(f"{basename}.{seq}.incr.aof", seq, "i", start_offset)
         return Manifest(self.base, list(self.history), [*self.incr, info])
 
     def with_end(self, end_offset: int | None) -> Manifest:
-        """Return a copy whose last incr file ends at an offset; None for a file that is appended to."""
+        """Return a copy whose last incr file ends at an offset; None if the file is still appended to."""
         return Manifest(
             self.base, self.history, [*self.incr[:-1], replace(self.incr[-1], end_offset=end_offset)]
         )
@@ -166,7 +166,7 @@ class Manifest:
     def with_new_base(self, basename: str, covered: int = 0, *, rdb: bool = False) -> Manifest:
         """Return a copy with a new base, which contains the first `covered` incr files.
 
-        The old base and the covered incr files become history. The name of the base shows its format (`rdb`).
+        The old base and the covered incr files become history. The name of the new base ends in its format.
         """
         old = [self.base, *self.history] if self.base else self.history
         seq = max((info.seq for info in old if ".base." in info.name or info is self.base), default=0) + 1
@@ -185,9 +185,9 @@ def adopt_single_file(
     files: FileOperations | None = None,
     log: Log = silent,
 ) -> Manifest:
-    """Move an append-only file of Redis before 7.0 (`<root>/<basename>`) into the folder, as base.
+    """Move a single append-only file of Redis before 7.0 (`<root>/<basename>`) into the folder, as base.
 
-    It does so only if the folder has no data of its own; it completes a move that a crash cut short.
+    It does so only if the folder has no data of its own. It also completes a move that a crash interrupted.
     """
     files = files or FileOperations()
     old, directory = root / basename, root / folder
@@ -203,7 +203,7 @@ def adopt_single_file(
         return manifest
     make_folder(directory, files)
     adopted = Manifest(FileInfo(basename, 1, "b"), list(manifest.history))
-    # The manifest is written first: after a crash before the move the next start still finds the file.
+    # Write the manifest first: after a crash before the move, the next start still finds the file.
     adopted.persist(directory, basename, files)
     try:
         files.rename(old, directory / basename)
@@ -228,7 +228,7 @@ def make_folder(directory: Path, files: FileOperations) -> None:
 
 
 def quote(name: bytes) -> bytes:
-    """Spell a name as one word of a manifest line: bare if possible, else in double quotes."""
+    """Encode a name as one word of a manifest line: bare if possible, else in double quotes."""
     # Redis leaves a name with a single quote bare, and then cannot read its own manifest.
     if name and all(0x20 < byte < 0x7F and byte not in b"\"'\\" for byte in name):
         return name
@@ -239,7 +239,7 @@ def quote(name: bytes) -> bytes:
 
 
 def split_words(line: bytes) -> list[bytes] | None:
-    r"""Split a line into words; "…" with \n \xHH escapes and '…' keep blanks; None for unbalanced quotes."""
+    r"""Split a line into words; "…" with \n \xHH escapes and '…' may contain blanks; None for unbalanced quotes."""
     words: list[bytes] = []
     at = 0
     while True:
@@ -258,7 +258,7 @@ def split_words(line: bytes) -> list[bytes] | None:
 
 
 def leading_number(text: bytes) -> int:
-    """Read a number as C's atoi does: it ignores all after the digits; no digits are 0."""
+    """Parse a number as C's atoi does: ignore everything after the digits; return 0 without digits."""
     match = _LEADING_NUMBER.match(text)
     return int(match[1]) if match else 0
 
@@ -276,7 +276,7 @@ def _unquoted(piece: bytes) -> bytes:
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    """Cut like C's fgets: after each line end, and after `LINE_LIMIT` bytes without one."""
+    """Split like C's fgets: after each line end, and after `LINE_LIMIT` bytes without one."""
     at = 0
     while at < len(data):
         end = data.find(b"\n", at, at + LINE_LIMIT)
@@ -306,7 +306,7 @@ def _parse_line(line: bytes) -> FileInfo:
             case b"startoffset" | b"endoffset":
                 offsets[key.lower()] = leading_number(value)
             case _:
-                pass  # a pair of a newer version
+                pass  # a key of a newer version
     if name is None or not seq or not kind:
         raise ValueError("Invalid AOF manifest file format")
     types: dict[bytes, Literal["b", "h", "i"]] = {b"b": "b", b"h": "h", b"i": "i"}

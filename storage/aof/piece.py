@@ -1,7 +1,7 @@
-"""Read the commands of an append-only file a piece at a time, from a position on, with database and time of each.
+"""Read the commands of an append-only file piece by piece from any position, with the database and time of each.
 
-A reader keeps only its position between two pieces. So it may stop at any time, and go on when the file has grown: also
-after a rewrite, whose new file continues the one that it has removed.
+Between two pieces a reader keeps only its position. So it may stop at any time, and continue when the file has grown;
+also after a rewrite, whose new incr file continues the one that was removed.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from .manifest import Manifest
 
 PIECE: Final = 1 << 14
-"""Bytes of file: a few milliseconds of work where annotations are dense, else far less."""
-_SMALL_BASE: Final = 1 << 12  # bytes, read to find out whether a base has keys
+"""Bytes of a piece: a few milliseconds of work where annotations are dense, else far less."""
+_SMALL_BASE: Final = 1 << 12  # bytes read to find out if a base has keys
 _TIME: Final = re.compile(rb"#(TS|MS):(\d{1,16})")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the incr files, and what the commands before it leave behind.
+    """A place in the incr files, with the database and time that the commands before it set.
 
     Attributes:
         seq: the number of the file; 0 is before the first one.
-        offset: bytes from its beginning.
-        database: the selected one.
-        time: of the last annotation, in milliseconds; 0 without one.
+        offset: bytes from the start of the file.
+        database: the selected database.
+        time: the time of the last annotation, in milliseconds; 0 without one.
     """
 
     seq: int = 0
@@ -48,11 +48,11 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One command.
+    """One command, with its database.
 
     Attributes:
-        time: of the last annotation before it, in milliseconds; 0 without one.
-        words: of a command that is longer than a piece, long words are cut.
+        time: the time of the last annotation before it, in milliseconds; 0 without one.
+        words: the command and its arguments; a command longer than a piece has its long words cut.
     """
 
     time: int
@@ -61,13 +61,13 @@ class Record:
 
 
 def incr_files(manifest: Manifest) -> list[FileInfo]:
-    """Return the incr files that rewrites have left (aof-history-retention), and the live ones, oldest first."""
+    """Return all incr files, oldest first: history files (aof-history-retention) and live ones."""
     kept = [info for info in manifest.history if is_incr(info)]
     return sorted([*kept, *manifest.incr], key=lambda info: info.seq)
 
 
 def begins_with_data(directory: Path, manifest: Manifest) -> bool:
-    """Whether the first incr file continues a base with data, of which no command is left.
+    """Return True if the first incr file continues a base that has data, so that older commands are lost.
 
     Raises:
         OSError: the base cannot be read.
@@ -93,17 +93,17 @@ def begins_with_data(directory: Path, manifest: Manifest) -> bool:
 def read_piece(
     directory: Path, manifest: Manifest, at: Position, longest: int = 1 << 10
 ) -> tuple[list[Record], Position, int]:
-    """Return the next commands, the position after them, and how many bytes are left to read.
+    """Return the next commands, the position after them, and the number of bytes left to read.
 
-    Nothing is left at the end of the last file, where a command that is being written is no error. Commands of a
-    transaction are given like any others.
+    An unfinished command at the end of the last file is no error: the server may be writing it, and 0 bytes are left.
+    The commands of a transaction are returned like any others.
 
     Args:
-        at: where to begin; in a file that is no longer there, that is the next one's beginning.
-        longest: bytes to keep of each word of a command that is longer than a piece, and one more to show the cut.
+        at: where to start; if its file was removed, reading starts at the beginning of the next one.
+        longest: bytes to keep of each word of a command that is longer than a piece, plus one that shows the cut.
 
     Raises:
-        AofError: the bytes at the position are no command, or there is no such position.
+        AofError: the bytes at the position are not a command, or the position does not exist.
         OSError: a file cannot be read.
     """
     infos = [info for info in incr_files(manifest) if info.seq >= at.seq]
@@ -132,13 +132,13 @@ def read_piece(
 
 
 class _Reader:
-    """Gathers the commands from a position on."""
+    """Collects the commands that follow a position."""
 
     def __init__(self, position: Position) -> None:
         self.records: list[Record] = []
         self.position = position
         self.consumed = 0
-        self.is_bad = False  # behind these commands are bytes that are none
+        self.is_bad = False  # the bytes after these commands are not a command
         self._from = position
 
     def read(self, data: bytes, *, at_end: bool) -> bool:
@@ -204,7 +204,7 @@ class _Reader:
 
 
 def _annotations(data: bytes, at: int) -> Iterator[bytes]:
-    """Give the lines before a command that begin with #."""
+    """Yield the lines before a command that begin with #."""
     while data[at : at + 1] == b"#":
         end = data.index(b"\n", at) + 1
         yield data[at:end]

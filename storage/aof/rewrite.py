@@ -1,6 +1,6 @@
-"""The shortest commands that lead to the present data: the base of a rewritten append-only file.
+"""The shortest commands that recreate the current data: the base of a rewritten append-only file.
 
-The spelling equals that of Redis, so that the files can be compared. What commands cannot express is lost, as in
+The spelling equals that of Redis, so that the files can be compared. State that commands cannot express is lost, as in
 Redis: pending entries whose message is gone, when consumers were last seen, which IDs were deleted.
 """
 
@@ -22,7 +22,7 @@ _PIECE: Final = 1 << 16  # approximate bytes of a piece
 def rewrite_commands(keyspace: Keyspace) -> Iterator[bytes]:
     """Yield the commands that recreate this keyspace, in pieces of about 64 KiB of whole commands.
 
-    The keyspace must not change during the iteration. Keys past their time are written with their expiry, as Redis
+    The keyspace must not change during the iteration. Expired keys are written with their expiry, as Redis
     does.
     """
     piece = [command((b"FUNCTION", b"LOAD", code)) for code in keyspace.libraries.codes.values()]

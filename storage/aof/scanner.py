@@ -1,7 +1,7 @@
-"""Cut a piece of an append-only file into commands, and report why no further one could be cut.
+"""Split a piece of an append-only file into commands, and report why it stopped.
 
-hiredis parses pieces in the spelling that every writer uses. Everything else (and the last bytes of a file) is parsed
-here, as leniently as by Redis and with the exact position of each command.
+hiredis parses pieces in the spelling that every writer uses. Any other spelling, and the last bytes of a file, are
+parsed here, as leniently as Redis does and with the exact position of each command.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import hiredis
 
 from .manifest import leading_number
 
-# What one call of C's fgets takes with the 1024 byte buffer of Redis.
+# One call of C's fgets reads this much with Redis' buffer of 1024 bytes.
 LINE_LIMIT = 1023
 _ARGUMENT_COUNT_LIMIT = 2**31 - 1
 _BRACKETS = frozenset((b"MULTI", b"EXEC"))
-# Appended to a piece: it is parsed as a command of its own exactly if the piece ended at the end of a command.
+# Appended to a piece: it parses as a separate command only if the piece ended at the end of a command.
 _MARK = b"\0end of the piece"
 _MARK_RECORD = b"*1\r\n$%d\r\n%s\r\n" % (len(_MARK), _MARK)
-# hiredis moves all that it has not parsed yet to the front whenever it has parsed 1 KiB: so it gets a little at a time.
+# Each time hiredis has parsed 1 KiB, it moves all unparsed bytes to the front; so it is fed a little at a time.
 _FED = 1 << 13
 _MOST_FED = 256  # times
 _NO_MORE = object()  # equals no reply: 0 would equal False
@@ -37,10 +37,10 @@ class End(enum.Enum):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Scan:
-    """The content of a piece.
+    """The commands of a piece.
 
-    `consumed` bytes reach to the end of its last command; `needs` is the known minimum length of the next command.
-    `begins` has, for each command, the position after the previous one; None if all are in the usual spelling with
+    `consumed` is the offset after the last command; `needs` is the known minimum length of the next command.
+    `begins` has, for each command, the offset after the previous one; None if all have the usual spelling with
     nothing between them.
     """
 
@@ -51,7 +51,7 @@ class Scan:
     begins: list[int] | None = None
 
     def start_of(self, index: int) -> int:
-        """Return where a command begins, including the annotations before it."""
+        """Return the offset where a command begins, including the annotations before it."""
         if self.begins is not None:
             return self.begins[index]
         return self.consumed - sum(map(_written_length, self.commands[index:]))
@@ -66,7 +66,7 @@ class _BadError(Exception):
 
 
 def scan_quickly(data: bytes) -> Scan | None:
-    """Cut all but the last command off the data; return None if that needs a closer look.
+    """Split off all but the last command of the data; return None if the data needs ``scan_by_hand``.
 
     It takes a tenth of the time of ``scan_by_hand``.
     """
@@ -86,7 +86,7 @@ def scan_quickly(data: bytes) -> Scan | None:
         return None
     if not commands or commands.pop() != [_MARK] or not commands:
         return None
-    # hiredis also parses numbers, simple strings, nested lists and more, which Redis refuses in this file.
+    # hiredis also parses numbers, simple strings, nested lists and more, which Redis rejects in this file.
     if set(map(type, commands)) != {list} or not all(commands):
         return None
     if set(map(type, chain.from_iterable(commands))) != {bytes}:
@@ -97,9 +97,9 @@ def scan_quickly(data: bytes) -> Scan | None:
 
 
 def scan_by_hand(data: bytes, *, goes_on: bool = False) -> Scan:
-    """Cut every whole command off the data, and report the bytes after them.
+    """Split off every whole command of the data, and report the bytes after them.
 
-    ``goes_on`` says that the file has more: a number that the data cut off is not judged.
+    ``goes_on``: the file has more data, so a number at the end of this data may be incomplete.
     """
     commands: list[list[bytes]] = []
     begins: list[int] = []
@@ -122,9 +122,9 @@ def scan_by_hand(data: bytes, *, goes_on: bool = False) -> Scan:
 
 
 class Transactions:
-    """Joins the commands of a transaction, from any number of pieces.
+    """Keeps each transaction whole, even if several pieces hold its commands.
 
-    `opened_at` is the position of the transaction that is still open; None without one.
+    `opened_at` is the position of the transaction that is still open, None without one.
     """
 
     def __init__(self) -> None:
@@ -132,12 +132,12 @@ class Transactions:
         self._held: list[list[bytes]] = []
 
     def take(self, scan: Scan, start: int) -> list[list[bytes]]:
-        """Return the commands to apply: all so far, except an unclosed MULTI and its commands.
+        """Return the commands to apply: all so far, except an unclosed MULTI and the commands after it.
 
-        `start` is the position of the piece.
+        `start` is the position of the piece in the file.
         """
         commands = scan.commands
-        # Of many commands few are different.
+        # Check the distinct names only: a piece has many commands but few names.
         if self.opened_at is None and _BRACKETS.isdisjoint(
             {name.upper() for name in {command[0] for command in commands}}
         ):
@@ -161,13 +161,13 @@ class Transactions:
 
 
 def _written_length(command: list[bytes]) -> int:
-    """Return the number of bytes that a command takes in a file."""
+    """Return the number of bytes of a command in a file."""
     total = len(b"*%d\r\n" % len(command))
     return total + sum(len(value) + len(b"$%d\r\n\r\n" % len(value)) for value in command)
 
 
 def _line(data: bytes, at: int) -> tuple[bytes, int]:
-    """Return the line at a position and the position after it; -1 after an unfinished last line."""
+    """Return the line at an offset, and the offset after it; -1 if the line is unfinished."""
     end = data.find(b"\n", at, at + LINE_LIMIT)
     if end >= 0:
         return data[at:end], end + 1
@@ -177,7 +177,7 @@ def _line(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _behind_annotation(data: bytes, at: int) -> int:
-    # Redis accepts an unfinished annotation, then appends to it, and cannot read the line that results.
+    # Redis accepts an unfinished annotation, then appends to it, and cannot read the resulting line.
     _, at = _line(data, at)
     if at < 0:
         raise _ShortError(len(data) + 1)

@@ -1,4 +1,4 @@
-"""Write the append-only file: gather records during a tick, one write for all of them, and fsync.
+"""Write the append-only file: collect records during a tick, write them at once, and fsync.
 
 Records arrive encoded; propagation decides their content. This module reads no clock.
 """
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 
 def everything(_directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
-    """Remove all history, as Redis does."""
+    """Choose all history for removal, as Redis does."""
     return history
 
 
 def no_offset() -> None:
-    """Write no replication offsets into the manifest, as before Redis 8."""
+    """Return no replication offset, so that the manifest has none, as before Redis 8."""
 
 
-# Followed by a unique number; the next start removes what a crash leaves.
+# A unique number follows; the next start removes files that a crash left.
 TEMPORARY_BASE = "temp-rewriteaof-bg-"
 
 
 class AppendOnlyFile:
-    """The last incr file of an append-only file, open for appending.
+    """An append-only file, whose last incr file is open for appending.
 
-    `append(record)` and `write()` belong to the server's loop; `sync()` may run in any thread.
+    Only the server's loop calls `append(record)` and `write()`; any thread may call `sync()`.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class AppendOnlyFile:
         self._files = files
         self._log = log
         self._pending: list[bytes] = []
-        # The list's own method, because this runs for every write command.
+        # The list's own method saves a call: this runs for every write command.
         self.append: Callable[[bytes], None] = self._pending.append
         self._fd = -1
-        self._sizes_before = 0  # of the files before the open one
+        self._sizes_before = 0  # bytes of the live files before the open one
         self._file_size = 0
-        self._written = self._synced = 0  # bytes since opening
+        self._written = self._synced = 0  # bytes since the file was opened
         self._syncing = threading.Lock()
         self._annotated_second = 0
         self._annotated_ms = 0
@@ -97,10 +97,10 @@ class AppendOnlyFile:
         offset: Offset = no_offset,
         empty_rdb: bytes | None = None,
     ) -> AppendOnlyFile:
-        """Open below `root` (the server's `dir`), creating missing folders and files; AofError if that fails.
+        """Open the file below `root` (the server's `dir`); create missing folders and files; raise AofError on failure.
 
-        `manifest` is the one the data was loaded from (AofLoader.manifest); by default it is read from the disk.
-        `empty_rdb` is the base of a new file; by default that is a file without commands.
+        `manifest` is the one that the data was loaded from (AofLoader.manifest); by default it is read from the disk.
+        `empty_rdb` is the content of a new file's base; by default the base is empty.
         """
         files = files or FileOperations()
         directory = Path(root) / appenddirname
@@ -168,7 +168,7 @@ class AppendOnlyFile:
         outdated: Outdated = everything,
         offset: Offset = no_offset,
     ) -> AppendOnlyFile:
-        """Open for a server that already has data; the file is valid only after `install_base`.
+        """Open a file for a server that already has data; it becomes valid with `install_base`.
 
         Until then the records go to a temporary file, and the previous content of the folder stays valid.
         Raises OSError or AofError if that fails.
@@ -195,21 +195,21 @@ class AppendOnlyFile:
 
     @property
     def fd(self) -> int:
-        """The file that is open; -1 after ``close``."""
+        """The descriptor of the open file; -1 after ``close``."""
         return self._fd
 
     @property
     def directory(self) -> Path:
-        """The folder of its files."""
+        """The folder of the files."""
         return self._directory
 
     @property
     def is_detached(self) -> bool:
-        """Whether the open file still lacks the base that its records belong to."""
+        """Whether the base that the open file continues is still missing."""
         return self._detached
 
     def is_at(self, root: str | Path, appenddirname: str, appendfilename: str) -> bool:
-        """Whether this is the complete file of a place, and not one that still lacks its base."""
+        """Return True if this file has this path and name, and is not detached."""
         place = Path(root) / appenddirname, appendfilename
         return not self._detached and (self._directory, self._basename) == place
 
@@ -229,29 +229,29 @@ class AppendOnlyFile:
 
     @property
     def has_pending(self) -> bool:
-        """Whether anything is appended but not written yet."""
+        """Whether a record is appended but not written yet."""
         return bool(self._pending)
 
     @property
     def unsynced(self) -> int:
-        """Bytes written but not known to be on the disk yet."""
+        """Bytes written but perhaps not on the disk yet."""
         return self._written - self._synced
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether the next start has all that was appended, even if the machine fails now."""
+        """Whether the next start would find every record, even if the machine fails now."""
         return not (self._detached or self._pending or self.unsynced)
 
     @property
     def last_error(self) -> OSError | None:
-        """The error of the last write or sync; None once both work again."""
+        """The error of the last write or sync; None after both work again."""
         return self._write_error or self._sync_error
 
     def annotate(self, now_ms: int) -> None:
         """Append `#TS:<unix seconds>` if timestamps are enabled and a new second has begun.
 
-        With timestamps "ms" also append `#MS:<unix milliseconds>` when the millisecond has changed, and at the start of
-        each file, so that it can be read alone.
+        With timestamps "ms" also append `#MS:<unix milliseconds>` if the millisecond has changed, and at the start of
+        each file, so that each file can be read alone.
         """
         second = now_ms // 1000
         if self.timestamps and second > self._annotated_second:
@@ -262,10 +262,10 @@ class AppendOnlyFile:
             self.append(b"#MS:%d\r\n" % now_ms)
 
     def write(self) -> bool:
-        """Write all pending records; return False and set `last_error` if the disk refuses.
+        """Write all pending records; if the write fails, return False and set `last_error`.
 
-        After a failure the records stay pending, so that a later call writes them. A part that reached the file is cut
-        off again (or, if even that fails, only the rest stays pending).
+        After a failure the records stay pending, so that a later call writes them. A part that reached the file is
+        truncated (if even that fails, only the rest stays pending).
         """
         pending = self._pending
         if not pending:
@@ -288,7 +288,7 @@ class AppendOnlyFile:
         return True
 
     def sync(self) -> None:
-        """Sync all written data (fdatasync); raises OSError, kept in `last_error`, if that fails."""
+        """Sync all written data (fdatasync); if that fails, raise OSError and keep it in `last_error`."""
         with self._syncing:
             if self._fd < 0:
                 return
@@ -302,7 +302,7 @@ class AppendOnlyFile:
             self._synced = upto
 
     def close(self) -> None:
-        """Write and sync the rest, and close; raises OSError if that fails (the file is closed anyway)."""
+        """Write and sync the rest, then close; raise OSError if that fails (the file is closed anyway)."""
         if self._fd < 0:
             return
         try:
@@ -316,7 +316,7 @@ class AppendOnlyFile:
                 self._files.close(fd)
 
     def _note_end(self) -> None:
-        """Write into the manifest where the file ends: a start cannot tell from its size what else the stream had."""
+        """Record the end offset in the manifest: the replication stream has bytes that the file lacks."""
         end = self._offset()
         if self._detached or end is None:
             return
@@ -326,7 +326,7 @@ class AppendOnlyFile:
             self._log(str(error))
 
     def lose_unsynced(self) -> None:
-        """Close without the rest, and cut off the bytes that are not synced, as a loss of power does."""
+        """Close without writing the rest, and truncate the bytes that are not synced, as a power failure does."""
         with self._syncing:
             fd, self._fd = self._fd, -1
         if fd >= 0:
@@ -337,10 +337,10 @@ class AppendOnlyFile:
                 self._files.close(fd)
 
     def start_new_incr(self) -> None:
-        """Continue in a new incr file, which a rewrite does before it takes its snapshot.
+        """Continue in a new incr file; a rewrite calls this before it takes its snapshot.
 
-        The previous file is complete and synced. Raises OSError or AofError if that fails; then the old file stays in
-        use.
+        The previous file is then complete and synced. Raises OSError or AofError if that fails; the old file then stays
+        in use.
         """
         if self._detached:
             self._start_again()
@@ -369,9 +369,9 @@ class AppendOnlyFile:
         self._file_size = 0
 
     def _start_again(self) -> None:
-        """Discard all records, because the snapshot that follows includes their effects.
+        """Discard all records, because the following snapshot includes their effects.
 
-        After a failed install the manifest on the disk may be the new one, and the open file not a temporary one.
+        After a failed `install_base` the manifest on the disk may be the new one, and the open file no temporary one.
         """
         manifest = Manifest.load(self._directory, self._basename, self._files)
         fd = self._open_file(self._detached_name, os.O_TRUNC)
@@ -389,8 +389,8 @@ class AppendOnlyFile:
     def install_base(self, temporary: Path, *, rdb: bool) -> None:
         """Replace all files before the open one by a finished and synced snapshot.
 
-        Raises OSError or AofError if that fails; then the files are unchanged. May run in another thread than `write`,
-        but not while an incr file is begun or the file is closed.
+        Raises OSError or AofError if that fails; then the files are unchanged. It may run in another thread than
+        `write`, but not at the same time as `start_new_incr` or `close`.
         """
         incr = self.manifest.incr
         covered = len(incr) if self._detached else len(incr) - 1
@@ -405,7 +405,7 @@ class AppendOnlyFile:
         self.base_size = self.size
 
     def remove_history(self) -> None:
-        """Forget and remove outdated files that rewrites have replaced.
+        """Remove the outdated files that rewrites have replaced from the folder and the manifest.
 
         A file that cannot be removed now stays listed.
         """
@@ -438,13 +438,13 @@ class AppendOnlyFile:
             self._log(str(error))
 
     def remove_temporaries(self) -> None:
-        """Remove what rewrites left when a crash ended them."""
+        """Remove temporary files of rewrites that a crash interrupted."""
         for path in self._directory.glob(f"{TEMPORARY_BASE}*"):
             with suppress(OSError):
                 self._files.unlink(path)
 
     def _keep(self, data: bytes, written: int, error: OSError) -> None:
-        """Handle a failed write: no torn record stays in the file, the rest stays pending."""
+        """Handle a failed write: remove the torn record from the file, and keep the rest pending."""
         self._write_error = error
         if written:
             try:
@@ -513,14 +513,14 @@ def install_base_alone(
 def _install(
     directory: Path, basename: str, manifest: Manifest, temporary: Path, files: FileOperations
 ) -> None:
-    """Rename a snapshot as in the manifest, then write that manifest to the disk."""
+    """Give a snapshot its name in the manifest, then write that manifest to the disk."""
     assert manifest.base is not None
     final = directory / manifest.base.name
     files.rename(temporary, final)
     try:
         manifest.persist(directory, basename, files)
     except AofError:
-        # It may have failed after the new manifest was in place, and that needs the file.
+        # If the new manifest was in place before the failure, it needs the file.
         if not _is_named(final.name, directory, basename, files):
             with suppress(OSError):
                 files.unlink(final)
@@ -528,7 +528,7 @@ def _install(
 
 
 def _is_named(name: str, directory: Path, basename: str, files: FileOperations) -> bool:
-    """Whether the manifest on the disk names a file; True if it cannot be read."""
+    """Return True if the manifest on the disk names a file, or cannot be read."""
     try:
         manifest = Manifest.load(directory, basename, files)
     except AofError:
