@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def check_rdb(path: Path, say: Callable[[str], None], *, now: int) -> bool:
-    """Read a whole file without keeping its data; return whether it is sound.
+    """Read a whole file without keeping its data; return True if it is sound.
 
     Values of types that Rillet does not have are skipped, so their content is not checked.
 
     Args:
         say: receives the report, line by line.
-        now: Unix milliseconds, to recognise keys past their time.
+        now: Unix milliseconds, to recognise expired keys.
     """
     info = RdbInfo()
     source = ByteSource(lambda _count: b"")

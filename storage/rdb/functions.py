@@ -1,4 +1,4 @@
-"""The payloads of FUNCTION DUMP: libraries as in an RDB file, with version and checksum."""
+"""The payloads of FUNCTION DUMP: libraries encoded as in an RDB file, with version and checksum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def dump_libraries(codes: Iterable[bytes], version: int) -> bytes:
-    """Return the payload for these source texts."""
+    """Return the payload for the source code of these libraries."""
     body = b"".join([bytes((FUNCTION,)) + encode_string(code) for code in codes]) + version.to_bytes(
         2, "little"
     )
@@ -23,7 +23,7 @@ def dump_libraries(codes: Iterable[bytes], version: int) -> bytes:
 
 
 def restore_libraries(payload: bytes, **checks: bool) -> list[bytes]:
-    """Return the source texts in a payload; the arguments are those of ``checked_payload``.
+    """Return the source code of the libraries in a payload; ``checks`` are passed to ``checked_payload``.
 
     Raises:
         PayloadRefusedError: its version is unknown, or its checksum wrong.

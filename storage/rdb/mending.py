@@ -1,8 +1,8 @@
-"""Repair values after a change of them was interrupted.
+"""Repair a value after an interrupted change.
 
-A change of a value takes several steps, and an exception may come between any two of them (out of memory, for one).
-The repair reads the content of a value from one of its parts only, and derives all others from that: of a sorted set
-the scores, of a stream the columns of its chunks, of a group the pages of the PEL.
+A change of a value takes several steps, and an exception (out of memory, for example) may come between any two of
+them. The repair trusts only one part of the value and derives all others from it: the scores of a sorted set, the
+columns of a stream's chunks, the pages of a group's PEL.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 def mended(
     value: Value, version: int, idempotency_defaults: Defaults, limits: Limits
 ) -> tuple[Value | None, bytes]:
-    """Return a repaired value, and the payload from which RESTORE creates its equal; None if nothing is left.
+    """Return a repaired value, and the RESTORE payload that creates its equal; None if nothing is left of the value.
 
     Args:
-        value: it may be inconsistent. The caller must not use it any more, and stores the new one in its place.
-        version: of the RDB format of the payload.
+        value: it may be inconsistent. The caller must discard it, and store the new one in its place.
+        version: RDB version of the payload.
         idempotency_defaults: duration (seconds) and maxsize of a stream without its own.
         limits: sizes up to which collections have compact encodings.
 
     Raises:
-        RdbError: its content makes no value.
+        RdbError: the value cannot be repaired.
     """
     kind = TYPES[type(value)]
     if not kind.make_whole(value):

@@ -1,4 +1,4 @@
-"""Values of modules, which Rillet does not have: their names, and how to skip them."""
+"""Values of modules, which Rillet does not have: name their types, and skip them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def skip_value(source: ByteSource, value_type: int) -> None:
     """Skip a value of an unknown type; the source is after the key.
 
     Raises:
-        RdbError: the type is not known, so where the value ends is not known, either.
+        RdbError: the type is unknown, so the end of the value is unknown, too.
     """
     if value_type != _MODULE_VALUE:
         raise RdbError(
@@ -36,7 +36,7 @@ def skip_value(source: ByteSource, value_type: int) -> None:
 
 
 def skip_module_data(source: ByteSource) -> None:
-    """Skip the data of a module: numbers and strings, each with its kind, up to the end mark."""
+    """Skip the data of a module: numbers and strings, each after its kind, up to the end mark."""
     while (kind := read_length(source)) != _MODULE_END:
         if kind in {1, 2}:  # signed and unsigned
             read_length(source)

@@ -1,9 +1,9 @@
-"""The bytes that begin a part of an RDB file and are no type of a value."""
+"""The bytes that start a part of an RDB file other than a key."""
 
 from typing import Final
 
 HASH_TEMPLATE: Final = 0xF2
-SLOT_IMPORT_OR_KEY_META: Final = 0xF3  # the former in Valkey, the latter in Redis
+SLOT_IMPORT_OR_KEY_META: Final = 0xF3  # slot import in Valkey, key metadata in Redis
 SLOT_INFO: Final = 0xF4
 FUNCTION: Final = 0xF5
 FUNCTION_PRE_RELEASE: Final = 0xF6

@@ -1,4 +1,4 @@
-"""Read RDB: files into a keyspace, the payloads of RESTORE into single values."""
+"""Read RDB: load files into a keyspace, and restore single values from DUMP payloads."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from ..keyspace.keyspace import Keyspace
     from ..value_types import Value
 
-# The fields of our own after a value.
+# The AUX fields of our own that may follow a value.
 _EXTENSIONS: Final = frozenset(
     each.codec.extension.field for each in TYPES.values() if each.codec.extension is not None
 )
-# Versions of Redis up to 8.10, and of Valkey since 9.0, which counts from 80.
+# Redis up to 8.10 has these versions; Valkey since 9.0 counts from 80.
 _REDIS_VERSIONS: Final = range(1, 17)
 _VALKEY_VERSIONS: Final = range(80, 90)
 _FIRST_WITH_CHECKSUM: Final = 5
 _FOOTER: Final = 10  # bytes of version and checksum at the end of a payload
 # Bytes of small keys to load before the caller may do other work.
 _PAUSE_AFTER: Final = 1 << 16
-_KEYS_AT_ONCE: Final = 4096  # that are only looked at
+_KEYS_AT_ONCE: Final = 4096  # keys to check between two pauses
 
 
 @dataclass(eq=False, repr=False)
@@ -42,14 +42,14 @@ class RdbInfo:
     """Statistics and metadata of a load.
 
     Attributes:
-        version: of the format; 0 until the head is read.
+        version: of the RDB format; 0 until the head is read.
         aux: the fields at the head of the file: ``redis-ver``, ``ctime``, ``repl-id``, ``repl-offset`` …
-        keys: how many were loaded.
-        expired: how many of the file are past their time, left out or not.
-        skipped: how many were left out because Rillet does not have their type.
-        empty: how many were left out because their collection has no element.
-        expires: how many had an expiry, of all.
-        checked: whether the file has a checksum, which was found to be right.
+        keys: number of keys loaded.
+        expired: number of expired keys in the file, dropped or loaded.
+        skipped: number of keys left out because Rillet does not have their type.
+        empty: number of keys left out because their collection has no element.
+        expires: number of keys with an expiry, expired or not.
+        checked: whether the file has a checksum and it is right.
     """
 
     version: int = 0
@@ -75,25 +75,25 @@ def load_rdb(
     info: RdbInfo | None = None,
     now: int | None = None,
 ) -> Iterator[None]:
-    """Load an RDB file from a source, with its checksum, into a keyspace.
+    """Load an RDB file into a keyspace, and verify its checksum.
 
-    Yields now and then, so that a server can answer its clients meanwhile.
+    Yields from time to time, so that a server can answer its clients meanwhile.
 
     Args:
-        source: bytes after the file stay in it (an AOF whose head is RDB).
+        source: the bytes of the file; bytes after its end are not read (an AOF whose head is RDB).
         keyspace: None reads everything and keeps nothing.
         skip_unknown: leave out values of types that Rillet does not have, with a warning each.
-        drop_expired: leave out keys past their time, as a master does with its dump file.
-        on_dropped: called with each of them.
-        allow_duplicates: a key may be there already; the file's value replaces it.
+        drop_expired: leave out expired keys, as a master does with its dump file.
+        on_dropped: called with each of these keys.
+        allow_duplicates: a key may exist already; the file's value replaces it.
         sanitize: check everything now. Otherwise parts of a file with a right checksum are checked when they are read
             (nodes of streams, see ``codecs/stream_nodes``).
-        log: receives a line for whatever is left out.
-        info: filled in with the facts of the file.
-        now: the time for that, in milliseconds; by default the keyspace's.
+        log: receives a line for each part of the file that is left out.
+        info: filled in with the statistics and metadata of the file.
+        now: the time that decides which keys have expired, in milliseconds; by default the keyspace's.
 
     Raises:
-        RdbError: the file is damaged, too new, or holds what Rillet does not have.
+        RdbError: the file is damaged, too new, or holds something that Rillet does not have.
     """
     if now is None:
         now = 0 if keyspace is None else keyspace.now
@@ -118,11 +118,11 @@ def checked_payload(
 
     Args:
         payload: its last ten bytes are version and checksum.
-        may_lack_checksum: a checksum of 0 is accepted, as since Redis 8.6, which propagates HIMPORT SET with one.
-        skip_checksum: any checksum is accepted.
+        may_lack_checksum: accept a checksum of 0, as Redis does since 8.6, which propagates HIMPORT SET with one.
+        skip_checksum: accept any checksum.
 
     Raises:
-        PayloadRefusedError: its version is not known, or its checksum wrong.
+        PayloadRefusedError: its version is unknown, or its checksum wrong.
     """
     if len(payload) < _FOOTER:
         raise PayloadRefusedError("DUMP payload is too short")
@@ -136,10 +136,10 @@ def checked_payload(
 
 
 def restore_value(payload: bytes, **checks: bool) -> Value:
-    """Return the value in a payload of DUMP; the arguments are those of ``checked_payload``.
+    """Return the value in a payload of DUMP; ``checks`` are passed to ``checked_payload``.
 
     Raises:
-        PayloadRefusedError: its version is not known, or its checksum wrong.
+        PayloadRefusedError: its version is unknown, or its checksum wrong.
         RdbError: the data is damaged, or of a type that Rillet does not have.
     """
     source = checked_payload(payload, **checks)
@@ -174,7 +174,7 @@ class _Loader:
     expiry: int | None = None
     idle: int = 0  # seconds
     frequency: int | None = None
-    last: tuple[Database, bytes, Value] | None = None  # the last key, for an extension that follows
+    last: tuple[Database, bytes, Value] | None = None  # the last key, which an extension field may complete
     valkey: bool = False
 
     def run(self) -> Iterator[None]:
@@ -205,7 +205,7 @@ class _Loader:
         source.proven = False
 
     def _check_values(self) -> Iterator[None]:
-        """Check the values taken as proven by a checksum that the file turned out not to have."""
+        """Check the values that were not checked on the assumption of a checksum, if the file has none."""
         assert self.keyspace is not None
         for database in self.keyspace.databases:
             for number, (key, value) in enumerate(list(database.entries.items())):
@@ -231,7 +231,7 @@ class _Loader:
         self.info.version = int(digits)
 
     def _read_part(self, opcode: int) -> None:
-        """Read something other than a key."""
+        """Read a part other than a key."""
         source = self.source
         if opcode == opcodes.EXPIRE_MS:
             self.expiry = int.from_bytes(source.take(8), "little", signed=True)
@@ -350,7 +350,7 @@ class _Loader:
 
     @staticmethod
     def _complete(field: bytes, content: bytes, database: Database, key: bytes, value: Value) -> None:
-        """Apply an extension, unless it belongs to another type."""
+        """Apply our own field to the key before it, unless it belongs to another type."""
         kind = TYPES[type(value)]
         extension = kind.codec.extension
         if extension is None or extension.field != field:
@@ -360,7 +360,7 @@ class _Loader:
             kind.added(value, key, database)
 
     def _skip(self, key: bytes, value_type: int) -> None:
-        """Handle a value of an unknown type."""
+        """Skip a value of an unknown type, or raise RdbError if that is not allowed or not possible."""
         what = f"key '{_shown(key)}' holds a {type_name(value_type)}"
         if not self.skip_unknown and self.keyspace is not None:
             raise RdbError(

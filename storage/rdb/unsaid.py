@@ -1,4 +1,4 @@
-"""What the version of a file has no place for: only Rillet reads it there, in fields that other servers skip."""
+"""Data that a version of the format cannot express: Rillet writes it in fields that other servers skip."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 
 
 class Unsaid:
-    """Counts what other servers do not find in a file of a version.
+    """Counts the data in a file that only Rillet can read.
 
     Attributes:
-        counts: by its name in the log.
+        counts: number of items by the name of their kind in the log.
     """
 
     def __init__(self) -> None:
@@ -17,5 +17,5 @@ class Unsaid:
 
     @property
     def text(self) -> str:
-        """The counts as a list for the log, empty without any."""
+        """The counts as a list for the log; empty if there are none."""
         return ", ".join(f"{number} {name}" for name, number in self.counts.items() if number)

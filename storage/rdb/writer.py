@@ -1,4 +1,4 @@
-"""Write RDB: whole keyspaces as files, single values as the payloads of DUMP."""
+"""Write RDB: whole keyspaces as files, and single values as DUMP payloads."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def rdb_chunks(
     """Yield an RDB file of all databases in pieces of about 64 KiB.
 
     Args:
-        keyspace: it must not change meanwhile (a forked process, or all in one go).
-        version: of the format: 10 is that of Redis 7.0, 11 of 7.2 and Valkey, 12 of 7.4, 13 of 8.6, 14 of 8.8, 15 of 8.10.
-        aux: fields for the head of the file, beside (or instead of) the usual ones: ``repl-id`` …
-        aof_base: it is the base of an append-only file.
-        checksum: False leaves it out (rdbchecksum no).
-        compress: False writes strings as they are (rdbcompression no).
-        unsaid: counts what other servers do not find in a file of this version.
+        keyspace: it must not change during the iteration (fork first, or iterate without a pause).
+        version: RDB version: 10 of Redis 7.0, 11 of 7.2 and Valkey, 12 of 7.4, 13 of 8.6, 14 of 8.8, 15 of 8.10.
+        aux: fields for the head of the file, in addition to the usual ones or instead of them: ``repl-id`` …
+        aof_base: the file is the base of an append-only file.
+        checksum: False leaves the checksum out (rdbchecksum no).
+        compress: False writes strings uncompressed (rdbcompression no).
+        unsaid: counts the data that other servers cannot read in a file of this version.
         key_delay: microseconds to wait after each key, for tests.
     """
     crc = 0
@@ -58,13 +58,13 @@ def rdb_chunks(
 def dump_value(
     value: Value, *, version: int = VERSION, idempotency_defaults: Defaults = DEFAULTS, lossy: bool = False
 ) -> bytes:
-    """Return the payload of DUMP: type, value, version, checksum.
+    """Return the DUMP payload: type, value, version, checksum.
 
     Args:
-        value: it must not change meanwhile.
-        version: of the RDB format. It is raised to the first one that has a place for all of the value.
+        value: it must not change during the call.
+        version: RDB version. It is raised to the first version that can express the whole value.
         idempotency_defaults: duration and maxsize of a stream without its own.
-        lossy: keep the version, and leave out parts without a place in it.
+        lossy: keep the version, and leave out the parts that it cannot express.
     """
     kind = TYPES[type(value)]
     if not lossy:
@@ -77,7 +77,7 @@ def dump_value(
 def _encode(
     kind: ValueType[Any], value: Value, name: bytes, version: int, writing: Writing
 ) -> Iterator[bytes]:
-    """Yield the type byte, the encoded key if there is one, and the value, in pieces."""
+    """Yield the type byte, the encoded key (if given) and the value, in pieces."""
     value_type = kind.codec.type_of(value, version)
     yield bytes((value_type,)) + name
     yield from kind.codec.encode(value, value_type, writing)
@@ -138,7 +138,7 @@ def _pieces(
 
 
 def _wait(microseconds: int) -> Iterator[bytes]:
-    """Wait in small steps behind the ready pieces, so that the writer can be stopped."""
+    """Pass on the collected pieces, then wait in small steps, so that the writer can be stopped."""
     while microseconds > 0:
         yield b""
         time.sleep(min(microseconds, _DELAY_STEP) / 1_000_000)
@@ -146,7 +146,7 @@ def _wait(microseconds: int) -> Iterator[bytes]:
 
 
 def _gather(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join small pieces into larger ones; an empty piece passes on the ones before it."""
+    """Join small pieces into larger ones; an empty piece passes on the pieces before it."""
     together: list[bytes] = []
     size = 0
     for piece in pieces:
