@@ -1,4 +1,4 @@
-"""The bytes of an RDB (or AOF) file as a reader takes them, with a running checksum."""
+"""Reads the bytes of an RDB (or AOF) file, with a running checksum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 SHORT_READ: Final = "Short read or OOM loading DB. Unrecoverable error, aborting now."
 _AHEAD: Final = 1 << 16
-# A single system call requests at most this, so that a false length reserves no memory.
+# One system call requests at most this many bytes, so that a false length reserves no memory.
 _AT_ONCE: Final = 1 << 20
 
 
@@ -20,23 +20,23 @@ class RdbError(Exception):
 
 
 class EmptyValueError(RdbError):
-    """A key of a collection without elements, which Redis skips where it loads a file."""
+    """A collection has no elements; a load of a file skips its key, as Redis does."""
 
 
 class PayloadRefusedError(RdbError):
-    """A DUMP payload has an unknown version or a wrong checksum: RESTORE has its own error."""
+    """A DUMP payload has an unknown version or a wrong checksum; RESTORE has an error of its own for this."""
 
 
 class ByteSource:
-    """The bytes of one file from its start, with the current position.
+    """The bytes of one file, read from its start, with the current position.
 
     Args:
-        read: returns up to the given number of bytes; none only at the end of the file.
+        read: returns at most the given number of bytes; none only at the end of the file.
         data: bytes that were read before.
 
     Attributes:
-        templates: lists of field names that were read, by their numbers: hashes that follow name them.
-        proven: a checksum shows whether the content is intact, so values may check parts of it later.
+        templates: lists of field names in this file, by their numbers; later hashes refer to the numbers.
+        proven: a checksum covers the content, so values may check parts of it later.
     """
 
     def __init__(self, read: Callable[[int], bytes], data: bytes = b"") -> None:
@@ -48,16 +48,16 @@ class ByteSource:
         self._start = 0  # position of the buffered data in the file
         self._ahead = 0  # minimum number of bytes to read
         self._sum = 0
-        self._summed = -1  # end of the summed part of the buffered data; -1: no checksum is wanted
+        self._summed = -1  # end of the summed part of the buffered data; -1: no checksum is computed
 
     @classmethod
     def of(cls, data: bytes) -> ByteSource:
-        """Return a source of bytes that are all in memory."""
+        """Return a source of bytes in memory."""
         return cls(lambda _count: b"", data)
 
     @property
     def position(self) -> int:
-        """Number of bytes taken."""
+        """Number of bytes taken so far."""
         return self._start + self._at
 
     def peek(self, count: int) -> bytes:
@@ -76,7 +76,7 @@ class ByteSource:
         return data
 
     def take(self, count: int) -> bytes:
-        """Take exactly `count` bytes; raises RdbError at the end of the file."""
+        """Take exactly `count` bytes; raise RdbError at the end of the file."""
         at = self._at
         end = at + count
         if end > len(self._data):
@@ -89,7 +89,7 @@ class ByteSource:
         return self._data[at:end]
 
     def byte(self) -> int:
-        """Take one byte; raises RdbError at the end of the file."""
+        """Take one byte; raise RdbError at the end of the file."""
         at = self._at
         if at >= len(self._data):
             return self.take(1)[0]
@@ -97,7 +97,7 @@ class ByteSource:
         return self._data[at]
 
     def skip(self, count: int) -> None:
-        """Skip bytes without buffering them; raises RdbError at the end of the file."""
+        """Skip bytes without buffering them; raise RdbError at the end of the file."""
         while count:
             piece = min(count, _AT_ONCE)
             self.take(piece)
@@ -122,7 +122,7 @@ class ByteSource:
             self._summed = self._at
 
     def _fill(self, count: int) -> None:
-        """Buffer ``count`` bytes, if there are as many."""
+        """Buffer ``count`` bytes, or all that the file has left."""
         have = len(self._data) - self._at
         if have >= count:
             return
@@ -141,6 +141,6 @@ class ByteSource:
 
 
 def is_rdb(source: ByteSource) -> bool:
-    """Return whether a file starts like an RDB file of Redis or Valkey."""
+    """Return True if a file starts like an RDB file of Redis or Valkey."""
     head = source.peek(6)
     return head.startswith(b"REDIS") or head == b"VALKEY"

@@ -1,4 +1,4 @@
-"""The form of a data type in RDB files and DUMP payloads, as a record."""
+"""The functions that read and write a data type in RDB files and DUMP payloads, as a record."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
-# stream-idmp-duration (seconds) and stream-idmp-maxsize, which streams without their own have.
+# stream-idmp-duration (seconds) and stream-idmp-maxsize: the settings of streams without their own.
 Defaults: TypeAlias = tuple[int, int]
 DEFAULTS: Final[Defaults] = (100, 100)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Writing:
-    """How values are written.
+    """Options for writing values.
 
     Attributes:
         defaults: duration and maxsize of a stream that was never used for IDMP.
-        compress: whether strings are compressed where that makes them shorter (rdbcompression).
+        compress: compress strings if that makes them shorter (rdbcompression).
     """
 
     defaults: Defaults = DEFAULTS
@@ -46,12 +46,13 @@ def _same_version(_value: object, version: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Extension(Generic[V]):
-    """What RDB has no place for: an AUX field of our own after the value, which other servers skip.
+    """Data of a value that RDB cannot express: an AUX field of our own after the value, which other servers skip.
 
     Attributes:
-        encode: returns its content from the value and the type byte; empty if it is not needed.
+        field: the name of the field.
+        encode: returns the content of the field from the value and the type byte; empty if the field is not needed.
         apply: completes a value that was just read; raises RdbError if the content does not belong to it.
-        count: yields what other servers do not find for lack of the field, each with its name in the log.
+        count: yields the number of items that other servers miss without the field, each with its name in the log.
     """
 
     field: bytes
@@ -62,18 +63,19 @@ class Extension(Generic[V]):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Codec(Generic[V]):
-    """A data type in RDB.
+    """How a data type is read and written in RDB.
 
     Attributes:
         type_bytes: the type bytes that ``read`` understands.
         read: reads a value from the source after the key, given the type byte and whether Valkey wrote it. It yields
             None between steps, so that a server can do other work, and the value last. It raises RdbError if the data
-            is damaged. What a proven source says (``ByteSource.proven``) it may check later.
+            is damaged. It may leave parts of a proven source (``ByteSource.proven``) to ``check``.
         type_of: returns the type byte of a value for readers of an RDB version.
-        encode: yields what follows the key, in pieces, given the type byte and how values are written.
-        extension: what of the value the type byte cannot express, in files; None if it expresses everything.
-        payload_version: returns the RDB version of a DUMP payload, which has no place for an extension.
-        check: checks what ``read`` left unchecked, and yields between steps; None if ``read`` checks everything.
+        encode: yields the bytes after the key, in pieces, given the type byte and the options for writing.
+        extension: the data that the type byte cannot express, for files; None if it expresses everything.
+        payload_version: returns the RDB version of a DUMP payload, which cannot hold an extension: the given version,
+            or the first one that can express the whole value.
+        check: checks the parts that ``read`` left out, and yields between steps; None if ``read`` checks everything.
     """
 
     type_bytes: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""CRC-64/Jones, with which RDB files and DUMP payloads end."""
+"""CRC-64/Jones, the checksum at the end of RDB files and DUMP payloads."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _MODEL: Final = anycrc.Model("CRC64-REDIS")
 
 
 def crc64(data: bytes | bytearray | memoryview, crc: int = 0) -> int:
-    """Compute the checksum of data that follows other data with the checksum ``crc``."""
+    """Compute the checksum of data that follows other data, whose checksum is ``crc``."""
     checksum: int = _MODEL.calc(data, crc)
     return checksum

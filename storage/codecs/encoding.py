@@ -9,17 +9,17 @@ from .byte_source import RdbError
 
 try:
     import lzf
-except ImportError:  # a Python without a wheel of it; pyproject.toml names those that have one
+except ImportError:  # pyproject.toml names the Python versions that have a wheel
     from . import plain_lzf as lzf
 
 if TYPE_CHECKING:
     from .byte_source import ByteSource
 
 _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,9})\Z")
-# LZF turns three bytes into 264 at best.
+# LZF turns three bytes into at most 264.
 _BEST_RATIO: Final = 88
 _LEAST_TO_COMPRESS: Final = 21  # bytes
-_LEAST_SAVED: Final = 4  # bytes, which the header of a compressed string takes
+_LEAST_SAVED: Final = 4  # bytes; the header of a compressed string takes as many
 
 
 def encode_length(number: int) -> bytes:
@@ -34,7 +34,7 @@ def encode_length(number: int) -> bytes:
 
 
 def encode_string(text: bytes) -> bytes:
-    """Encode a string; one that looks like an integer of up to 32 bits becomes one."""
+    """Encode a string; as an integer if it looks like one of at most 32 bits."""
     size = len(text)
     if size <= 11 and _INTEGER.match(text):
         value = int(text)
@@ -48,7 +48,7 @@ def encode_string(text: bytes) -> bytes:
 
 
 def compress_string(text: bytes) -> bytes:
-    """Encode a string, compressed if that makes it shorter."""
+    """Encode a string; compress it if that makes it shorter."""
     size = len(text)
     if size >= _LEAST_TO_COMPRESS:
         packed: bytes | None = lzf.compress(text, size - _LEAST_SAVED)
@@ -58,12 +58,12 @@ def compress_string(text: bytes) -> bytes:
 
 
 def packed_string(packed: bytes, size: int) -> bytes:
-    """Encode a string of so many bytes that is compressed already."""
+    """Encode an already compressed string; ``size`` is its uncompressed length in bytes."""
     return b"\xc3%b%b%b" % (encode_length(len(packed)), encode_length(size), packed)
 
 
 def read_length(source: ByteSource) -> int:
-    """Read a length; raises RdbError for the mark of a special string."""
+    """Read a length; raise RdbError if the bytes start a specially encoded string."""
     first = source.byte()
     if first < 0x40:
         return first
@@ -83,10 +83,10 @@ def read_string(source: ByteSource) -> bytes:
 
 
 def read_raw_string(source: ByteSource) -> tuple[bytes, int | None]:
-    """Read a string, and leave it compressed.
+    """Read a string, but leave it compressed.
 
     Returns:
-        The bytes, and the size for ``unpack_lzf``; None if they are not compressed.
+        The bytes, and the size for ``unpack_lzf``; None if the bytes are not compressed.
     """
     first = source.peek(1)
     if not first or first[0] < 0xC0:
@@ -118,8 +118,8 @@ def skip_string(source: ByteSource) -> None:
 
 
 def unpack_lzf(data: bytes, size: int) -> bytes:
-    """Undo LZF compression. Raises RdbError: the data is damaged, or does not unpack to ``size`` bytes."""
-    # Before anything is allocated: a few bytes can claim any size.
+    """Decompress LZF data. Raises RdbError: the data is damaged, or does not decompress to ``size`` bytes."""
+    # Check this before any allocation: a few bytes can claim any size.
     if 0 < size <= len(data) * _BEST_RATIO:
         try:
             text: bytes | None = lzf.decompress(data, size)

@@ -1,16 +1,16 @@
 """Hashes that share their field names, as HIMPORT of Redis 8.10 stores them: read, never written.
 
-In a file a part 0xF2 gives a list of names a number, and hashes after it name that number:
+In a file, a part 0xF2 assigns a number to a list of names, and the hashes after it refer to that number:
 
     30   one listpack: the number, then the values in the order of the names
     32   the number, then the values as strings
 
-A payload of DUMP holds the names itself:
+A DUMP payload holds the names itself:
 
-    29   the names, then one listpack as in 30, whose number says nothing there
+    29   the names, then one listpack as in 30, whose number has no meaning
     31   the names, then the values as strings
 
-There the names are one listpack after a byte 0, or their count and strings after a byte 1.
+In a payload the names are one listpack after a byte 0, or their count and then strings after a byte 1.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _PACKED: Final = (29, 30)
 
 
 def read_template(source: ByteSource) -> None:
-    """Read a list of names in a file; the source keeps it for the hashes that follow.
+    """Read a list of names; the source keeps it for the hashes that follow.
 
     Raises:
-        RdbError: its number is taken.
+        RdbError: another list has its number.
     """
     number = read_length(source)
     if number in source.templates:
@@ -42,10 +42,10 @@ def read_template(source: ByteSource) -> None:
 
 
 def read_templated(source: ByteSource, value_type: int) -> list[tuple[bytes, bytes]]:
-    """Return the fields of a hash with their values.
+    """Return the fields of a hash, with their values.
 
     Raises:
-        RdbError: its list of names is not there, or is longer or shorter than its values.
+        RdbError: its list of names is missing, or differs in length from its values.
     """
     names = _names(source) if value_type in _WITH_NAMES else None
     if value_type in _PACKED:

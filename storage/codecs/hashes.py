@@ -1,18 +1,18 @@
-"""Hashes in RDB: reads every format of Redis and Valkey, writes two.
+"""Hashes in RDB: reads every format of Redis and Valkey, and writes two.
 
     4    the number of fields, then field and value of each as strings
     9    one zipmap
     13   one ziplist of fields and values
     16   one listpack of fields and values
-    22   Valkey's: as 4, with the time of each after its value, in 8 bytes (-1: none)
-         Redis' before 7.4.0: the number of fields, then time (as a length, 0: none), field and value of each
-    23   Redis' before 7.4.0: one listpack of fields, values and times
-    24   8 bytes with the earliest time, then as Redis' 22, times counting from the earliest less one
-    25   8 bytes with the earliest time, then as 23
+    22   Valkey's: as 4, with the expiry of each field after its value, in 8 bytes (-1: none)
+         Redis' before 7.4.0: the number of fields, then expiry (as a length, 0: none), field and value of each
+    23   Redis' before 7.4.0: one listpack of fields, values and expiries
+    24   8 bytes with the earliest expiry, then as Redis' 22, each expiry relative to the earliest minus one
+    25   8 bytes with the earliest expiry, then as 23
     29 to 32   hashes that share their names: hash_templates.py
 
-Readers of an RDB version below 12 know no times. For them a hash has type 4; a file for them holds the times in a
-field of our own after the hash, which Redis and Valkey skip.
+Readers of an RDB version below 12 know no expiry of fields. For them a hash has type 4, and a file holds the expiries
+in a field of our own after the hash, which Redis and Valkey skip.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _NO_TIME: Final = 0
 
 
 def read_hash(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Hash | None]:
-    """Read the hash after a key: yields None between steps, and the hash last.
+    """Read the hash after a key: yield None between steps, and the hash last.
 
     Raises:
-        RdbError: it is damaged, has a field twice, or none: Redis has no empty hashes.
+        RdbError: it is damaged, or has a field twice, or no field: Redis has no empty hashes.
     """
     found = Hash()
     if value_type in {_PLAIN, 22, _WITH_TIMES}:
@@ -91,7 +91,7 @@ def _take_in_all(found: Hash, packed: bytes, value_type: int) -> None:
         words = [b"%d" % each if isinstance(each, int) else each for each in listpack.unpack(packed)]
     step = 3 if value_type in {23, 25} else 2
     if value_type in {16, 23, 25} and len(words) < step:
-        return  # less than one field: Redis takes it for empty
+        return  # less than one field: Redis treats it as empty
     if len(words) % step:
         raise RdbError("A hash with a field without value")
     for at in range(0, len(words), step):
@@ -105,10 +105,11 @@ def _time(word: bytes) -> int:
 
 
 def _zipmap(data: bytes) -> Iterator[bytes]:
-    """Read fields and values of the format before Redis 2.6.
+    """Yield the fields and values of a zipmap, the format before Redis 2.6.
 
-    The number of fields (unused from 254 on); a field as length and bytes; a value as length, number of unused
-    bytes, bytes and the unused ones; 0xFF. Lengths from 254 on follow a byte 254 in four bytes.
+    A zipmap starts with the number of fields (not used from 254 on). Each field has a length and bytes; each value
+    has a length, the number of unused bytes, bytes and the unused bytes. 0xFF ends the zipmap. A length of 254 or more
+    is a byte 254 and four bytes.
     """
     source = ByteSource.of(data)
     source.skip(1)
@@ -124,12 +125,12 @@ def _zipmap(data: bytes) -> Iterator[bytes]:
 
 
 def hash_type(value: Hash, version: int) -> int:
-    """Return the type byte for readers of an RDB version."""
+    """Return the type byte of a hash for readers of an RDB version."""
     return _PLAIN if value.times is None or version < FIRST_WITH_TIMES else _WITH_TIMES
 
 
 def encode_hash(value: Hash, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
-    """Yield what follows the key, in pieces."""
+    """Yield the bytes after the key, in pieces."""
     size = encode_length(len(value.fields))
     encode = writing.string
     if value_type == _PLAIN:
@@ -147,7 +148,7 @@ def encode_hash(value: Hash, value_type: int, writing: Writing = PLAIN) -> Itera
 
 
 def encode_times(value: Hash, value_type: int) -> bytes:
-    """Return the content of our own field after the hash, empty if it is not needed."""
+    """Return the content of our own field after the hash; empty if it is not needed."""
     if value.times is None or value_type != _PLAIN:
         return b""
     when = value.times.when
@@ -157,7 +158,7 @@ def encode_times(value: Hash, value_type: int) -> bytes:
 
 
 def apply_times(value: Hash, data: bytes) -> None:
-    """Let fields expire as our own field says.
+    """Set the expiries that our own field holds.
 
     Raises:
         RdbError: it is damaged, or names fields that the hash does not have.

@@ -1,4 +1,4 @@
-"""Lists in RDB: every form that Redis ever wrote is read, the newest is written.
+"""Lists in RDB: reads every form that Redis ever wrote, and writes the newest.
 
 1    the number of elements, then each as a string
 10   one ziplist
@@ -30,7 +30,7 @@ _PAUSE: Final = 1024  # strings of type 1
 
 
 def read_list(source: ByteSource, value_type: int, valkey: bool) -> Iterator[List | None]:
-    """Read the list after a key: yields None between steps, and the list last.
+    """Read the list after a key: yield None between steps, and the list last.
 
     Raises:
         RdbError: it is damaged, or empty: Redis has no empty lists.
@@ -63,7 +63,7 @@ def read_list(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Lis
 
 
 def _node(source: ByteSource) -> tuple[bool, list[bytes]]:
-    """Return whether the node is one large element, and its elements."""
+    """Read a node; return True if it is one large element, and its elements."""
     kind = read_length(source)
     if kind == _PLAIN:
         element = read_string(source)
@@ -84,7 +84,7 @@ def list_type(_value: List, _version: int) -> int:
 
 
 def encode_list(value: List, _value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
-    """Yield what follows the key: nodes of about 8 KiB, Redis' default."""
+    """Yield the bytes after the key: nodes of about 8 KiB, Redis' default."""
     nodes = 0
     encode = writing.string
     pieces: list[bytes] = []

@@ -1,14 +1,14 @@
-"""LZF in plain Python, for a Python that has no wheel of python-neo-lzf: it reads what others compressed, and compresses nothing."""
+"""LZF in plain Python, for a Python without a wheel of python-neo-lzf: it decompresses, but never compresses."""
 
 from __future__ import annotations
 
 
 def compress(_text: bytes, _most: int) -> None:
-    """Return None, which says that the text stays as it is: an RDB file may hold each string either way."""
+    """Return None, so that the text stays uncompressed: an RDB file may hold each string either way."""
 
 
 def decompress(data: bytes, size: int) -> bytes | None:
-    """Return what was compressed, or None if it is longer than ``size`` bytes. Raises ValueError: the data is damaged."""
+    """Return the decompressed data, None if longer than ``size`` bytes. Raises ValueError: the data is damaged."""
     out = bytearray()
     at = 0
     try:
@@ -30,7 +30,7 @@ def decompress(data: bytes, size: int) -> bytes | None:
             if distance > len(out):
                 raise ValueError("a repetition of bytes before the start")
             part = out[-distance:][:length]
-            out += (part * (length // len(part) + 1))[:length]  # it may repeat itself, too
+            out += (part * (length // len(part) + 1))[:length]  # the repetition may overlap its own output
     except IndexError as error:
         raise ValueError("a repetition beyond the end") from error
     return bytes(out) if len(out) <= size else None

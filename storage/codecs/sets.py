@@ -1,7 +1,7 @@
-"""Sets in RDB: every form that Redis ever wrote is read, the first is written.
+"""Sets in RDB: reads every form that Redis ever wrote, and writes the first.
 
 2    the number of members, then each as a string
-11   one intset: bytes of an integer and number of integers (four bytes each), then these, all little-endian
+11   one intset: bytes per integer and number of integers (four bytes each), then the integers, all little-endian
 20   one listpack
 """
 
@@ -27,10 +27,10 @@ _PAUSE: Final = 1024  # members
 
 
 def read_set(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Set | None]:
-    """Read the set after a key: yields None between steps, and the set last.
+    """Read the set after a key: yield None between steps, and the set last.
 
     Raises:
-        RdbError: it is damaged, holds a member twice, or none: Redis has no empty sets.
+        RdbError: it is damaged, or holds a member twice, or no member: Redis has no empty sets.
     """
     del valkey  # Valkey writes sets as Redis does
     members: list[bytes] = []
@@ -74,7 +74,7 @@ def set_type(_value: Set, _version: int) -> int:
 
 
 def encode_set(value: Set, _value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
-    """Yield what follows the key, in pieces."""
+    """Yield the bytes after the key, in pieces."""
     yield encode_length(len(value))
     members = iter(value)
     while some := b"".join(map(writing.string, islice(members, _PAUSE))):

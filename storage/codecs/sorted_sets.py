@@ -1,10 +1,10 @@
-"""Sorted sets in RDB: every form that Redis ever wrote is read, the second is written.
+"""Sorted sets in RDB: reads every form that Redis ever wrote, and writes the second.
 
-3    the number of members, then each as a string, behind it its score as text: a byte with the length of the text
-(253: not a number, 254: infinite, 255: negatively infinite, without text)
+3    the number of members, then each as a string, followed by its score as text: a byte with the length of the text
+(253: not a number, 254: infinite, 255: negatively infinite, all without text)
 5    the same, with scores as eight bytes, little-endian
-12   one ziplist, members and scores in turn
-17   one listpack, members and scores in turn
+12   one ziplist, members and scores alternating
+17   one listpack, members and scores alternating
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _PAUSE: Final = 1024  # members
 
 
 def read_sorted_set(source: ByteSource, value_type: int, valkey: bool) -> Iterator[SortedSet | None]:
-    """Read the sorted set after a key: yields None between steps, and the sorted set last.
+    """Read the sorted set after a key: yield None between steps, and the sorted set last.
 
     Raises:
-        RdbError: it is damaged, holds a member twice, or none, or a score that is not a number.
+        RdbError: it is damaged, or holds a member twice, no member, or a score that is not a number.
     """
     del valkey  # Valkey writes sorted sets as Redis does
     scores: dict[bytes, float] = {}
@@ -83,7 +83,8 @@ def _old_score(source: ByteSource) -> float:
 def sorted_set_type(value: SortedSet, version: int) -> int:
     """Return the type byte for sorted sets: 5, known since Redis 4.0.
 
-    A listpack with a score -0, which only a file can bring, stays one (17, since RDB 10): of bytes Redis makes 0.
+    A listpack with a score of -0, which only a file can bring, is written as one (17, since RDB 10), because Redis
+    would read -0 in the eight bytes of type 5 as 0.
     """
     has_negative_zero = value.encoding is LISTPACK and any(
         not score and copysign(1, score) < 0 for score in value.scores.values()
@@ -92,7 +93,7 @@ def sorted_set_type(value: SortedSet, version: int) -> int:
 
 
 def encode_sorted_set(value: SortedSet, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
-    """Yield what follows the key, in pieces; highest score first, as Redis writes them."""
+    """Yield the bytes after the key, in pieces; the highest score first, as Redis does."""
     if value_type == 17:
         pairs = value.slice(0, len(value), reverse=False)
         words = [word for score, member in pairs for word in (member, format_double(score))]

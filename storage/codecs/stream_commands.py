@@ -1,4 +1,4 @@
-"""Streams as commands, for a rewritten append-only file. The spelling equals that of Redis."""
+"""Streams as commands, for a rewritten append-only file, spelled as Redis does."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from ..streams.stream import Stream
     from .codec import Defaults
 
-_IDS_GIVEN_BACK: Final = 64  # at most in one XNACK
+_IDS_GIVEN_BACK: Final = 64  # most IDs in one XNACK
 _ID_AND_COMMAND: Final = 3  # the arguments of an XADD before its fields
 
 
 def stream_commands(stream: Stream, key: bytes, defaults: Defaults) -> Iterator[bytes]:
-    """Yield the encoded commands that create a stream as it is; see ``aof/rewrite.py`` for what they cannot express.
+    """Yield the encoded commands that recreate a stream; see ``aof/rewrite.py`` for the state that they cannot express.
 
     Args:
-        stream: the stream; it does not change during the iteration.
-        defaults: duration and maxsize of a new stream, which need no command.
+        stream: the stream; it must not change during the iteration.
+        defaults: duration and maxsize of a new stream; a stream with these settings needs no XCFGSET.
     """
     if stream.length:
         yield from _entries(key, stream)
     else:
-        # Creates the stream empty: MAXLEN 0 removes the entry, and no stream can already contain 0-1.
+        # Create the stream empty: MAXLEN 0 removes the entry, and no stream can already contain 0-1.
         yield _command(b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y")
     yield _command(
         b"XSETID",
@@ -51,7 +51,7 @@ def stream_commands(stream: Stream, key: bytes, defaults: Defaults) -> Iterator[
 
 def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
     name = b"$4\r\nXADD\r\n" + _word(key)
-    heads: dict[bytes, tuple[bytes, int]] = {}  # by the header of the field array, of which there are few
+    heads: dict[bytes, tuple[bytes, int]] = {}  # by the header of the field array; few differ
     for _, text, fields in iter_entries(stream):
         header = fields[: fields.index(b"\n") + 1]
         head = heads.get(header)
@@ -74,7 +74,7 @@ def _group(key: bytes, name: bytes, stream: Stream, group: Group) -> Iterator[by
         head = b"*12\r\n$6\r\nXCLAIM\r\n%b%b%b$1\r\n0\r\n" % (_word(key), _word(name), _word(consumer_name))
         last, tail = (-1, -1), b""
         for entry in group.pel.order_of(consumer).walk():
-            if (entry.ms, entry.count) != last:  # entries delivered together have both in common
+            if (entry.ms, entry.count) != last:  # entries delivered together share both
                 last = entry.ms, entry.count
                 tail = b"$4\r\nTIME\r\n%b$10\r\nRETRYCOUNT\r\n%b$6\r\nJUSTID\r\n$5\r\nFORCE\r\n" % (
                     _word(b"%d" % entry.ms),
@@ -85,7 +85,7 @@ def _group(key: bytes, name: bytes, stream: Stream, group: Group) -> Iterator[by
 
 
 def _given_back(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
-    """Yield XNACK for the entries without owner, in order; neighbours with equal counts share one."""
+    """Yield XNACK for the entries without an owner, in order; neighbours with equal counts share a command."""
     for count, of_count in groupby(group.pel.given_back(group.unowned), attrgetter("count")):
         while ids := [entry.text for entry in islice(of_count, _IDS_GIVEN_BACK)]:
             yield _command(
@@ -103,12 +103,12 @@ def _word(word: bytes) -> bytes:
 
 
 def _idempotency(key: bytes, stream: Stream, duration: int, maxsize: int) -> Iterator[tuple[bytes, ...]]:
-    """Yield the commands that state a stream's idempotency in a rewritten log, after its entries.
+    """Yield the commands that recreate a stream's idempotency state, after its entries.
 
     Args:
-        stream: the stream; only iids whose entry still exists are stated.
-        duration: stream-idmp-duration; a new stream has it, so it is not stated.
-        maxsize: stream-idmp-maxsize, likewise.
+        stream: the stream; iids whose entry was removed are left out.
+        duration: stream-idmp-duration; a stream with this duration and maxsize needs no XCFGSET.
+        maxsize: stream-idmp-maxsize.
     """
     state = stream.idempotency
     if state is None:

@@ -1,8 +1,8 @@
-"""The parts of a stream without a place in the stream type of a file, in a field of our own after it.
+"""The data of a stream that its RDB type cannot express, in a field of our own after it.
 
-Redis and Valkey pass over fields that they do not know, so such a file is still theirs to read. The field holds the
-times at which consumers were last active (not in type 19), the entries given back by XNACK (type 27 only; here they
-are pending with a consumer without a name) and the ids of idempotent producers (type 26 only).
+Redis and Valkey skip fields that they do not know, so they can still read such a file. The field holds the times when
+consumers were last active (type 19 has none), the entries released by XNACK (only type 27 has them; here they are
+pending with a consumer without a name) and the ids of idempotent producers (types 26 and 27 have them).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WITH_UNOWNED: Final = 27
 
 
 def encode_extras(stream: Stream, stream_type: int) -> bytes:
-    """Return the content of the field, empty if it is not needed."""
+    """Return the content of the field; empty if it is not needed."""
     groups = [(name, group) for name, group in stream.groups.items() if _adds(group, stream_type)]
     state = stream.idempotency if stream_type < _WITH_PRODUCERS else None
     if not groups and state is None:
@@ -53,7 +53,7 @@ def encode_extras(stream: Stream, stream_type: int) -> bytes:
 
 
 def count_extras(stream: Stream, stream_type: int) -> Iterator[tuple[str, int]]:
-    """Yield how much of the field other servers miss."""
+    """Yield the number of items that other servers miss, by their names in the log."""
     if stream_type < _WITH_UNOWNED:
         nacked = sum(group.unowned.pending for group in stream.groups.values())
         yield "marks of entries given back by XNACK", nacked
@@ -62,7 +62,7 @@ def count_extras(stream: Stream, stream_type: int) -> Iterator[tuple[str, int]]:
 
 
 def payload_version(stream: Stream, version: int) -> int:
-    """Return the first RDB version, from the given one on, with a place for all of a stream."""
+    """Return the first RDB version, not below ``version``, that can express the whole stream."""
     if any(group.unowned.pending for group in stream.groups.values()):
         return max(version, FIRST_WITH_UNOWNED)
     if stream.idempotency is not None and stream.idempotency.producers:
@@ -71,7 +71,7 @@ def payload_version(stream: Stream, version: int) -> int:
 
 
 def unowned_ids(group: Group) -> list[bytes]:
-    """Return the raw IDs of the entries without an owner, in the order in which they wait."""
+    """Return the raw IDs of the entries without an owner, in the order in which they wait for a claim."""
     return [entry.number.to_bytes(16, "big") for entry in group.pel.given_back(group.unowned)]
 
 
@@ -95,10 +95,10 @@ def _encode_state(state: Idempotency) -> bytes:
 
 
 def apply_extras(stream: Stream, data: bytes) -> None:
-    """Complete a stream that was just read. Raises RdbError: the field is damaged, or does not belong to the stream."""
+    """Complete a stream that was just read. Raises RdbError: the field is damaged, or belongs to another stream."""
     source = ByteSource.of(data)
     if source.byte() != _FORMAT:
-        return  # of a later Rillet: the stream is complete without it, as for Redis
+        return  # written by a later Rillet: the stream is complete without it, as for Redis
     for _ in range(read_length(source)):
         group = stream.groups.get(read_string(source))
         if group is None:
@@ -142,5 +142,5 @@ def _read_state(source: ByteSource) -> Idempotency:
 
 
 def delivery_ms(ms: int) -> int:
-    """Return a delivery time as in files: that of entries without an owner is 0."""
+    """Return a delivery time as in files: 0 for entries without an owner."""
     return 0 if ms == UNOWNED_MS else ms

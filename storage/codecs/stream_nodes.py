@@ -1,8 +1,8 @@
-"""The entries of a stream as in RDB: listpacks of about a hundred, each with the common part of its entries at its head.
+"""The entries of a stream in RDB: nodes of about a hundred entries, whose listpack starts with their common part.
 
-A file brings many nodes, and few of them are read soon. Where a checksum proves what the file says, a node of the usual
-form is therefore kept as it came (``KeptNode``), mostly compressed: its head and its last entry give all that a stream
-needs to know of it. It is unpacked when it is read, and written as it came as long as no entry of it was removed.
+A file has many nodes, and few of them are read soon. So if a checksum covers the file, a node of the usual form is kept
+as it was read (``KeptNode``), usually compressed: its head and its last entry tell all that a stream needs to know. It
+is unpacked when it is read, and written unchanged as long as none of its entries was removed.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _DELETED, _SAME_FIELDS = 1, 2  # flags of an entry
 # A smaller node shares a chunk with others.
 _LEAST_KEPT_ENTRIES: Final = 32
 _LEAST_KEPT_BYTES: Final = 2 << 10
-# In a longer node, a length for walking backwards may have three bytes. Redis' nodes have at most 4 KiB by default, but
-# for those of one large entry.
+# In a longer node, a back-length may have three bytes. Redis' nodes have at most 4 KiB by default, except a node of one
+# large entry.
 _MOST_KEPT_BYTES: Final = (1 << 14) - 1
-_WIDE: Final = {3: 0xF1, 4: 0xF2, 5: 0xF3, 9: 0xF4}  # integers: bytes of head and content, and the head
-_MARKED: Final = 0x80  # in a length for walking backwards: it has another byte before it
+_WIDE: Final = {3: 0xF1, 4: 0xF2, 5: 0xF3, 9: 0xF4}  # wide integers: bytes of head and content, to the head
+_MARKED: Final = 0x80  # in a back-length: another byte precedes this one
 
 
 # Writing
@@ -51,7 +51,7 @@ _MARKED: Final = 0x80  # in a length for walking backwards: it has another byte 
 def encode_nodes(stream: Stream, writing: Writing) -> Iterator[bytes]:
     """Yield the number of macro nodes that have live entries, and then these nodes, each with its key.
 
-    A trim by MINID can leave the first node without any. Redis 8.10.2 writes such a node and then refuses the file.
+    After a trim by MINID the first node may have no live entry. Redis 8.10.2 writes such a node, and refuses the file.
     """
     nodes = [node for node in stream.macro_nodes.all() if node.live]
     yield encode_length(len(nodes))
@@ -61,7 +61,7 @@ def encode_nodes(stream: Stream, writing: Writing) -> Iterator[bytes]:
     for chunk in stream.chunks:
         kept = packed_form(chunk)
         stop = bisect_left(starts, kept.first_id, at) if isinstance(kept, KeptNode) else len(nodes)
-        # As the last one of a stream a node may have got more entries.
+        # The last node of a stream may have received more entries since it was read.
         if not isinstance(kept, KeptNode) or nodes[stop].live != len(kept):
             others.append(chunk)
             continue
@@ -73,7 +73,7 @@ def encode_nodes(stream: Stream, writing: Writing) -> Iterator[bytes]:
 
 
 def _encode_others(chunks: list[AnyChunk], starts: list[int], writing: Writing) -> Iterator[bytes]:
-    """Yield nodes that begin at these IDs and hold all entries of some chunks."""
+    """Yield nodes that start at the given IDs and hold all entries of the chunks."""
     encode = writing.string
     for master, number, entries in pieces(chunks, starts):
         yield _key(master) + encode(_pack_node(master, number, entries))
@@ -84,7 +84,7 @@ def _key(master: int) -> bytes:
 
 
 def _pack_node(master: int, number: int, raw: bytes) -> bytes:
-    """Return the listpack of a node: the common part of its entries, and the differences of each."""
+    """Return the listpack of a node: the common part of its entries, and then the differences of each entry."""
     reader = hiredis.Reader()
     reader.feed(b"*%d\r\n" % number)
     reader.feed(raw)
@@ -102,12 +102,12 @@ def _pack_node(master: int, number: int, raw: bytes) -> bytes:
 
 
 def _differences(numbers: list[int], base: int) -> list[bytes]:
-    """Encode the halves of IDs as differences from the first one."""
+    """Encode halves of IDs as differences from the half of the first ID."""
     return [listpack.integer(_signed(number - base)) for number in numbers]
 
 
 def _signed(difference: int) -> int:
-    """Return a difference of two unsigned 64-bit numbers as in C: modulo 2^64, signed."""
+    """Convert the difference of two unsigned 64-bit numbers as C does: modulo 2^64, signed."""
     difference &= MAX_U64
     return difference - (1 << 64) if difference >> 63 else difference
 
@@ -118,7 +118,7 @@ def _pack_entries(
     after: list[bytes],
     beside: list[bytes],
 ) -> list[bytes]:
-    """Return the elements of the entries of a node. ``after`` and ``beside`` are the differences of the halves of their IDs."""
+    """Encode the entries of a node. ``after`` and ``beside``: differences of the ms and seq halves of the IDs."""
     # By columns, a save of entries of three fields took 0.89 of the time (2026-11-28): too little for a second way.
     integer, text = listpack.integer, listpack.text
     same, other, same_count = integer(_SAME_FIELDS), integer(0), integer(len(names) + 3)
@@ -137,13 +137,13 @@ def _pack_entries(
 
 
 class _Unpacked(NamedTuple):
-    """A node.
+    """An unpacked node.
 
     Attributes:
-        deleted: how many entries are marked as deleted.
-        names: the fields of its first entry.
-        ids: of the entries that are not deleted: the halves of their IDs.
-        fields: of the same entries, encoded.
+        deleted: number of entries marked as deleted.
+        names: the field names of its first entry.
+        ids: (ms, seq) of the entries that are not deleted.
+        fields: the encoded fields of the same entries.
         last: the ID of the last entry, even if it is deleted.
     """
 
@@ -155,7 +155,7 @@ class _Unpacked(NamedTuple):
 
 
 def read_nodes(source: ByteSource, stream: Stream) -> Iterator[None]:
-    """Add the nodes of a source to an empty stream; yields now and then. Raises RdbError: they are damaged."""
+    """Add the nodes of a source to an empty stream; yields from time to time. Raises RdbError: they are damaged."""
     nodes: list[Node] = []
     shape: _Shape | None = None
     number = read_length(source)
@@ -170,7 +170,7 @@ def read_nodes(source: ByteSource, stream: Stream) -> Iterator[None]:
             raise RdbError(BROKEN)
         text, size = read_raw_string(source)
         data = text if size is None else unpack_lzf(text, size)
-        # The last one may grow, and is unpacked for that.
+        # The last node may grow, so it is unpacked now.
         if shape is not None and source.proven and index + 1 < number:
             kept = shape.keep(master, text, size, data)
             if kept is not None:
@@ -182,7 +182,7 @@ def read_nodes(source: ByteSource, stream: Stream) -> Iterator[None]:
 
 
 def _add_unpacked(stream: Stream, nodes: list[Node], master: int, data: bytes) -> _Shape:
-    """Add the entries of a listpack to a stream, and the node to the list; return its shape."""
+    """Add the entries of a node to a stream, and a macro node to ``nodes``; return the node's shape."""
     deleted, names, ids, fields, last = _unpack_node(master, data)
     live = len(ids)
     first = ids[0][0] << 64 | ids[0][1] if ids else 0
@@ -212,7 +212,7 @@ def _unpack_node(master: int, data: bytes) -> _Unpacked:
 def _unpack_entries(
     items: list[Element], master: int, names: list[bytes], live: int, deleted: int
 ) -> _Unpacked:
-    # By columns, a load without a checksum, which unpacks every node, took 0.87 of the time (2026-11-28).
+    # Measured: by columns, a load without a checksum, which unpacks every node, took 0.87 of the time (2026-11-28).
     number = len(names)
     usual = fields_form(names)
     master_ms, master_seq = master >> 64, master & MAX_U64
@@ -264,11 +264,11 @@ def _word(element: Element) -> bytes:
     return b"%d" % element if isinstance(element, int) else element
 
 
-# Keeping
+# Keeping nodes packed
 
 
 def check_kept(stream: Stream) -> Iterator[None]:
-    """Check the nodes of a stream that are kept as they came; yields now and then. Raises RdbError: one is damaged."""
+    """Check the kept nodes of a stream; yields from time to time. Raises RdbError: one is damaged."""
     for chunk in stream.chunks:
         kept = packed_form(chunk)
         if isinstance(kept, KeptNode):
@@ -280,14 +280,14 @@ def check_kept(stream: Stream) -> Iterator[None]:
 
 
 class KeptNode:
-    """A node as it came, the packed form of a chunk; see ``chunk_codec.Packed``. None of its entries is marked as deleted."""
+    """A node as it was read: the packed form of a chunk (see ``chunk_codec.Packed``). It has no deleted entries."""
 
     __slots__ = ("_number", "_size", "_text", "first_id", "last_id")
     is_quick: ClassVar[bool] = False  # unpacking a listpack takes many times as long as inflating
 
     def __init__(self, text: bytes, size: int | None, first_id: int, last_id: int, number: int) -> None:
         self._text = text
-        self._size = size  # of the listpack; None if the text is not compressed
+        self._size = size  # bytes of the listpack; None if the text is not compressed
         self.first_id = first_id
         self.last_id = last_id
         self._number = number
@@ -297,20 +297,20 @@ class KeptNode:
 
     @property
     def size(self) -> int:
-        """About the bytes of memory that it takes."""
+        """Approximate memory in bytes."""
         return len(self._text) + PACKED_OBJECTS
 
     @property
     def payload_bytes(self) -> int:
-        """The bytes of its entries."""
+        """Total bytes of the entries, as sent to clients."""
         return len(self.data())
 
     def data(self) -> bytes:
-        """The entries as they are sent to clients."""
+        """Return the entries as they are sent to clients."""
         return self.columns().data
 
     def columns(self) -> Columns:
-        """The entries. Raises DamagedError: it contradicts its head or its end."""
+        """Unpack the entries. Raises DamagedError: they contradict the node's head or its end."""
         try:
             _, _, ids, fields, last = _unpack_node(self.first_id, self._listpack())
         except RdbError as error:
@@ -320,7 +320,7 @@ class KeptNode:
         return columns_of(ids, fields)
 
     def encoded(self, writing: Writing) -> bytes:
-        """The string in RDB."""
+        """Return the node as an RDB string."""
         if writing.compress and self._size is not None:
             return packed_string(self._text, self._size)
         return writing.string(self._listpack())
@@ -330,7 +330,7 @@ class KeptNode:
 
 
 class _Shape:
-    """What the nodes of a stream look like that have the same field names as one of them."""
+    """The bytes at the start and the end of every node of the usual form with the same field names as a given node."""
 
     __slots__ = ("_begin", "_end", "_form_bytes", "_node", "_number")
 
@@ -340,19 +340,19 @@ class _Shape:
         self._node = node
         self._number = number
         self._form_bytes = len(fields_form(names))
-        # No entry is deleted; the first one has the node's own ID.
+        # The usual form: no entry is deleted, and the first entry has the node's own ID.
         first_row = integer(_SAME_FIELDS) + integer(0) + integer(0)
         words = b"".join(map(listpack.text, names))
         self._begin = integer(0) + integer(number) + words + integer(0) + first_row
         self._end = integer(number + 3) + b"\xff"
 
     def keep(self, master: int, text: bytes, size: int | None, data: bytes) -> KeptNode | None:
-        """Return a node as it came, None if it has to be unpacked.
+        """Return a node to keep as it was read, None if it must be unpacked.
 
         Args:
             master: its first ID.
-            text: its listpack as it came.
-            size: of the listpack; None if the text is not compressed.
+            text: its string in the file, without the length.
+            size: bytes of the listpack; None if ``text`` is not compressed.
             data: the listpack.
         """
         number = self._number
@@ -374,7 +374,7 @@ class _Shape:
             or int.from_bytes(data[4:6], "little") != 4 + number + live * (4 + number)
         ):
             return None
-        # Backwards over the last entry, to its ID.
+        # Walk backwards over the last entry to its ID.
         begin = at + 1 + len(self._begin)
         at = end - len(self._end) - 1
         for _ in range(number):
@@ -396,13 +396,13 @@ class _Shape:
         return KeptNode(text, size, master, last_id, live)
 
     def node(self, kept: KeptNode, size: int) -> Node:
-        """Return the macro node of a node that is kept, the listpack of which has so many bytes."""
+        """Return the macro node of a kept node; ``size`` is the number of bytes of its listpack."""
         live = len(kept)
         return self._node.like(kept.first_id, kept.last_id, live, size - integer_size(live) - integer_size(0))
 
 
 def _integer_before(data: bytes, end: int) -> int | None:
-    """Return the integer whose length for walking backwards stands at a place, None if there is none."""
+    """Return the integer element whose back-length is at ``end``; None if there is none."""
     at = end - data[end] if end > 0 else end
     if at < listpack.HEADER_BYTES:
         return None

@@ -1,7 +1,7 @@
 """Ziplists: the packed lists in which Redis before 7.0 kept small lists, hashes and sorted sets.
 
-Ten bytes of header (total bytes, place of the last element, number of elements: 65535 if there are more), the
-elements, 0xFF. An element is the size of the one before it, a head with its type and length, and the content.
+Ten bytes of header (total bytes, offset of the last element, number of elements: 65535 if there are more), the
+elements, 0xFF. An element is the size of the previous element, a head with its type and length, and the content.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BROKEN: Final = "Ziplist integrity check failed."
 
 
 def unpack(data: bytes) -> list[bytes]:
-    """The elements of a ziplist, integers as decimal text. Raises RdbError: it is damaged."""
+    """Return the elements of a ziplist, integers as decimal text. Raises RdbError: the ziplist is damaged."""
     end = len(data) - 1
     if end < _HEADER_BYTES or int.from_bytes(data[:4], "little") != len(data) or data[end] != _END:
         raise RdbError(_BROKEN)
