@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .encoding_limits import Limits
 FEW: Final = 64
-"""Fewer elements are freed at once."""
+"""Collections with fewer elements are freed at once."""
 OBJECT_BYTES: Final = 33
 """Memory of a string, without its bytes."""
 SLOT_BYTES: Final = 56
@@ -26,11 +26,11 @@ SLOT_BYTES: Final = 56
 class Collection(Freeable):
     """A value made of elements.
 
-    In the keyspace it is never empty: a key is deleted with its last element.
+    In the keyspace it is never empty: a key is deleted when its last element is removed.
 
     Attributes:
-        OWN_BYTES: about the memory of one without elements.
-        ELEMENT_BYTES: about the memory that an element takes besides ``payload_bytes``.
+        OWN_BYTES: approximate memory of an empty collection.
+        ELEMENT_BYTES: approximate memory of an element in addition to ``payload_bytes``.
         encoding: the name of the encoding that Redis would use (OBJECT ENCODING).
     """
 
@@ -46,35 +46,35 @@ class Collection(Freeable):
 
     @abstractmethod
     def copy(self) -> Self:
-        """Return a copy that shares nothing mutable."""
+        """Return a copy that shares no mutable state."""
 
     def is_small(self) -> bool:
-        """Return whether it has few elements."""
+        """Return True if it has few elements."""
         return len(self) < FEW
 
     @abstractmethod
     def choose_encoding(self, limits: Limits) -> None:
-        """Set ``encoding`` to what Redis chooses when it loads such a value.
+        """Set ``encoding`` to the one that Redis chooses when it loads such a value.
 
-        Commands maintain ``encoding`` themselves, because Redis changes encodings at writes and rarely back.
+        Commands maintain ``encoding`` themselves, because Redis converts on a write, and rarely back.
         """
 
     @abstractmethod
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """Yield the shortest commands that create it, exactly as Redis' AOF rewrite; no expiry."""
+        """Yield the shortest commands that create it, spelled as in Redis' AOF rewrite; without the expiry."""
 
     @abstractmethod
     def digest_parts(self) -> Iterator[bytes]:
-        """Yield its content for a digest: equal for equal values, in any order in memory."""
+        """Yield its content for a digest: the same for equal values, whatever their order in memory."""
 
     def make_whole(self) -> None:
-        """Derive redundant fields from the sound ones, after a change was broken off in the middle."""
+        """Derive redundant fields from the sound ones, after a change was interrupted."""
 
     @abstractmethod
     def check_invariants(self) -> None:
-        """Assert that its parts agree; for tests."""
+        """Assert that its parts agree with one another; for tests."""
 
     @property
     @abstractmethod
     def payload_bytes(self) -> int:
-        """Approximate bytes of its elements; may be estimated from a few of them."""
+        """Approximate bytes of its elements; may be extrapolated from a few of them."""

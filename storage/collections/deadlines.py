@@ -1,4 +1,4 @@
-"""Names with a time each, ordered by time: expiring fields, and hashes with such fields."""
+"""A time for each name, ordered by time: for expiring fields, and for the hashes that have them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Deadlines(Freeable):
-    """A time for each name.
+    """Times by name, with quick access to the earliest.
 
     Attributes:
         when: name to Unix milliseconds. Read only; the methods change it.
@@ -70,7 +70,7 @@ class Deadlines(Freeable):
         return twin
 
     def check_invariants(self) -> None:
-        """Assert that the heap is one, and has the time of each name; for tests."""
+        """Assert that the heap is in order, and has the time of each name; for tests."""
         heap = self.heap
         assert all(heap[(at - 1) // 2] <= heap[at] for at in range(1, len(heap)))
         assert {(when, name) for name, when in self.when.items()} <= set(heap)

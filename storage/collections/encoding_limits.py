@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, eq=False, repr=False)
 class Limits:
-    """The settings hash-max-listpack-entries and so on: element counts, and bytes of values.
+    """The settings hash-max-listpack-entries and so on: maximum numbers of elements, and maximum bytes of an element.
 
     The defaults are those of Redis.
 
-    ``list_max_listpack_size`` above 0 counts elements, -1 to -5 stand for 4, 8, 16, 32 and 64 KiB.
+    ``list_max_listpack_size``: above 0 it limits the elements; -1 to -5 limit the bytes to 4, 8, 16, 32 and 64 KiB.
     """
 
     hash_max_listpack_entries: int = 512

@@ -1,8 +1,8 @@
-"""Geohashes: places as 52-bit numbers whose order keeps neighbours together, and distances.
+"""Geohashes: places as 52-bit numbers that are close for neighbouring places, and distances between places.
 
 A place is a pair of longitude and latitude in degrees. A cell of step n is one of 2^n times 2^n equal parts of the
 map; its number interleaves the bits of column and row. The arithmetic follows Redis operation by operation, because
-its last digits are visible to clients.
+clients see its last digits.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Place: TypeAlias = tuple[float, float]
 
 MAX_STEP: Final = 26
 LONGITUDES: Final = (-180.0, 180.0)
-LATITUDES: Final = (-85.05112878, 85.05112878)  # those of the map's projection
+LATITUDES: Final = (-85.05112878, 85.05112878)  # the bounds of the map's projection
 _ALL_LATITUDES: Final = (-90.0, 90.0)
 _EARTH_RADIUS: Final = 6372797.560856  # metres
 _MERCATOR_MAX: Final = 20037726.37
 _DEGREE: Final = pi / 180.0
-_BLUR: Final = 2.0  # metres; distances of nearly 0 and of half the globe are no more exact than 0.3
+_BLUR: Final = 2.0  # metres; distances near 0 and near half the globe are exact only to 0.3
 _ALPHABET: Final = b"0123456789bcdefghjkmnpqrstuvwxyz"
 
-# The row at the upper bound of latitudes is 2^MAX_STEP, one more than fits; so is the column of longitude 180.
+# At the upper bound of latitudes the row is 2^MAX_STEP, one more than fits; so is the column at longitude 180.
 _ROW_BITS: Final = (1 << MAX_STEP + 1) - 1
 
 
 def _interleave(row: int, column: int) -> int:
     """Interleave the bits of the row (even positions) and the column (odd positions)."""
-    # Binary digits read in base 4 stand two places apart: nine times as fast as a loop over the bits.
+    # Reading binary digits in base 4 puts them two places apart: nine times as fast as a loop over the bits.
     return int(f"{row & _ROW_BITS:b}", 4) | int(f"{column & _ROW_BITS:b}", 4) << 1
 
 
@@ -58,7 +58,7 @@ class Cell:
         return cls(_part(place[1], LATITUDES, step), _part(place[0], LONGITUDES, step), step)
 
     def beside(self, east: int, north: int) -> Cell:
-        """Return the next cell in a direction; the map wraps around where it moves."""
+        """Return the neighbour in a direction; the map wraps around at its edges."""
         mask = (1 << self.step) - 1
         return Cell(
             self.row + north & mask if north else self.row,
@@ -80,27 +80,27 @@ class Cell:
         return west, south, east, north
 
     def hashes(self) -> tuple[int, int]:
-        """Return the 52-bit numbers in it as a half-open range."""
+        """Return the half-open range of the 52-bit numbers in the cell."""
         bits = _interleave(self.row, self.column)
         shift = 2 * (MAX_STEP - self.step)
         return bits << shift, bits + 1 << shift
 
     def quarters(self) -> Iterator[Cell]:
-        """Yield the four cells of the next step in it, in the order of their hashes."""
+        """Yield its four cells of the next step, in the order of their numbers."""
         for row, column in ((0, 0), (1, 0), (0, 1), (1, 1)):
             yield Cell(2 * self.row + row, 2 * self.column + column, self.step + 1)
 
     def distance_from(self, place: Place) -> float:
-        """Return a lower bound of the metres from a place to any that ``decode`` returns for the cell, within a few metres."""
+        """Return a lower bound of the metres from a place to the cell, at most a few metres below the distance."""
         west, south, east, north = self.bounds()
         west, east = (min(max(edge, LONGITUDES[0]), LONGITUDES[1]) * _DEGREE for edge in (west, east))
         south, north = (min(max(edge, LATITUDES[0]), LATITUDES[1]) * _DEGREE for edge in (south, north))
         longitude, latitude = place[0] * _DEGREE, place[1] * _DEGREE
         if west <= longitude <= east:
-            angle = max(south - latitude, latitude - north, 0.0)  # the nearest one has the same longitude
+            angle = max(south - latitude, latitude - north, 0.0)  # the nearest point has the same longitude
         else:
-            # The nearest one is on an edge, where the great circle meets it at a right angle, or in a corner.
-            nearest = -1.0  # as a cosine
+            # The nearest point is in a corner, or on an edge that the great circle meets at a right angle.
+            nearest = -1.0  # cosine of the angle
             for edge in (west, east):
                 along, across = sin(latitude), cos(latitude) * cos(longitude - edge)
                 best = atan2(along, across)
@@ -117,19 +117,19 @@ def encode(place: Place) -> int:
 
 
 def _unsigned(score: float) -> int:
-    """Convert a score as an x86 processor does: to 64 bits, a score that does not fit to 2^63 or 0."""
+    """Convert a score to 64 bits as an x86 processor does: a score that does not fit becomes 2^63 or 0."""
     if score < -(1 << 63):
         return 1 << 63
     return int(score) & (1 << 64) - 1 if score < 1 << 64 else 0
 
 
 def decode(score: float) -> Place:
-    """Return the approximate place of a number: the middle of its smallest cell."""
+    """Return the approximate place of a 52-bit number: the middle of its smallest cell."""
     return decode_all((score,))[0]
 
 
 def decode_all(scores: Sequence[float]) -> list[Place]:
-    """Return the places of many numbers: taking all their bits apart at once is three times as fast as one by one."""
+    """Return the places of many numbers; separating the bits of all at once is three times as fast as one by one."""
     count = len(scores)
     bits = bitarray(endian="big")
     bits.frombytes(pack(f">{count}Q", *map(_unsigned, scores)))
@@ -141,7 +141,7 @@ def decode_all(scores: Sequence[float]) -> list[Place]:
     for row, column in zip(rows, columns, strict=True):
         longitude = ((west + column / parts * width) + (west + (column + 1) / parts * width)) / 2
         latitude = ((south + row / parts * height) + (south + (row + 1) / parts * height)) / 2
-        # Only scores that are no geohashes lie outside.
+        # Only scores that are not geohashes lie outside.
         if not (longitude <= east and latitude <= north):
             longitude, latitude = min(longitude, east), min(latitude, north)
         places.append((longitude, latitude))
@@ -149,7 +149,7 @@ def decode_all(scores: Sequence[float]) -> list[Place]:
 
 
 def text(place: Place) -> bytes:
-    """Return the usual geohash of eleven letters; the last one carries no information."""
+    """Return the standard geohash of eleven letters; the last letter carries no information."""
     bits = _interleave(_part(place[1], _ALL_LATITUDES, MAX_STEP), _part(place[0], LONGITUDES, MAX_STEP))
     return bytes(_ALPHABET[bits >> 47 - 5 * at & 31] for at in range(10)) + b"0"
 
@@ -172,10 +172,10 @@ def latitude_distance(first: float, second: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A searched area: a circle, or a box if ``height`` is given. All in metres.
+    """A searched area: a circle, or a box if ``height`` is given. All lengths are in metres.
 
     Attributes:
-        width: of the box, or the radius of the circle.
+        width: the width of the box, or the radius of the circle.
     """
 
     center: Place
@@ -183,7 +183,7 @@ class Area:
     height: float | None = None
 
     def distance_to(self, place: Place) -> float | None:
-        """Return the distance of a place from the center, None if it is outside."""
+        """Return the distance of a place from the center; None if it is outside."""
         if self.height is None:
             far = distance(self.center, place)
             return far if far <= self.width else None
@@ -194,7 +194,7 @@ class Area:
         return distance(self.center, place)
 
     def matches(self, items: Sequence[tuple[float, bytes]]) -> list[tuple[float, bytes, float]]:
-        """Return distance, member and score of the members inside, in their order, given scores and members."""
+        """Return (distance, member, score) of the members inside, in their order, given (score, member) items."""
         found = []
         places = zip(items, decode_all([score for score, _ in items]), strict=True)
         if self.height is not None:
@@ -203,7 +203,7 @@ class Area:
                 if far is not None:
                     found.append((far, member, score))
             return found
-        # As ``distance``, with what depends on the center taken out.
+        # Inlined ``distance``, with the terms that depend only on the center computed once.
         radius = self.width
         longitude, latitude = self.center[0] * _DEGREE, self.center[1] * _DEGREE
         narrowing = cos(latitude)
@@ -220,7 +220,7 @@ class Area:
         return found
 
     def cells(self) -> Iterator[Cell]:
-        """Yield at most nine cells that cover it, in Redis' search order."""
+        """Yield at most nine cells that cover the area, in Redis' search order."""
         west, south, east, north = self._bounds()
         step = self._step()
         cell = Cell.of(self.center, step)
@@ -235,7 +235,7 @@ class Area:
             if (x < 0 and skips[0]) or (y < 0 and skips[1]) or (x > 0 and skips[2]) or (y > 0 and skips[3]):
                 continue
             other = cell.beside(x, y)
-            # In a huge area opposite neighbours are the same cell; Redis skips only a repeat of the cell before.
+            # In a huge area opposite neighbours are the same cell; Redis skips only a repeat of the previous cell.
             if other != before and other.hashes() != (0, 0):
                 yield other
             before = other
@@ -248,7 +248,7 @@ class Area:
             top = width / _EARTH_RADIUS / cos((latitude + across) * _DEGREE) / _DEGREE
             bottom = width / _EARTH_RADIUS / cos((latitude - across) * _DEGREE) / _DEGREE
         else:
-            top = bottom = nan  # as C's cosine of infinity
+            top = bottom = nan  # C's cosine of infinity is nan
         along = bottom if latitude < 0 else top
         return longitude - along, latitude - across, longitude + along, latitude + across
 
@@ -271,7 +271,7 @@ class Area:
 
     @staticmethod
     def _is_too_fine(cell: Cell, west: float, south: float, east: float, north: float) -> bool:
-        """Whether the area reaches beyond the neighbours of a cell."""
+        """Return True if the area extends beyond the neighbours of a cell."""
         return (
             cell.beside(0, 1).bounds()[3] < north
             or cell.beside(0, -1).bounds()[1] > south

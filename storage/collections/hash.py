@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LISTPACK: Final = b"listpack"
 LISTPACK_WITH_TIMES: Final = b"listpackex"
 TABLE: Final = b"hashtable"
-_PAIRS_AT_ONCE: Final = 64  # in one command of a rewritten file
+_PAIRS_AT_ONCE: Final = 64  # in one HMSET of a rewritten AOF
 _SAMPLE: Final = 64
 
 
@@ -26,9 +26,9 @@ class Hash(Collection):
     """A map of fields to values.
 
     Attributes:
-        fields: the values by field, in the order in which the fields arrived. Fields past their time are included
-            until they are deleted (``storage/keyspace/field_expiry``). Read only; the methods change it.
-        times: when fields expire; None if none does.
+        fields: the values by field, in the order in which the fields arrived. Expired fields are included until they
+            are deleted (``storage/keyspace/field_expiry``). Read only; the methods change it.
+        times: the expiry of fields; None if no field has one.
     """
 
     OWN_BYTES: ClassVar[int] = 150
@@ -63,7 +63,7 @@ class Hash(Collection):
         return new
 
     def expect(self, count: int, limits: Limits) -> None:
-        """Prepare for setting ``count`` fields: Redis converts the encoding first."""
+        """Prepare to set ``count`` fields: leave a listpack now if they are too many, as Redis does."""
         if count > limits.hash_max_listpack_entries:
             self.encoding = TABLE
 
@@ -78,14 +78,14 @@ class Hash(Collection):
         return True
 
     def expire(self, field: bytes, when: int) -> None:
-        """Let an existing field expire at a time in Unix milliseconds."""
+        """Set the expiry of an existing field, in Unix milliseconds."""
         if self.times is None:
             self.times = Deadlines()
             self.prepare_times()
         self.times.set(field, when)
 
     def prepare_times(self) -> None:
-        """Make room for times: Redis converts a compact encoding before it looks at the fields."""
+        """Convert a listpack to the form that has expiries, as Redis does even if no field turns out to exist."""
         if self.encoding is LISTPACK:
             self.encoding = LISTPACK_WITH_TIMES
 
@@ -99,7 +99,7 @@ class Hash(Collection):
         return True
 
     def order(self) -> ScanOrder:
-        """Return the order for HSCAN and random fields; created by the first call."""
+        """Return the order for HSCAN and random fields; the first call creates it."""
         if self._order is None:
             self._order = ScanOrder(self.fields)
         return self._order
@@ -107,7 +107,7 @@ class Hash(Collection):
     # The interface of collections
 
     def copy(self) -> Self:
-        """Copy everything but the order of walks."""
+        """Return an independent copy, without the order for HSCAN."""
         twin = type(self)()
         twin.encoding = self.encoding
         twin.fields = dict(self.fields)
@@ -115,7 +115,7 @@ class Hash(Collection):
         return twin
 
     def choose_encoding(self, limits: Limits) -> None:
-        """Choose the encoding by size; after this a table stays a table."""
+        """Choose the encoding by size. It converts a table, too; commands never do."""
         longest = limits.hash_max_listpack_value
         if len(self.fields) > limits.hash_max_listpack_entries or any(
             len(field) > longest or len(value) > longest for field, value in self.fields.items()
@@ -125,7 +125,7 @@ class Hash(Collection):
             self.encoding = LISTPACK if self.times is None else LISTPACK_WITH_TIMES
 
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """Yield HMSET of up to 64 fields; if fields expire, of one each, with HPEXPIREAT."""
+        """Yield HMSET commands of up to 64 fields; if fields expire, one per field, with HPEXPIREAT."""
         pairs = iter(self.fields.items())
         if self.times is None:
             while some := list(islice(pairs, _PAIRS_AT_ONCE)):
@@ -138,11 +138,11 @@ class Hash(Collection):
                 yield b"HPEXPIREAT", key, b"%d" % when, b"FIELDS", b"1", field
 
     def parts(self) -> Iterable[object]:
-        """Return what holds the elements."""
+        """Return the containers of the elements."""
         return self.fields, self.times, self._order
 
     def digest_parts(self) -> Iterator[bytes]:
-        """Yield sorted fields with their values and times."""
+        """Yield the sorted fields with their values and expiries."""
         when = {} if self.times is None else self.times.when
         for field in sorted(self.fields):
             yield field
@@ -151,7 +151,7 @@ class Hash(Collection):
                 yield b"%d" % when[field]
 
     def make_whole(self) -> None:
-        """Forget the times of fields that are not there."""
+        """Forget the expiry of fields that do not exist."""
         if self.times is not None:
             for field in self.times.when.keys() - self.fields.keys():
                 self.times.forget(field)
@@ -159,7 +159,7 @@ class Hash(Collection):
                 self.times = None
 
     def check_invariants(self) -> None:
-        """Assert that only fields have times, and that a walk returns exactly the fields; for tests."""
+        """Assert that only existing fields have an expiry, and that a walk returns exactly the fields; for tests."""
         if self.times is not None:
             assert self.times.when
             assert self.times.when.keys() <= self.fields.keys()
@@ -169,7 +169,7 @@ class Hash(Collection):
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of fields and values, without the times."""
+        """Bytes of fields and values, without the expiries."""
         count = len(self.fields)
         sample = list(islice(self.fields.items(), _SAMPLE))
         measured = sum(len(field) + len(value) for field, value in sample)

@@ -1,10 +1,10 @@
 """HyperLogLogs: strings that estimate how many distinct elements were added, in Redis' format.
 
-Sixteen bytes of header: ``HYLL``, a byte for the encoding (0 dense, 1 sparse), three zero bytes, the last computed
+A header of sixteen bytes: ``HYLL``, a byte for the encoding (0 dense, 1 sparse), three zero bytes, the last computed
 count (little-endian; its highest bit marks it as out of date). Then 16384 registers: each holds the longest run of
 zeros, plus one, at the start of any hash that belongs to it. In the dense encoding a register has six bits. The sparse
-encoding has runs of equal registers: ``00llllll`` zeros, ``01llllll llllllll`` more zeros, ``1vvvvvll`` a value up to
-32, up to four times (all numbers less one).
+encoding consists of runs of equal registers: ``00llllll`` is a run of zeros, ``01llllll llllllll`` a longer one, and
+``1vvvvvll`` one to four registers of a value up to 32 (all numbers are stored minus one).
 
 Bytes and numbers equal those of Redis: the same hash (MurmurHash64A), the same steps when runs change, the same
 estimate (O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches").
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 REGISTERS: Final = 1 << 14
-_HASH_BITS: Final = 50  # of 64, after the bits of the register
+_HASH_BITS: Final = 50  # bits of the hash's 64 that follow those of the register
 _HEADER: Final = 16
 _DENSE: Final = 0
 _SPARSE: Final = 1
@@ -35,7 +35,7 @@ _LONGEST_ZERO: Final = 64
 _MERGED: Final = 5  # runs that are checked for equal neighbours after a change
 _RECENT_COUNTERS: Final = 64
 _LONG_ZEROS: Final = re.compile(rb"[\x40-\x7f](?s:.)")  # found from the left: all other runs have one byte
-# By the first byte of a run: its length, and its registers. One that is cut at the end is as long as no counter.
+# By the first byte of a run: the number of its registers, and the registers. A cut run at the end counts as too long.
 _LENGTHS: Final = bytes(
     head + 1 if head < 0x40 else 0 if head < 0x80 else (head & 3) + 1 for head in range(256)
 )
@@ -47,7 +47,7 @@ _EXPANDED: Final = [
     else bytes((head >> 2 & 31) + 1 for _ in range((head & 3) + 1))
     for head in range(256)
 ]
-# Base64 has six bits in each digit, as a dense counter has in each register, but begins with the last one.
+# A base64 digit has six bits, like a dense register, but base64 starts with the register that is last here.
 _DIGITS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _TO_VALUES: Final = bytes.maketrans(_DIGITS, bytes(range(64)))
 _TO_DIGITS: Final = bytes.maketrans(bytes(range(64)), _DIGITS)
@@ -63,21 +63,21 @@ class NotHyperLogLogError(ValueError):
 
 
 class CorruptError(ValueError):
-    """The string begins like a HyperLogLog, but its registers cannot be read."""
+    """The string starts like a HyperLogLog, but its registers cannot be read."""
 
 
 class HyperLogLog:
-    """A HyperLogLog that can be changed.
+    """A mutable HyperLogLog.
 
     Args:
-        data: the string; None for a new one.
+        data: the string; None creates an empty one.
         sparse_bytes: size up to which it stays sparse (hll-sparse-max-bytes).
 
-    While it is sparse, ``_firsts`` has the first register of each run, and ``_longs`` that of each run with two bytes:
-    both say where the run of a register stands. None: not asked for yet.
+    While it is sparse, ``_firsts`` has the first register of each run, and ``_longs`` that of each run of two bytes:
+    together they give the offset of a register's run. ``_firsts`` is None until the first use.
 
     Raises:
-        NotHyperLogLogError: for another string.
+        NotHyperLogLogError: the string is something else.
     """
 
     __slots__ = ("_data", "_end", "_firsts", "_longs", "_sparse_bytes")
@@ -96,11 +96,11 @@ class HyperLogLog:
         self._sparse_bytes = sparse_bytes
         self._firsts: list[int] | None = None
         self._longs: list[int] = []
-        self._end = 0  # how many registers the runs have
+        self._end = 0  # total registers of all runs
 
     @classmethod
     def opened(cls, data: bytes | None, sparse_bytes: int) -> HyperLogLog:
-        """As the constructor; a counter that was closed lately knows its runs still."""
+        """Create a counter as the constructor does; reuse a recently closed one, which still knows its runs."""
         counter = None if data is None else _recent.pop(data, None)
         if counter is None:
             return cls(data, sparse_bytes)
@@ -108,9 +108,10 @@ class HyperLogLog:
         return counter
 
     def close(self) -> bytes:
-        """Return the string; the counter is not used afterwards.
+        """Return the string; the counter must not be used afterwards.
 
-        Without the last few counters, PFADD of one element to 3000 bytes takes 100 us: all runs are looked at.
+        The last few counters are kept: without them, PFADD of one element to 3000 bytes takes 100 us, for it reads all
+        runs.
         """
         data = bytes(self._data)
         if self._firsts is not None and not self.is_dense:
@@ -133,7 +134,7 @@ class HyperLogLog:
         return self.set(place, rank)
 
     def set(self, place: int, rank: int) -> bool:
-        """Raise a register; return False if it is as high already. May raise CorruptError."""
+        """Raise a register to ``rank``; return False if it is already as high. May raise CorruptError."""
         changed = self._set_dense(place, rank) if self.is_dense else self._set_sparse(place, rank)
         if changed:
             self.forget_count()
@@ -144,11 +145,11 @@ class HyperLogLog:
         self._data[15] |= _OUT_OF_DATE
 
     def known_count(self) -> int | None:
-        """Return the count in the header, None if it is out of date."""
+        """Return the count in the header; None if it is out of date."""
         return None if self._data[15] & _OUT_OF_DATE else int.from_bytes(self._data[8:16], "little")
 
     def count(self) -> int:
-        """Estimate the number of distinct elements, and store it. May raise CorruptError."""
+        """Estimate the number of distinct elements, and store it in the header. May raise CorruptError."""
         count = estimate(self.registers())
         self._data[8:16] = count.to_bytes(8, "little")
         return count
@@ -176,7 +177,7 @@ class HyperLogLog:
             self._fill_dense(self.registers())
 
     def set_all(self, registers: bytearray) -> None:
-        """Raise all registers to others, none of which is lower. May raise CorruptError."""
+        """Raise all registers to the given ones, none of which may be lower. May raise CorruptError."""
         if self.is_dense:
             self._fill_dense(registers)
             return
@@ -232,7 +233,7 @@ class HyperLogLog:
         return True
 
     def _runs(self) -> tuple[list[int], list[int]]:
-        """Return ``_firsts`` and ``_longs``."""
+        """Return ``_firsts`` and ``_longs``; compute them at the first use."""
         if self._firsts is None:
             firsts: list[int] = []
             longs: list[int] = []
@@ -254,7 +255,7 @@ class HyperLogLog:
         return self._set_dense(place, rank)
 
     def _merge(self, at: int, index: int) -> None:
-        """Join equal neighbours among a few runs, if one byte can represent both; the first is at a place and an index."""
+        """Join equal neighbours among a few runs if one byte can hold both; ``at`` and ``index`` give the first run."""
         data = self._data
         firsts, _ = self._runs()
         for _ in range(_MERGED):
@@ -275,7 +276,7 @@ class HyperLogLog:
             index += 1
 
     def _run(self, at: int) -> tuple[int, int, int]:
-        """Return the run at a position: its bytes, its length, its value."""
+        """Return the run at an offset: its bytes, its registers, its value."""
         head = self._data[at]
         if head >= 0x80:
             return 1, (head & 3) + 1, (head >> 2 & 31) + 1
@@ -286,22 +287,22 @@ class HyperLogLog:
         return 2, ((head & 63) << 8 | self._data[at + 1]) + 1, 0
 
 
-_recent: Final[dict[bytes, HyperLogLog]] = {}  # sparse ones, by their strings; the latest stands last
+_recent: Final[dict[bytes, HyperLogLog]] = {}  # sparse counters, by their strings; the latest is last
 
 
 def _long_length(run: bytes) -> int:
-    """Return the length of a run of zeros that has two bytes."""
+    """Return the number of registers of a run of zeros that has two bytes."""
     return ((run[0] & 63) << 8 | run[1]) + 1
 
 
 def _zeros(length: int) -> bytes:
-    """Encode a run of registers that are 0."""
+    """Encode a run of zero registers."""
     length -= 1
     return bytes((length,)) if length < _LONGEST_ZERO else bytes((0x40 | length >> 8, length & 0xFF))
 
 
 def _value(value: int, length: int) -> int:
-    """Encode a short run of other registers."""
+    """Encode a short run of nonzero registers."""
     return 0x80 | (value - 1) << 2 | (length - 1)
 
 
@@ -315,8 +316,8 @@ def registers_of(elements: Iterable[bytes]) -> bytearray:
 
 
 def highest(several: Sequence[bytearray]) -> bytearray:
-    """Return the registers of a union."""
-    # In one integer for all registers: where the high bit is left, the first one is not lower.
+    """Return the registers of a union: the maximum of each."""
+    # One integer holds all registers: where the high bit remains, the first one is not lower.
     union, *others = [int.from_bytes(each, "little") for each in several]
     for other in others:
         high = (union | _HIGH_BITS) - other & _HIGH_BITS
@@ -326,7 +327,7 @@ def highest(several: Sequence[bytearray]) -> bytearray:
 
 
 def estimate(registers: bytearray) -> int:
-    """Estimate how many distinct elements produced these registers."""
+    """Estimate the number of distinct elements that produced these registers."""
     z = REGISTERS * _tau((REGISTERS - registers.count(_HASH_BITS + 1)) / REGISTERS)
     raised = registers.translate(
         None, b"\0"
@@ -362,7 +363,7 @@ def _sigma(x: float) -> float:
 
 
 def _place_and_rank(element: bytes) -> tuple[int, int]:
-    """Return the register of an element, and the value it may raise it to."""
+    """Return the register of an element, and the value to raise it to."""
     hashed = murmur_hash(element)
     rest = hashed >> 14 | 1 << _HASH_BITS
     return hashed & (REGISTERS - 1), (rest & -rest).bit_length()

@@ -1,4 +1,4 @@
-"""Lists: an array with free room at its start, so that both ends and indexing are cheap."""
+"""Lists: an array with free room at its start, so that operations on both ends and by index are cheap."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ QUICKLIST: Final = b"quicklist"
 
 _FREE: Final = b""  # fills the room before the first element
 _ROOM: Final = 16
-_AROUND: Final = 7  # the bytes of a listpack without elements
+_AROUND: Final = 7  # bytes of an empty listpack
 _NODE_BYTES: Final = {-1: 4096, -2: 8192, -3: 16384, -4: 32768, -5: 65536}
-_COUNTED_BYTES: Final = 8192  # limit of a node that is limited by its count
+_COUNTED_BYTES: Final = 8192  # maximum bytes of a node whose limit is a number of elements
 _A_COMMAND: Final = 64  # elements in one RPUSH of a rewritten AOF
 _BACKWARDS: Final = 1024  # elements reversed at a time
 
@@ -28,11 +28,11 @@ class List(Collection):
     """Elements in order.
 
     ``encoding`` follows Redis since 7.2: a listpack until it exceeds one node of a quicklist, and a listpack again when
-    it is at most half of that. (Redis also requires that all elements are in one node, and node borders are not stored
-    here: what remains from the middle of a large list may be a listpack here and a quicklist in Redis.)
+    it is at most half of that. (Redis also requires that all elements are in one node. Node borders are not stored
+    here, so after a trim of a large list to its middle, this may be a listpack and in Redis a quicklist.)
 
     Attributes:
-        size: the bytes of all elements in one listpack.
+        size: bytes of a listpack that holds all elements.
     """
 
     OWN_BYTES: ClassVar[int] = 150
@@ -55,11 +55,11 @@ class List(Collection):
         return self._items[self._start + index]
 
     def slice(self, first: int, stop: int) -> list[bytes]:
-        """Return the elements of a half-open range; both bounds from 0 to the length."""
+        """Return the elements from ``first`` up to but not including ``stop``; both from 0 to the length."""
         return self._items[self._start + first : self._start + stop]
 
     def find(self, element: bytes, *, backwards: bool = False, within: int = 0) -> Iterator[int]:
-        """Yield the indices of equal elements from one end, among the first ``within`` (0: all).
+        """Yield the indices of equal elements, if ``backwards`` from the end; examine ``within`` elements (0: all).
 
         The list must not change during the iteration.
         """
@@ -87,10 +87,10 @@ class List(Collection):
                 yield end - 1 - at - start
             end = begin
 
-    # Changes; growing ones take list-max-listpack-size as limit, after shrinking ones the caller calls `shrunk`
+    # Changes. Methods that add take list-max-listpack-size as ``limit``; after a removal the caller calls ``shrunk``.
 
     def push_left(self, elements: Sequence[bytes], limit: int) -> None:
-        """Insert elements at the front one by one, so that the last of them becomes the first."""
+        """Insert elements at the front one by one, so that the last one becomes the first of the list."""
         self._expect(elements, limit)
         count = len(elements)
         if self._start < count:
@@ -110,7 +110,7 @@ class List(Collection):
         self._items += elements
 
     def pop_left(self) -> bytes:
-        """Remove and return the first element; the list is not empty."""
+        """Remove and return the first element; the list must not be empty."""
         start = self._start
         element = self._items[start]
         self._items[start] = _FREE
@@ -120,13 +120,13 @@ class List(Collection):
         return element
 
     def pop_right(self) -> bytes:
-        """Remove and return the last element; the list is not empty."""
+        """Remove and return the last element; the list must not be empty."""
         element = self._items.pop()
         self.size -= element_size(element)
         return element
 
     def keep(self, first: int, stop: int) -> None:
-        """Keep only a half-open range; both bounds from 0 to the length."""
+        """Keep only the elements from ``first`` up to but not including ``stop``; both from 0 to the length."""
         items, start = self._items, self._start
         if 2 * (stop - first) < len(items) - start:
             items = items[start + first : start + stop]
@@ -149,7 +149,7 @@ class List(Collection):
         self._items[at] = element
 
     def insert(self, index: int, element: bytes, limit: int) -> None:
-        """Insert an element before an index; the length means the end."""
+        """Insert an element before an index; an index equal to the length appends."""
         self._expect((element,), limit)
         items, start = self._items, self._start
         at = start + index
@@ -160,7 +160,7 @@ class List(Collection):
             items.insert(at, element)
 
     def remove(self, indices: list[int]) -> None:
-        """Remove the elements at existing indices, which are in order."""
+        """Remove the elements at existing indices, which must be in ascending order."""
         items, start = self._items, self._start
         self.size -= sum([element_size(items[start + index]) for index in indices])
         if len(indices) == 1:
@@ -182,19 +182,19 @@ class List(Collection):
         self._start = 0
 
     def shrunk(self, limit: int) -> None:
-        """Use a listpack again if the list has become small enough."""
+        """Convert back to a listpack if the list has become small enough."""
         if self.encoding is QUICKLIST and not self._exceeds(limit, self.size, len(self), 2):
             self.encoding = LISTPACK
 
     def expect(self, elements: Sequence[bytes], limit: int) -> None:
-        """Prepare for elements that may be added: Redis then leaves a listpack that could not hold them first."""
+        """Convert a listpack to a quicklist before an insert if it could not hold these elements, as Redis does."""
         if self.encoding is LISTPACK:
             size = self.size + sum(map(len, elements))
             if self._exceeds(limit, size, len(self) + len(elements)):
                 self.encoding = QUICKLIST
 
     def _expect(self, elements: Sequence[bytes], limit: int) -> None:
-        """As ``expect`` for elements that are about to be added, which are counted."""
+        """Convert as ``expect`` does, and add the elements' bytes to ``size``."""
         self.expect(elements, limit)
         self.size += sum(map(element_size, elements))
 
@@ -205,7 +205,7 @@ class List(Collection):
         return size > _COUNTED_BYTES or count > max(limit, 1) // share
 
     def _tidy(self) -> None:
-        """Release the room before the first element when it is most of the array."""
+        """Release the room before the first element if it is most of the array."""
         room = self._start
         if room > 4 * _ROOM and 3 * room > 2 * len(self._items):
             del self._items[:room]
@@ -222,18 +222,18 @@ class List(Collection):
         return twin
 
     def choose_encoding(self, limits: Limits) -> None:
-        """Set ``encoding`` to what Redis chooses at loading; a quicklist stays one."""
+        """Set ``encoding`` to the one that Redis chooses when it loads the list; a quicklist stays one."""
         if self._exceeds(limits.list_max_listpack_size, self.size, len(self)):
             self.encoding = QUICKLIST
 
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """Yield RPUSH with 64 elements each."""
+        """Yield RPUSH commands of 64 elements each."""
         items = self._items
         for at in range(self._start, len(items), _A_COMMAND):
             yield (b"RPUSH", key, *items[at : at + _A_COMMAND])
 
     def parts(self) -> Iterable[object]:
-        """Return what holds the elements."""
+        """Return the container of the elements."""
         return (self._items,)
 
     def digest_parts(self) -> Iterator[bytes]:
@@ -241,11 +241,11 @@ class List(Collection):
         return iter(self._items[self._start :])
 
     def check_invariants(self) -> None:
-        """Assert that the size is that of the elements, and that the room holds none; for tests."""
+        """Assert that the room is within the array, and that ``size`` is that of the elements; for tests."""
         assert 0 <= self._start <= len(self._items)
         assert self.size == _AROUND + sum(map(element_size, self._items[self._start :]))
 
     @property
     def payload_bytes(self) -> int:
-        """The bytes of one listpack."""
+        """The bytes of one listpack that holds all elements."""
         return self.size

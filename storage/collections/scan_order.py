@@ -1,10 +1,10 @@
 """An order of keys that SCAN can walk while keys change, and that RANDOMKEY can draw from.
 
-All keys are in one array. A removed key leaves a gap, and gaps are closed, some at a time, when there are more gaps
-than keys; so keys only ever move towards the front. SCAN walks from the back to the front; its cursor is the number of
-places still ahead. A key that exists during the whole walk therefore stays ahead of the cursor until it is returned: it
-may be returned twice (if it moved), but is never missed. The cursor falls with every call, so every walk ends, however
-many keys are added during it.
+All keys are in one array. A removed key leaves a gap. When there are more gaps than keys, the gaps are closed, some at
+a time; so keys only ever move towards the front. SCAN walks from the back to the front; its cursor is the number of
+places left. So a key that exists during the whole walk stays ahead of the cursor until it is returned: it may be
+returned twice (if it moved), but is never missed. The cursor falls with every call, so every walk ends, however many
+keys are added during it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _PATIENCE: Final = 10  # places examined per key that a page may have, as Redis 
 class ScanOrder(Freeable):
     """The keys of one database in an order for SCAN, at eight bytes a key.
 
-    Only the constructor lists all present keys, 5 ms for a million; resizing a list or set of a million keys may take
-    as long in Python. Removed keys use memory until their gaps are closed.
+    Only the constructor lists all keys, 5 ms for a million; resizing a list or set of a million keys may take as long
+    in Python. A removed key uses memory until its gap is closed.
 
     Args:
         keys: the present keys, each once.
@@ -33,7 +33,7 @@ class ScanOrder(Freeable):
 
     Attributes:
         _keys: each key at one place, and the gaps of removed keys.
-        _gone: the removed keys that still have their place.
+        _gone: the removed keys that still occupy a place.
         _filled: while gaps are being closed: the keys before this place are compact, apart from ``_gone``.
         _next: the first place not yet examined while gaps are being closed; the places from ``_filled`` up to this one
             are empty. Both are 0 while no gaps are being closed.
@@ -64,7 +64,7 @@ class ScanOrder(Freeable):
             self._close_places()
 
     def _close_places(self) -> None:
-        """Examine some more places, and move their keys up to the compact part."""
+        """Examine some more places, and move their keys to the end of the compact part."""
         keys, gone = self._keys, self._gone
         start = self._next
         piece = keys[start : start + self._step]
@@ -82,7 +82,7 @@ class ScanOrder(Freeable):
         """Return the next keys of a walk.
 
         Args:
-            cursor: 0 to begin, then the result of the previous call. Any other number is harmless.
+            cursor: 0 to start, then the result of the previous call. Any other number is harmless.
             count: maximum number of keys; 1 or more.
 
         Returns:
@@ -105,12 +105,12 @@ class ScanOrder(Freeable):
         """Return a uniformly random key; there must be one."""
         keys = self._keys
         while True:
-            place = randrange(len(keys))  # noqa: S311 - nothing depends on it being unpredictable
+            place = randrange(len(keys))  # noqa: S311 - this need not be unpredictable
             if (place < self._filled or place >= self._next) and keys[place] not in self._gone:
                 return keys[place]
 
     def check_invariants(self, present: Collection[bytes]) -> None:
-        """Assert that exactly these keys have a place, each one; for tests."""
+        """Assert that each of these keys, and no other, has exactly one place; for tests."""
         assert 0 <= self._filled <= self._next <= len(self._keys)
         places = [*self._keys[: self._filled], *self._keys[self._next :]]
         assert self._gone <= set(places)

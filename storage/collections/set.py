@@ -1,8 +1,8 @@
 """Sets: members, each once.
 
-A dict keeps them in order of arrival, which is the order of Redis' listpacks; integers alone are in numeric order, as
-in an intset. For random choice and SSCAN a large set gets a second structure at the first request; a small one is
-simply listed.
+A dict keeps them in order of arrival, which is the order of Redis' listpacks; a set of integers only is read in numeric
+order, as an intset is. For random members and SSCAN, a large set gets a second structure at the first request; a small
+set is simply listed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SAMPLE: Final = 32
 
 
 def is_integer(word: bytes) -> bool:
-    """Whether an intset could hold it: 64 bits, in Redis' spelling."""
+    """Return True if an intset could hold the word: a 64-bit integer, spelled as Redis spells it."""
     return _INTEGER.match(word) is not None and -(1 << 63) <= int(word) < 1 << 63
 
 
@@ -50,26 +50,26 @@ class Set(Collection):
 
     @classmethod
     def for_first(cls, member: bytes, count: int, limits: Limits) -> Set:
-        """Return an empty set in Redis' initial encoding for ``count`` members, this one first."""
+        """Return an empty set in Redis' initial encoding for ``count`` members, the first of which is ``member``."""
         if count <= limits.set_max_intset_entries and is_integer(member):
             return cls(encoding=INTSET)
         return cls(encoding=LISTPACK if count <= limits.set_max_listpack_entries else HASHTABLE)
 
     @classmethod
     def encoding_of(cls, gathered: Iterable[bytes], limits: Limits) -> bytes:
-        """Return the encoding of a set that began as an empty intset and got these members, one after the other."""
+        """Return the encoding of a set that started as an empty intset and got these members one by one."""
         trial = cls(encoding=INTSET)
         for member in gathered:
             trial.add(member, limits)
             if trial.encoding is HASHTABLE:
-                break  # for good
+                break  # it never converts back
         return trial.encoding
 
     def __len__(self) -> int:
         return len(self.members)
 
     def __iter__(self) -> Iterator[bytes]:
-        """Iterate over the members in Redis' order, as far as it has one."""
+        """Iterate over the members in Redis' order, if Redis has a defined one."""
         return iter(sorted(self.members, key=int) if self.encoding is INTSET else self.members)
 
     # Changes
@@ -87,7 +87,7 @@ class Set(Collection):
         return True
 
     def _make_room(self, member: bytes, limits: Limits) -> None:
-        """Leave a compact encoding that cannot hold one more member, this one."""
+        """Convert a compact encoding that cannot hold one more member, ``member``."""
         count = len(self.members)
         if self.encoding is INTSET:
             if is_integer(member):
@@ -104,14 +104,14 @@ class Set(Collection):
 
     def _become(self, encoding: bytes) -> None:
         if self.encoding is INTSET:
-            # From here on their order is that of arrival.
+            # From now on the order is that of arrival.
             ordered = sorted(self.members, key=int)
             self.members.clear()
             self.members.update(dict.fromkeys(ordered))
         self.encoding = encoding
 
     def expect(self, count: int, limits: Limits) -> None:
-        """Prepare for ``count`` members, new or not: Redis then leaves a compact encoding first."""
+        """Prepare for ``count`` members, new or not: leave a compact encoding if they are too many, as Redis does."""
         if (self.encoding is LISTPACK and count > limits.set_max_listpack_entries) or (
             self.encoding is INTSET and count > limits.set_max_intset_entries
         ):
@@ -136,7 +136,7 @@ class Set(Collection):
         return next(islice(self.members, randrange(len(self.members)), None))  # noqa: S311 - no secret
 
     def sample(self, count: int) -> list[bytes]:
-        """Return ``count`` different members at random; there must be as many."""
+        """Return ``count`` different members at random; there must be at least as many."""
         if self.encoding is HASHTABLE and count * 8 < len(self.members):
             order = self._ordered()
             found: dict[bytes, None] = {}
@@ -146,7 +146,7 @@ class Set(Collection):
         return sample(list(self.members), count)
 
     def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next page of a walk like ``ScanOrder.page``; a compact set whole."""
+        """Return the next page of a walk like ``ScanOrder.page``; a compact set is one page."""
         if self.encoding is HASHTABLE:
             return self._ordered().page(cursor, count)
         return 0, list(self)
@@ -159,11 +159,11 @@ class Set(Collection):
     # The interface of collections
 
     def copy(self) -> Set:
-        """Return a copy that shares nothing mutable."""
+        """Return a copy that shares no mutable state."""
         return Set(self.members, self.encoding)
 
     def choose_encoding(self, limits: Limits) -> None:
-        """Keep a compact encoding while it is short enough; convert a table to the one that fits."""
+        """Choose the encoding by size: a compact one stays unless too large; a table becomes compact if it fits."""
         count = len(self.members)
         if self.encoding is INTSET:
             compact = count <= limits.set_max_intset_entries
@@ -189,15 +189,15 @@ class Set(Collection):
             yield (b"SADD", key, *some)
 
     def parts(self) -> Iterable[object]:
-        """Return what holds the elements."""
+        """Return the containers of the elements."""
         return self.members, self._order
 
     def digest_parts(self) -> Iterator[bytes]:
-        """Yield the members in the order of their bytes."""
+        """Yield the members, sorted."""
         return iter(sorted(self.members))
 
     def check_invariants(self) -> None:
-        """Assert that a walk returns exactly the members, and that an intset has integers only; for tests."""
+        """Assert that a walk returns exactly the members, and that an intset has only integers; for tests."""
         assert self.encoding is not INTSET or all(map(is_integer, self.members))
         if self._order is not None:
             self._order.check_invariants(self.members.keys())

@@ -1,7 +1,7 @@
-"""Sorted sets: members by score and, among equal scores, by their bytes.
+"""Sorted sets: members ordered by score and, if scores are equal, by their bytes.
 
-A dict holds the score of each member, a sorted list the order of all. Every range, by rank, score or name, is a
-half-open pair of places in that order (``start``, ``stop``), which is all that counting, reading and removing need.
+A dict holds the score of each member, and a sorted list holds all (score, member). Every range, by rank, score or name,
+is a half-open pair of places in that list (``start``, ``stop``); counting, reading and removing need nothing else.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SortedSet(Collection):
     # Changes
 
     def put(self, member: bytes, score: float, limits: Limits) -> None:
-        """Set the score of a member; it is not NaN. An equal score (0 and -0) does not change."""
+        """Set the score of a member; it must not be NaN. An equal score (0 and -0) changes nothing."""
         before = self.scores.get(member)
         if self.encoding is LISTPACK:
             if before is None and (
@@ -64,7 +64,7 @@ class SortedSet(Collection):
             ):
                 self.encoding = SKIPLIST
             else:
-                score += 0.0  # which makes 0 of -0; see _lose_signs_of_zeros
+                score += 0.0  # turns -0 into 0; see _lose_signs_of_zeros
         if before is None:
             self.scores[member] = score
             self.order.add((score, member))
@@ -105,7 +105,7 @@ class SortedSet(Collection):
         return stop - start
 
     def expect(self, members: Sequence[bytes], limits: Limits, *, lengths: bool = True) -> None:
-        """Prepare for members, new or not: Redis leaves a compact encoding first, with ``lengths`` for a long one, too."""
+        """Leave a listpack before an insert of too many members or (``lengths``) of one too long, as Redis does."""
         too_long = lengths and max(map(len, members)) > limits.zset_max_listpack_value
         if too_long or len(members) > limits.zset_max_listpack_entries:
             self.encoding = SKIPLIST
@@ -113,22 +113,22 @@ class SortedSet(Collection):
     # Ranges
 
     def rank(self, member: bytes) -> int | None:
-        """Return the place of a member, None if it is not present."""
+        """Return the place of a member; None if it is not present."""
         score = self.scores.get(member)
         return None if score is None else self.order.index((score, member))
 
     def slice(self, start: int, stop: int, *, reverse: bool = False) -> Iterator[tuple[float, bytes]]:
-        """Yield the items of a range, from its end if ``reverse``."""
+        """Yield the items of a range; from its end if ``reverse``."""
         items: Iterator[tuple[float, bytes]] = self.order.islice(start, stop, reverse)
         return items
 
     def score_range(self, low: float, high: float, *, after: bool, before: bool) -> tuple[int, int]:
-        """Return the range of scores between two; ``after`` and ``before`` exclude the bounds."""
+        """Return the range of scores from ``low`` to ``high``; ``after`` and ``before`` exclude these bounds."""
         start = self._place(low, behind=after)
         return start, max(start, self._place(high, behind=not before))
 
     def _place(self, score: float, *, behind: bool) -> int:
-        """Return the first place of a score or above, or (``behind``) above it."""
+        """Return the first place with this score or a higher one; with ``behind``, with a higher one."""
         if behind:
             if score == inf:
                 return len(self.scores)
@@ -139,10 +139,11 @@ class SortedSet(Collection):
     def lex_range(
         self, low: bytes | None, high: bytes | None, *, after: bool, before: bool, reverse: bool = False
     ) -> tuple[int, int]:
-        """Return the range of members between two (None: no bound), given that all scores are equal.
+        """Return the range of members from ``low`` to ``high`` (None: no bound), if all scores are equal.
 
-        With different scores it returns what a walk returns, from the highest score on if ``reverse``: from the first
-        member that is in the range up to the next one that has left it.
+        ``after`` and ``before`` exclude the bounds. With different scores it returns the result of Redis' walk, which
+        starts at the highest score if ``reverse``: from the first member past the near bound up to the next member
+        beyond the far bound.
         """
         order = self.order
         size = len(order)
@@ -162,7 +163,7 @@ class SortedSet(Collection):
     def _walk(
         self, low: bytes | None, high: bytes | None, *, after: bool, before: bool, reverse: bool
     ) -> tuple[int, int]:
-        """Walk over members that are in no order; nothing is found if the last is too small or the first too large."""
+        """Walk over members in no lexical order; empty if the last member is too small or the first one too large."""
         large = [low is None or (member > low if after else member >= low) for _, member in self.order]
         small = [high is None or (member < high if before else member <= high) for _, member in self.order]
         if not large[-1] or not small[0]:
@@ -181,7 +182,7 @@ class SortedSet(Collection):
     # Random choice and iteration
 
     def sample(self, count: int) -> list[tuple[float, bytes]]:
-        """Choose ``count`` different items at random; all, highest first, if there are no more."""
+        """Return ``count`` different items at random; if there are no more than that, all, highest first."""
         size = len(self.scores)
         order = self.order
         if count >= size:
@@ -189,7 +190,7 @@ class SortedSet(Collection):
         return [order[place] for place in sample(range(size), count)]
 
     def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next page of a walk like ``ScanOrder.page``; a compact set whole."""
+        """Return the next page of a walk like ``ScanOrder.page``; a listpack is one page."""
         if self.encoding is LISTPACK:
             return 0, [member for _, member in self.order]
         if self._scan is None:
@@ -199,7 +200,7 @@ class SortedSet(Collection):
     # The interface of collections
 
     def copy(self) -> SortedSet:
-        """Return a copy that shares nothing mutable."""
+        """Return a copy that shares no mutable state."""
         twin = SortedSet()
         twin.encoding = self.encoding
         twin.scores = self.scores.copy()
@@ -208,7 +209,7 @@ class SortedSet(Collection):
         return twin
 
     def choose_encoding(self, limits: Limits) -> None:
-        """Keep a compact encoding while it is short enough; convert to it a table that is small enough."""
+        """Choose the encoding by size: a listpack stays unless too large; a skiplist becomes one if it fits."""
         if len(self.scores) > limits.zset_max_listpack_entries:
             self.encoding = SKIPLIST
         elif self.encoding != LISTPACK and _longest(self.scores) <= limits.zset_max_listpack_value:
@@ -216,7 +217,7 @@ class SortedSet(Collection):
             self._lose_signs_of_zeros()
 
     def _lose_signs_of_zeros(self) -> None:
-        """Make 0 of each -0: a listpack stores both as the integer 0."""
+        """Replace each -0 by 0: a listpack stores both as the integer 0."""
         order = self.order
         start, stop = self.score_range(0.0, 0.0, after=False, before=False)
         for score, member in list(order.islice(start, stop)):
@@ -226,7 +227,7 @@ class SortedSet(Collection):
                 self.scores[member] = 0.0
 
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """Yield ``ZADD key score member ...``, lowest first."""
+        """Yield ``ZADD key score member ...``, lowest score first."""
         for start in range(0, len(self.scores), _A_COMMAND):
             words = [b"ZADD", key]
             for score, member in self.order.islice(start, start + _A_COMMAND):
@@ -234,18 +235,18 @@ class SortedSet(Collection):
             yield tuple(words)
 
     def parts(self) -> Iterable[object]:
-        """Return what holds the elements."""
-        # The list gives up its items only one by one, with reordering; its inner lists can be emptied in steps.
+        """Return the containers of the elements."""
+        # SortedList pops items one by one and rebalances each time; its inner lists can be emptied in steps.
         return self.scores, self.order._lists, self._scan  # noqa: SLF001
 
     def digest_parts(self) -> Iterator[bytes]:
-        """Yield members and scores, lowest first."""
+        """Yield members and scores, lowest score first."""
         for score, member in self.order:
             yield member
             yield format_double(score)
 
     def make_whole(self) -> None:
-        """Order the members by their scores once more."""
+        """Rebuild the order from the scores."""
         self.order = SortedSet(self.scores).order
 
     def check_invariants(self) -> None:
@@ -256,7 +257,7 @@ class SortedSet(Collection):
 
     @property
     def payload_bytes(self) -> int:
-        """Estimated bytes of members, and of their scores, pairs and slots."""
+        """Estimated bytes of members with their scores, pairs and slots."""
         size = len(self.scores)
         sample = [member for member, _ in zip(self.scores, range(_SAMPLE), strict=False)]
         members = sum([len(member) + 33 for member in sample]) * size // max(len(sample), 1)

@@ -1,4 +1,4 @@
-"""Strings, which are plain bytes in the keyspace: what OBJECT and the files want to know of them."""
+"""Functions for strings, which are plain bytes in the keyspace: encoding, sizes, digest."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _EMBEDDED_BYTES: Final = 44
 
 
 def encoding(value: bytes) -> bytes:
-    """Return the encoding that Redis would use; a string that was changed in place has its own (``Database.encodings``)."""
+    """Return the encoding that Redis would use, unless the string was changed in place (``Database.encodings``)."""
     if is_integer(value):
         return INTEGER
     return EMBEDDED if len(value) <= _EMBEDDED_BYTES else RAW
 
 
 def copy(value: bytes) -> bytes:
-    """Return the value, which never changes."""
+    """Return the value itself, because bytes never change."""
     return value
 
 
@@ -34,15 +34,15 @@ def digest_parts(value: bytes) -> Iterator[bytes]:
 
 
 def memory(value: bytes, _samples: int) -> int:
-    """Return the bytes of memory."""
+    """Return the memory in bytes."""
     return OBJECT_BYTES + len(value)
 
 
 def serialized_bytes(value: bytes) -> int:
-    """Return about the bytes of its serialized form (DEBUG OBJECT)."""
+    """Return the approximate bytes of its serialized form (DEBUG OBJECT)."""
     return len(value) + (encoding(value) is not INTEGER)
 
 
 def rewritten_bytes(value: bytes, key: bytes) -> int:
-    """Return about the bytes of its command in a rewritten AOF."""
+    """Return the approximate bytes of its command in a rewritten AOF."""
     return len(key) + len(value) + 40
