@@ -1,1 +1,1 @@
-"""The data: keyspace, streams, consumer groups and the append-only file. Knows no clients and no sockets."""
+"""The data: keyspace, streams, consumer groups, and the files that keep them. It knows no clients and no sockets."""

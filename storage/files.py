@@ -1,4 +1,4 @@
-"""Files that survive a crash: the few calls of the append-only file in one replaceable object, and small whole files."""
+"""Files that survive a crash: the calls of the append-only file in one replaceable object, and atomic replacement."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from . import system
 
 Log = Callable[[str], None]
 
-# Windows turns line ends in files opened without it.
+# Without it, Windows translates line ends in files.
 BINARY: int = getattr(os, "O_BINARY", 0)
 # macOS and Windows have no fdatasync.
 _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
 def silent(_text: str) -> None:
-    """A log that keeps nothing."""
+    """Discard a log line."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class FileOperations:
-    """The calls that reach a disk, so that a test can make any one of them fail.
+    """The calls that access a disk, in one object, so that a test can make any of them fail.
 
     Each has the shape of its `os` namesake and raises `OSError`.
     """
@@ -41,12 +41,12 @@ class FileOperations:
     make_folder: Callable[[Path], None] = os.mkdir
 
     def write_all(self, fd: int, data: bytes) -> None:
-        """Write every byte, however many calls it takes."""
+        """Write every byte, with as many calls as that takes."""
         while data:
             data = data[self.write(fd, data) :]
 
     def sync_folder(self, folder: Path) -> None:
-        """Make names created, renamed or removed in a folder last; Windows has no such call and no need."""
+        """Sync a folder, so that created, renamed and removed names survive a crash; Windows does not need it."""
         if not system.HERE.syncs_folders:
             return
         fd = self.open(folder, os.O_RDONLY, 0)
@@ -57,16 +57,17 @@ class FileOperations:
 
 
 def replace_file(target: Path, content: bytes, mode: int) -> None:
-    """Give a file new content at once: whenever it is read, and after a crash too, it is whole, old or new.
+    """Replace the content of a file atomically: a reader, even after a crash, finds the old or the new content, whole.
 
     Args:
-        target: the file; its folder must be there.
-        mode: its permissions.
+        target: the file; its folder must exist.
+        content: the new content.
+        mode: the permissions of the file.
 
     Raises:
-        OSError: the file is as it was.
+        OSError: the file is unchanged.
     """
-    import tempfile  # it brings a dozen modules, and few servers replace a file
+    import tempfile  # it imports a dozen modules, and few servers replace a file
 
     handle, temporary = tempfile.mkstemp(prefix=target.name + ".", suffix=".tmp", dir=target.parent)
     try:
@@ -80,5 +81,5 @@ def replace_file(target: Path, content: bytes, mode: int) -> None:
         with suppress(OSError):
             Path(temporary).unlink()
         raise
-    with suppress(OSError):  # the rename is done; a folder that cannot be synced is no failure
+    with suppress(OSError):  # the rename is done, so a failed sync of the folder is no failure
         FileOperations().sync_folder(target.parent)

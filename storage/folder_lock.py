@@ -1,7 +1,7 @@
 """A lock on a folder of data files, so that only one server at a time writes there.
 
-The system drops the lock when the process ends, however it ends. Who only reads the files needs no lock, and Redis
-takes none: it loads the files that a server of ours has left, and the reverse.
+The system drops the lock when the process ends, however it ends. A reader of the files needs no lock, and Redis takes
+none: it can load the files that Rillet has left, and Rillet those of Redis.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ NAME: Final = "rillet.lock"
 
 
 class FolderInUseError(Exception):
-    """Another server has the folder; the text names it."""
+    """Another server has locked the folder; the text names it."""
 
 
 class FolderLock:
-    """The lock of one server on one folder, held from its making to ``release``."""
+    """The lock of one server on one folder, held from construction until ``release``."""
 
     def __init__(self, folder: str) -> None:
         """Take the lock.
@@ -30,8 +30,8 @@ class FolderLock:
             folder: an absolute path.
 
         Raises:
-            FolderInUseError: another server has it, in this process or in another one.
-            OSError: the file of the lock can not be opened, or the file system has no locks.
+            FolderInUseError: another server holds the lock, in this process or in another one.
+            OSError: the lock file cannot be opened, or the file system has no locks.
         """
         self.folder = folder
         self._path = Path(folder) / NAME
@@ -46,15 +46,15 @@ class FolderLock:
             except BaseException:
                 os.close(fd)
                 raise
-            os.close(fd)  # the server that had it has removed the file since it was opened
+            os.close(fd)  # the previous holder removed the file after this one opened it
         self._fd = fd
-        with suppress(OSError):  # the pid is for people: a full disk is no reason to refuse
+        with suppress(OSError):  # the pid only informs people, so a full disk is no reason to refuse
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
             os.write(fd, b"%d\n" % os.getpid())
 
     def release(self) -> None:
-        """Give the folder free, and take the file away."""
+        """Release the lock, and remove its file."""
         if system.HERE.removes_open_files:
             with suppress(OSError):
                 self._path.unlink()
@@ -62,7 +62,7 @@ class FolderLock:
             system.HERE.unlock(self._fd)
         os.close(self._fd)
         if not system.HERE.removes_open_files:
-            with suppress(OSError):  # the next server has it already
+            with suppress(OSError):  # the next server already has it
                 self._path.unlink()
 
 
@@ -70,7 +70,7 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except PermissionError:
-        return os.open(path, os.O_RDONLY)  # another user's; it can be locked all the same
+        return os.open(path, os.O_RDONLY)  # another user's file can be locked, too
 
 
 def _is_at(fd: int, path: Path) -> bool:
@@ -81,7 +81,7 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 def _in_use(fd: int, folder: str) -> str:
-    """Say which process has the folder, and close the file."""
+    """Return the text of the error, with the pid of the server that holds the lock, and close the file."""
     try:
         os.lseek(fd, 0, os.SEEK_SET)
         pid = os.read(fd, 32).strip()

@@ -1,4 +1,4 @@
-"""What lazyfree knows of a value: its parts, so that a large one is freed in small steps."""
+"""The interface by which lazyfree takes a large value apart, to free it in small steps."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Freeable(ABC):
 
     @abstractmethod
     def parts(self) -> Iterable[object]:
-        """Return its lists, dicts, sets, deques and freeable objects, and whatever else may be large.
+        """Return its lists, dicts, sets, deques and freeable objects, and any other part that may be large.
 
-        It is not used afterwards. Parts of a reference cycle are detached: no collector would free them.
+        The object must not be used afterwards. It breaks its reference cycles, because nothing else would free them.
         """
 
     def is_small(self) -> bool:
-        """Return whether freeing it at once takes no noticeable time."""
+        """Return True if freeing it at once takes no noticeable time."""
         return False
 
     def prepare_to_free(self) -> bool:
-        """Do a step of the work before it is taken apart; return False when nothing is left."""
+        """Do a step of the work that must precede ``parts``; return False when none is left."""
         return False

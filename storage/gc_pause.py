@@ -1,4 +1,4 @@
-"""Work that makes much and no garbage, without the garbage collector of cycles: replies by the ten thousand, and imports."""
+"""Pause the cyclic garbage collector during work that creates many objects and no garbage: large replies, imports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the garbage collector: it costs a third of the time of such work, and finds nothing. Also a decorator."""
+    """Pause the garbage collector, which costs a third of the time of such work and finds nothing. Also a decorator."""
     if not gc.isenabled():
         yield
         return

@@ -1,4 +1,4 @@
-"""How many bytes an element takes in a listpack of Redis."""
+"""The number of bytes of an element in a listpack of Redis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONG_TEXT: Final = 64
 _ZERO: Final = 0x30
 _MINUS: Final = 0x2D
 
-# By the number of digits: up to which integer it takes so many bytes, and how many above.
+# For a number of digits: an integer up to this one has so many bytes, a larger one so many.
 _DIGITS: Final = (
     (b"", 0, 0), (b"9", 2, 2), (b"99", 2, 2), (b"127", 2, 3), (b"4095", 3, 4), (b"32767", 4, 5), (b"999999", 5, 5),
     (b"8388607", 5, 6), (b"99999999", 6, 6), (b"999999999", 6, 6), (b"2147483647", 6, 10),
@@ -19,7 +19,7 @@ _DIGITS: Final = (
 
 
 def integer_size(value: int) -> int:
-    """Bytes of an integer in a listpack, with the byte for walking backwards."""
+    """Return the bytes of an integer in a listpack, including its back-length."""
     if 0 <= value <= 127:
         return 2
     if -4096 <= value <= 4095:
@@ -34,7 +34,7 @@ def integer_size(value: int) -> int:
 
 
 def element_size(word: bytes) -> int:
-    """Bytes of a string in a listpack; what looks like an integer is kept as one."""
+    """Return the bytes of a string in a listpack; a string that looks like an integer is stored as one."""
     size = len(word)
     if 0 < size < 19 and word.isdigit():
         if word[0] != _ZERO or size == 1:
@@ -48,7 +48,7 @@ def element_size(word: bytes) -> int:
 
 
 def long_text_size(size: int) -> int:
-    """Bytes of a string of at least ``LONG_TEXT`` bytes, whatever they are."""
+    """Return the bytes of a string of ``size`` bytes, at least ``LONG_TEXT``, in a listpack."""
     size += 2 if size < 4096 else 5
     if size <= 127:
         return size + 1

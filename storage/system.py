@@ -1,6 +1,6 @@
-"""What the operating system offers; everything of the server that depends on that asks here.
+"""The features of the operating system; all code that depends on the system uses this module.
 
-``HERE`` is the system in force. Tests replace it by the other one.
+``HERE`` is the current system. Tests replace it by the other one.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, Final
 
 
 class Posix:
-    """Linux, macOS and their relatives.
+    """Linux, macOS and other POSIX systems.
 
     Attributes:
-        has_fork: a child process may have the data of the moment at which it began.
-        has_unix_sockets: asyncio listens on a path of the file system.
+        has_fork: a child process can have a snapshot of the data.
+        has_unix_sockets: asyncio can listen on a path of the file system.
         has_uvloop: uvloop supports the system.
-        watches_pipes: an event loop hears of bytes in a pipe.
+        watches_pipes: an event loop can wait for bytes in a pipe.
         locks_folders: a folder can be opened and locked.
-        removes_open_files: a name can be removed while a process has the file open.
-        syncs_folders: a folder can be synced, so that names in it last.
-        reuses_addresses: SO_REUSEADDR takes a port whose last connections are still closing, and no port that is in use.
+        removes_open_files: a file can be removed while a process has it open.
+        syncs_folders: a folder can be synced, so that names in it survive a crash.
+        reuses_addresses: SO_REUSEADDR takes a port whose last connections are still closing, but no port in use.
     """
 
     has_fork = True
@@ -36,38 +36,38 @@ class Posix:
     reuses_addresses = True
 
     def lock(self, fd: int) -> None:
-        """Lock an open file, against other servers of this process, too. Raises BlockingIOError: it is locked."""
+        """Lock an open file, also against other servers of this process. Raises BlockingIOError: it is locked."""
         import fcntl
 
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def share(self, fd: int) -> None:
-        """Lock an open file or folder together with others: ``lock`` fails. Raises BlockingIOError: one has it alone."""
+        """Lock an open file or folder shared, so that ``lock`` fails. Raises BlockingIOError: ``lock`` holds it."""
         import fcntl
 
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def unlock(self, fd: int) -> None:
-        """Unlock it; to close it would not be enough where a forked child has it as well."""
+        """Unlock an open file; closing it is not enough if a forked child has it open as well."""
         import fcntl
 
         fcntl.flock(fd, fcntl.LOCK_UN)
 
     def has_ended(self, pid: int) -> bool:
-        """Return whether no process has this ID; False where that is unknown."""
+        """Return True if no process has this ID; False if that is unknown."""
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
             return True
         except OSError:
-            pass  # a process of another user
+            pass  # the process of another user
         return False
 
     def allow_open_files(self, wanted: int) -> tuple[int, int, str]:
         """Raise the limit of open files to ``wanted``, or as far as possible.
 
         Returns:
-            The limit before, the limit now, and why it is not as wanted.
+            The limit before, the limit now, and the reason why it is lower than wanted.
         """
         import errno
         import resource
@@ -88,18 +88,18 @@ class Posix:
         return soft, soft, reason
 
     def peak_memory(self) -> int:
-        """Return the largest physical memory that the process had, in bytes; 0 where it is unknown."""
+        """Return the peak of the process' physical memory in bytes; 0 if it is unknown."""
         import resource
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
 
     def memory(self) -> int:
-        """Return the memory of the machine in bytes; 0 where it is unknown."""
+        """Return the memory of the machine in bytes; 0 if it is unknown."""
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
     def thread_times(self) -> tuple[float, float] | None:
-        """Return the seconds that this thread took, in the system and by itself; None where they are not kept apart."""
+        """Return the system and user time of this thread in seconds; None if the system does not count threads."""
         import resource
 
         if not hasattr(resource, "RUSAGE_THREAD"):  # macOS
@@ -108,7 +108,7 @@ class Posix:
         return own.ru_stime, own.ru_utime
 
     def function_of_c(self, name: str) -> Any:
-        """Return a function of glibc, or None where the C library is another one, or has no such function."""
+        """Return a function of glibc; None if there is another C library or no such function."""
         if not sys.platform.startswith("linux"):
             return None
         import ctypes
@@ -116,7 +116,7 @@ class Posix:
         return getattr(ctypes.CDLL(None), name, None)
 
     def end_within(self, seconds: int) -> None:
-        """End the process after that time, whatever it does."""
+        """End the process after ``seconds``, whatever it does."""
         signal.alarm(seconds)
 
 
@@ -132,51 +132,51 @@ class Windows(Posix):
     syncs_folders = False
     reuses_addresses = False
 
-    # No process can read a locked byte: this one lies behind the text.
+    # No process can read a locked byte, so this one lies far behind the text.
     _FAR: Final = 1 << 30
 
     def lock(self, fd: int) -> None:
-        """Lock a byte behind the end."""
-        msvcrt: Any = import_module("msvcrt")  # a type checker knows it on Windows alone
+        """Lock a byte behind the end of the file."""
+        msvcrt: Any = import_module("msvcrt")  # type checkers know it only on Windows
         os.lseek(fd, self._FAR, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError as error:  # its error does not say whether the file is locked
+        except OSError as error:  # the error does not tell if the file is locked
             raise BlockingIOError(*error.args) from None
 
     def unlock(self, fd: int) -> None:
-        """Unlock that byte."""
+        """Unlock the byte behind the end of the file."""
         msvcrt: Any = import_module("msvcrt")
         os.lseek(fd, self._FAR, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 
     def has_ended(self, pid: int) -> bool:
-        """Return False: ``os.kill`` does not ask there, it kills."""
+        """Return False: on Windows ``os.kill`` cannot test a process, it would kill it."""
         del pid
         return False
 
     def allow_open_files(self, wanted: int) -> tuple[int, int, str]:
-        """Return the wanted number: there is no such limit."""
+        """Return the wanted number: Windows has no such limit."""
         return wanted, wanted, ""
 
     def peak_memory(self) -> int:
-        """Return 0."""
+        """Return 0, for unknown."""
         return 0
 
     def memory(self) -> int:
-        """Return 0."""
+        """Return 0, for unknown."""
         return 0
 
     def thread_times(self) -> tuple[float, float] | None:
-        """Return None."""
+        """Return None, for unknown."""
         return None
 
     def function_of_c(self, name: str) -> Any:
-        """Return None."""
+        """Return None: there is no glibc."""
         del name
 
     def end_within(self, seconds: int) -> None:
-        """End the process by a thread."""
+        """End the process from a thread after ``seconds``."""
         import threading
 
         timer = threading.Timer(seconds, os._exit, [1])

@@ -1,4 +1,4 @@
-"""The data types: one record each, the one source of facts for code that handles values of any type.
+"""The data types: one record for each, which code uses that handles values of any type.
 
 A new type has a class (``collections/base.py`` or one of its own), a codec in ``codecs/``, a record here and a family in
 ``commands/``: see docs/adding-a-data-type.md.
@@ -50,37 +50,37 @@ class _Upkeep(Protocol):
 
 
 class Home(Protocol):
-    """The database that holds a value, as far as data types see it."""
+    """The parts of a database that data types use when a value is stored in it."""
 
     @property
     def field_due(self) -> Deadlines:
-        """When fields of hashes expire, by key."""
+        """For the key of each hash, when its next field expires."""
 
     @property
     def keyspace(self) -> _Upkeep:
-        """The background work for streams."""
+        """The keyspace's background work for streams."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ValueType(Generic[V]):
-    """What there is to know of a data type. Values other than strings are also ``Freeable``.
+    """The properties and functions of a data type. Values other than strings are also ``Freeable``.
 
     Attributes:
         name: the reply of TYPE, and the word of SCAN's TYPE option.
         cls: the class of its values; subclasses are not registered.
-        codec: its form in RDB files and DUMP payloads.
-        rewrite: yields encoded commands that create a value at a key, for a rewritten AOF; without the expiry.
-        rewritten_bytes: about the length of these commands.
-        copy: returns a value that shares nothing mutable.
-        digest: yields the content for DEBUG DIGEST: equal for equal values, in any order in memory.
-        memory: about the bytes of memory, without the key, estimated from so many parts (0: all).
+        codec: how RDB files and DUMP payloads encode it.
+        rewrite: yields the encoded commands that recreate a value at a key, for a rewritten AOF; without the expiry.
+        rewritten_bytes: approximate length of these commands.
+        copy: returns a value that shares no mutable state.
+        digest: yields the content for DEBUG DIGEST: the same for equal values, whatever their order in memory.
+        memory: approximate bytes of memory, without the key; extrapolated from this many parts (0: from all).
         encoding: the reply of OBJECT ENCODING.
-        serialized_bytes: about the length of the serialized value (DEBUG OBJECT).
+        serialized_bytes: approximate length of the serialized value (DEBUG OBJECT).
         choose_encoding: sets the encoding that Redis chooses when it loads such a value.
         make_whole: repairs a value after an interrupted change; returns False if nothing is left of it.
         added: called when a key gets the value, and when a loaded value is completed; None if there is nothing to do.
-        changes_unseen: whether the memory also changes at reads and in the background.
-        sizes: the end of its lines in INFO Keysizes, which count the keys by ``len``; empty for no such lines.
+        changes_unseen: True if reads and background work also change the memory of a value.
+        sizes: the suffix of its lines in INFO Keysizes, which count keys by ``len``; empty if it has no such lines.
     """
 
     name: bytes
@@ -108,7 +108,7 @@ def _set_command(value: bytes, key: bytes, _defaults: Defaults) -> Iterator[byte
 
 
 def _keep(_value: object, _limits: Limits) -> None:
-    """The encoding follows from the value."""
+    """Do nothing: the encoding follows from the value."""
 
 
 def _needs_no_repair(_value: bytes) -> bool:
@@ -204,7 +204,7 @@ def _stream_encoding(_value: Stream) -> bytes:
 
 
 def _stream_added(value: Stream, _key: bytes, home: Home) -> None:
-    """Let the background count its macro nodes, pack its chunks and expire its idempotent IDs."""
+    """Register a stream for background work: count its macro nodes, pack its chunks and expire its idempotent IDs."""
     keyspace = home.keyspace
     value.join(keyspace.behind, keyspace.lazyfree.free_later, keyspace.cold)
     if value.idempotency is not None:
@@ -235,7 +235,7 @@ TYPES: Final[dict[type, ValueType[Any]]] = {
 BY_TYPE_BYTE: Final[dict[int, ValueType[Any]]] = {
     value_type: each for each in TYPES.values() for value_type in each.codec.type_bytes
 }
-"""The record of each type, by type byte of RDB."""
+"""The record of each type, by the type byte in RDB."""
 
 
 def type_name(value: Value | None) -> bytes:
