@@ -18,7 +18,7 @@ from ..redis.stream_state import fetch_states
 from ..source.judgement import What, check_entries, describe, reconcile
 from ..source.look import StreamLook
 from ..source.losses import LOG, report_loss
-from ..source.offsets import Position, StreamSnapshot
+from ..source.positions import Position, StreamSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

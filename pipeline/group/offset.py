@@ -3,7 +3,7 @@
 The offset names every id, so that a restart reads the very same batch again: new entries as runs (one XREADGROUP reply
 holds *all* entries between its first and its last), claimed ones one by one, each as its distance from the one before::
 
-    {"v": 2, "mode": "group", …, "pieces": {"orders": [[["1700000000000-0", "1700000000009-4", 50]],
+    {"v": 3, "mode": "group", …, "pieces": {"orders": [[["1700000000000-0", "1700000000009-4", 50]],
                                                        [["worker-3", 2, "1699999999000-0 3-0 0-1"]]]}}
 
 Of a stream that is a list of runs, each ``[first, last, count]`` or ``[id]``, and one of claims, each ``[owner, deliveries,
@@ -23,7 +23,6 @@ from ..redis import ids
 from ..source.offsets import (
     VERSION,
     OffsetError,
-    Position,
     check_version,
     dump_streams,
     id_of_word,
@@ -33,6 +32,8 @@ from ..source.offsets import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from ..source.positions import Position
 
 _MODE: Final = "group"
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
-    from ..source.offsets import Position
+    from ..source.positions import Position
 
 __all__ = ["GROUP_COLUMNS", "GroupPartition", "GroupStreamReader", "group_columns"]
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..redis import ids
 from ..redis.key_names import printable_name
-from ..source.offsets import VERSION, Position, load
+from ..source.offsets import VERSION, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from ..source.positions import Position
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from ..redis import stream_state
 from ..redis.options import OptionError
 from ..redis.shards import connect
 from ..source.name_clashes import NameClashes
-from ..source.offsets import Position
 from ..source.options import EARLIEST, LATEST
+from ..source.positions import Position
 from .partitions import range_partitions, worth_of_entries
 from .pushdown import COLUMNS, Narrowed, narrow
 from .task import RangePartition, read_range

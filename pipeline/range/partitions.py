@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ..redis.connection import Connection
     from ..redis.stream_state import StreamState
-    from ..source.offsets import Position
     from ..source.options import SourceOptions
+    from ..source.positions import Position
 
 
 # A task costs Spark about as much as reading so many rows; a range costs a task about as much as so many.

@@ -26,7 +26,7 @@ from ..source.look import StreamLook
 from ..source.losses import report_loss
 from ..source.missed import MissedEntries
 from ..source.name_clashes import NameClashes
-from ..source.offsets import Position
+from ..source.positions import Position
 from ..source.sizes import Pace
 from ..spark_versions import (
     ReadAllAvailable,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from ..redis import ids
 from ..redis.connection import checked
 from .look import Answers, StreamLook, entry_words
-from .offsets import ENDED, Position, StreamSnapshot
+from .positions import ENDED, Position, StreamSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from rillet.pipeline.group.offset import Claim, GroupOffset, Run, claims_of, shares
 from rillet.pipeline.redis import ids
-from rillet.pipeline.source.offsets import OffsetError, Position
+from rillet.pipeline.source.offsets import OffsetError
 from rillet.pipeline.source.offsets import load as load_range
+from rillet.pipeline.source.positions import Position
 
 numbers = st.integers(0, ids.MAX_ID)
 members = st.lists(
@@ -54,10 +55,20 @@ def test_the_json_is_the_documented_one():
     positions = {"s": Position(7 << 64, 9)}
     offset = GroupOffset("g", "c", 3, (*claims, *runs), gone=1, positions=positions)
     assert offset.as_json() == {
-        "v": 2, "mode": "group", "group": "g", "consumer": "c", "db": 0, "batch": 3, "rows": 6, "gone": 1, "dead": 0,
+        "v": 3, "mode": "group", "group": "g", "consumer": "c", "db": 0, "batch": 3, "rows": 6, "gone": 1, "dead": 0,
         "pieces": {"s": [[[5, "5-3", 2], [7]], [["w", 2, "3-0 1-0"]]], "t": [[["0-4"]]]},
         "positions": {"s": [7, 9]},
     }  # fmt: skip
+
+
+def test_the_positions_of_many_streams_are_packed():
+    positions = {f"s{number:03}": Position(number << 64, 9) for number in range(101)}
+    offset = GroupOffset("g", "c", positions=positions)
+    tree = offset.as_json()
+    assert isinstance(tree["positions"], str)
+    assert GroupOffset.of_json(json.dumps(tree)) == offset
+    rows = {name: [f"{at.id >> 64}-0", 9] for name, at in positions.items()}
+    assert GroupOffset.of_json(tree | {"v": 2, "positions": rows}) == offset
 
 
 def test_a_batch_of_the_same_entries_is_another_offset():
@@ -95,5 +106,5 @@ def test_offsets_of_the_other_mode_are_refused():
         GroupOffset.of_json({"v": 2, "streams": {"s": ["1-0", 1]}})
     with pytest.raises(OffsetError, match="another mode"):
         load_range(GroupOffset("g", "c").as_json())
-    with pytest.raises(OffsetError, match=r"^\[REDIS_STREAMS.BAD_OFFSET\] .*version 3"):
-        GroupOffset.of_json({"v": 3, "mode": "group"})
+    with pytest.raises(OffsetError, match=r"^\[REDIS_STREAMS.BAD_OFFSET\] .*version 4"):
+        GroupOffset.of_json({"v": 4, "mode": "group"})

@@ -17,7 +17,7 @@ from rillet.pipeline.monitoring.lag import (
 from rillet.pipeline.monitoring.metrics import QueryMetrics
 from rillet.pipeline.redis import ids
 from rillet.pipeline.source import offsets
-from rillet.pipeline.source.offsets import Position
+from rillet.pipeline.source.positions import Position
 
 
 def source(end, latest):
@@ -51,7 +51,7 @@ def test_range_mode_counts_entries_and_seconds():
 def test_an_offset_of_another_version_is_left_out():
     end = offsets.dump({"a": at("1000-0", 5)})
     assert len(read_sources([source(end, end)])) == 1
-    assert read_sources([source(end, end | {"v": 3})]) == read_sources([source(end | {"v": 3}, end)]) == ()
+    assert read_sources([source(end, end | {"v": 4})]) == read_sources([source(end | {"v": 4}, end)]) == ()
 
 
 def test_group_mode_reports_the_groups_own_lag():

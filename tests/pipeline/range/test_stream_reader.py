@@ -56,6 +56,23 @@ def test_every_entry_is_read_once_and_a_restart_goes_on(connection):
     assert read_ids(spark.drain()) == ["18446744073709551615-18446744073709551615"]
 
 
+def test_a_query_of_many_streams_goes_on_from_any_batch_of_its_log(redis):
+    redis.pipeline([("XADD", f"s{number:03}", "1-0", "f", "v") for number in range(150)])
+    spark = engine(redis, streamspattern="s*", discoveryintervalms="0")
+    log = [spark.plan()]
+    assert len(spark.trigger()) == 150
+    for number in range(2, 5):
+        add(redis, f"s{number:03}", f"{number}-0")
+        log.append(spark.plan())
+        assert read_ids(spark.trigger()) == [f"{number}-0"]
+    assert isinstance(log[-1][1]["streams"], str)
+    for number, (start, end) in enumerate(log[1:], 2):
+        spark.restart()
+        tree = [json.loads(json.dumps(each)) for each in (start, end)]
+        assert read_ids(spark.read(*tree)) == [f"{number}-0"]
+        assert spark.reader.latestOffset(log[-1][1], ReadAllAvailable()) == log[-1][1]
+
+
 def test_a_batch_that_runs_again_reads_the_same(connection):
     add(connection, "s", "1-1", "2-1")
     spark = engine(connection, streams="s")

@@ -11,7 +11,7 @@ from support.streams.stream_history import History, Version
 from support.thorough import examples
 
 from rillet.pipeline.source.judgement import Verdict, What, describe, entry_to_check, reconcile
-from rillet.pipeline.source.offsets import Position, StreamSnapshot
+from rillet.pipeline.source.positions import Position, StreamSnapshot
 
 HUNDRED = Version().add(*range(1, 101))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from itertools import cycle
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 
 from rillet.pipeline.redis import ids
 from rillet.pipeline.source import offsets
-from rillet.pipeline.source.offsets import OffsetError, Position, StreamSnapshot
+from rillet.pipeline.source.offsets import OffsetError
+from rillet.pipeline.source.positions import Position, StreamSnapshot
 
 
 def test_offsets_survive_the_checkpoint():
@@ -44,6 +47,39 @@ def test_any_position_in_any_stream_survives_the_checkpoint(found):
     assert json.dumps(offsets.dump(offsets.load(json.loads(text)))) == text
 
 
+@given(st.lists(positions, max_size=3), st.lists(names, unique=True, max_size=5))
+def test_many_streams_are_packed_and_come_back(some, odd):
+    found = {f"s{number:03}": Position(number << 64, number) for number in range(101)}
+    found |= dict(zip(odd, cycle(some), strict=False)) if some else {}
+    tree = offsets.dump(found)
+    assert isinstance(tree["streams"], str)
+    assert offsets.load(json.loads(json.dumps(tree))) == found
+    assert offsets.dump(offsets.load(tree)) == tree
+
+
+def test_the_offset_of_10_000_live_streams_is_below_64_kb():
+    now, chance = 1_764_433_200_000, random.Random(49)
+    found = {}
+    for number in range(10_000):
+        last = now + chance.randrange(5000) << 64
+        snapshot = StreamSnapshot(now - chance.randrange(5000) << 64, last, 10, 0)
+        found[f"jobs:tenant-{number % 400}:{number // 400:04}"] = Position(last, 10, snapshot=snapshot)
+    before = json.dumps(offsets.dump(found))
+    at = found["jobs:tenant-7:0007"]
+    found["jobs:tenant-7:0007"] = at.moved(now + 60_000 << 64, 11)
+    after = json.dumps(offsets.dump(found))
+    assert before != after
+    assert max(len(before), len(after)) <= 64 * 1024
+    assert offsets.load(json.loads(after)) == found
+
+
+def test_offsets_of_version_2_are_read_in_rows_of_any_number():
+    rows = {f"s{number}": [f"{number}-1", number] for number in range(1, 300)}
+    assert offsets.load({"v": 2, "db": 0, "streams": rows}) == {
+        f"s{number}": Position(number << 64 | 1, number) for number in range(1, 300)
+    }
+
+
 @given(positions, positions)
 def test_positions_that_differ_are_written_differently(one, other):
     assert (offsets.dump({"s": one}) == offsets.dump({"s": other})) == (one == other)
@@ -57,7 +93,7 @@ def row(at):
 def test_the_json_is_the_documented_one():
     last = ids.parse("1526919030474-55")
     assert offsets.dump({"orders": Position(last, 1200)}) == {
-        "v": 2,
+        "v": 3,
         "db": 0,
         "streams": {"orders": ["1526919030474-55", 1200]},
     }
@@ -83,10 +119,10 @@ def test_a_backlog_is_what_was_seen_behind_a_position():
     ("tree", "message"),
     [
         (
-            {"v": 3, "streams": {}},
-            r"^\[REDIS_STREAMS.BAD_OFFSET\] .*version 3; this Rillet reads version 2\. Go on",
+            {"v": 4, "streams": {}},
+            r"^\[REDIS_STREAMS.BAD_OFFSET\] .*version 4; this Rillet reads versions 2 and 3\. Go on",
         ),
-        ({"v": 1, "streams": {}}, "version 1; this Rillet reads version 2"),
+        ({"v": 1, "streams": {}}, "version 1; this Rillet reads versions 2 and 3"),
         ({}, "is of another source"),
         ({"v": 2, "group": "g"}, "another mode"),
     ],
