@@ -48,8 +48,8 @@ _HEADERS: Final = b"*$"
 _MANY: Final = 4096
 """Bytes of both directions between counts, about 100 GETs: counting takes 1.2 us each in a batch, and 3.3 us for one alone."""
 # Whether these are answered depends on earlier replies: RESP2 subscribers may not send CLIENT REPLY, MULTI may have been
-# refused, and a monitor's second MONITOR has no reply.
-_WAITS_FOR_OTHERS: Final = frozenset(("client|reply", "monitor", "replconf"))
+# refused, a monitor's second MONITOR has no reply, and Redis 8.10.2 does not answer a wrong password behind other replies.
+_WAITS_FOR_OTHERS: Final = frozenset(("client|reply", "monitor", "replconf", "auth"))
 _UNSEEN: Final = frozenset(("psync", "sync", "replconf"))
 _DEBUG: Final = frozenset((b"FAULT", b"RECORD", b"CONTROL"))
 _EMPTY: Final = re.compile(rb"\s*\n|\*(0|-\d+)\r\n").fullmatch  # a request
@@ -106,6 +106,14 @@ class Link(Relay):
             self._listener.forget(self)
 
     # Requests
+
+    def eof_received(self) -> bool:
+        """Tell the server that the client sends no more, after requests that wait for earlier ones to be answered."""
+        if self._when_answered is not None:
+            # To wait on would let a command block for a client that has left.
+            self._match_no_more()
+            self._go_on_if_answered()
+        return super().eof_received()
 
     def data_received(self, data: bytes) -> None:
         """Process bytes from the client."""
@@ -211,7 +219,8 @@ class Link(Relay):
             self._drops_rest = self._requests.is_in_rest
             self._answer(listener.debug(argv, self))
             return
-        if name in _WAITS_FOR_OTHERS and self._mode == "on" and self._awaits_reply():
+        logs_in = name == "hello" and len(argv) > 2
+        if (name in _WAITS_FOR_OTHERS or logs_in) and self._mode == "on" and self._awaits_reply():
             self._hold()
             self._when_answered = lambda: self._go_on(raw, argv, before)
             return
@@ -525,8 +534,8 @@ class Link(Relay):
 
     def _begin_long(self) -> None:
         """Let a long value pass in pieces, unless a fault needs all of it."""
-        head = self._pending[0] if self._pending else None
         value = bytes(self._value)
+        head = self._answered_by(value)
         is_reply = self._replies.kind != PUSH and self._is_reply(value)
         fault = None
         if is_reply and head is not None:
@@ -558,13 +567,7 @@ class Link(Relay):
 
     def _whole(self, value: bytes) -> None:
         name = Session.confirmed(value)
-        head = self._pending[0] if self._pending else None
-        while head is not None and head.is_unsure and not self._may_answer(head, name, value):
-            self._pending.popleft()
-            self._looked_at -= 1
-            self._finish(head, None)
-            self._answer_due()
-            head = self._pending[0] if self._pending else None
+        head = self._answered_by(value)
         is_expected = head is not None and head.name == name
         if name and (is_expected or self._replies.kind == PUSH):
             self._confirm(head if is_expected else None, name, value)
@@ -575,11 +578,25 @@ class Link(Relay):
         else:
             self._reply(value)
 
-    def _may_answer(self, pending: Pending, confirmed: str, value: bytes) -> bool:
+    def _answered_by(self, value: bytes) -> Pending | None:
+        """Return the oldest request that a value may answer, and finish those before it: they get no reply.
+
+        The beginning of the value suffices.
+        """
+        while (head := self._pending[0] if self._pending else None) is not None and head.is_unsure:
+            if self._may_answer(head, value):
+                break
+            self._pending.popleft()
+            self._looked_at -= 1
+            self._finish(head, None)
+            self._answer_own()
+        return head
+
+    def _may_answer(self, pending: Pending, value: bytes) -> bool:
         if self._replies.kind == PUSH or self.session.is_message(value):
             return True
         if pending.name in SUBSCRIPTIONS:
-            return pending.confirmations > 0 or pending.name == confirmed
+            return pending.confirmations > 0 or pending.name == Session.confirmed(value)
         return value[:1] == b"-" or (value[:1] in b"*%" if pending.name == "hello" else value == b"+OK\r\n")
 
     def _confirm(self, pending: Pending | None, name: str, value: bytes) -> None:
@@ -645,15 +662,19 @@ class Link(Relay):
         ).fault
 
     def _spoil(self, fault: Fault, value: bytes) -> None:
-        """Send the client only a part of a reply, or all of it slowly."""
-        spec = fault.spec
+        """Send the client only a part of a reply, or all of it slowly.
+
+        If the fault has ended since the request: what its end does to silent connections and slow replies.
+        """
+        spec, has_ended = fault.spec, fault.id not in self._listener.faults.active
         if spec.slow is not None:
-            fault.slowed.add(Slow(self, self._listener.loop, *spec.slow))
+            if not has_ended:
+                fault.slowed.add(Slow(self, self._listener.loop, *spec.slow))
             self._write(value)
             return
         part = {b"after": 0, b"midway": len(value) // 2}.get(spec.close or b"", spec.reply_bytes or 0)
         self._write(value[:part])
-        if spec.silence:
+        if spec.silence and not has_ended:
             Cut(self, 0)
             fault.silenced.append(self)
         else:
@@ -661,8 +682,10 @@ class Link(Relay):
 
     def _answer_due(self) -> None:
         """Write the proxy's own replies that are due, and the test's pushes, but never inside a value."""
-        if self._passes or self._value or not self._replies.is_between:
-            return
+        if not (self._passes or self._value) and self._replies.is_between:
+            self._answer_own()
+
+    def _answer_own(self) -> None:
         while self._pending and (head := self._pending[0]) is not None and head.own is not None:
             self._pending.popleft()
             self._looked_at -= 1

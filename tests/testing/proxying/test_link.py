@@ -424,6 +424,50 @@ def test_what_a_client_has_sent_before_it_hangs_up_runs(shared):
             until(lambda look=look: look.call("GET", "n").value == b"100")
 
 
+def test_what_waits_for_earlier_replies_runs_before_a_client_hangs_up(shared):
+    proxy, real = shared
+    for port in (real.port, proxy.port):
+        for _ in range(20):  # the end has to come before the reply to the first command
+            with socket.create_connection(("127.0.0.1", port), 60) as one:
+                one.sendall(b"SET n 1\r\nCLIENT REPLY ON\r\n")
+                one.shutdown(socket.SHUT_WR)
+                got = b""
+                while data := one.recv(1 << 16):
+                    got += data
+            assert got == b"+OK\r\n+OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "ends"),
+    [({"silence": True}, True), ({"reply_bytes": 1, "silence": True}, True), ({"slow": (1, 60)}, False)],
+)
+def test_a_reply_that_comes_after_the_end_of_its_fault_is_not_held(proxy, real, options, ends):
+    with wire(proxy) as one, real.wire() as look:
+        fault = proxy.fault(command="INCR", **options).start()
+        look.call("CLIENT", "PAUSE", 60_000, "WRITE")
+        one.send("INCR", "n")
+        until(lambda: fault.count)
+        fault.stop()
+        look.call("CLIENT", "UNPAUSE")
+        if ends:
+            assert closed(one) == []
+        else:
+            assert one.read().value == b"1"
+
+
+def test_a_long_reply_is_not_that_of_a_request_that_gets_none(proxy, real):
+    with wire(proxy) as one, real.wire() as look:
+        look.call("ACL", "SETUSER", "bob", "on", ">pw", "~*", "+@all", "resetchannels")
+        look.call("SETRANGE", "large", (3 << 20) - 1, "x")
+        assert one.call("AUTH", "bob", "pw").value == b"OK"
+        with lost(proxy, "INCR"):
+            send(one, "CLIENT REPLY SKIP", "SUBSCRIBE a", "DEBUG FAULT NOPE", "GET large", "ECHO a", "INCR n")
+            assert one.read().value.startswith(b"ERR")  # the proxy's own
+            assert len(one.read().value) == 3 << 20
+            assert closed(one) == ['$"a"']
+        look.call("ACL", "DELUSER", "bob")
+
+
 def test_a_command_that_is_refused_uses_up_client_reply_skip(proxy):
     with wire(proxy) as one, proxy.fault(command="INCR", error="OOM", first=1, expect_hits=True):
         one.send_raw(

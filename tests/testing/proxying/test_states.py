@@ -383,6 +383,8 @@ def test_a_client_that_speaks_as_a_replica_is_not_followed_any_more(proxy, real,
         "HELLO 3 AUTH bob wrong",
         "PING | AUTH bob wrong",  # 8.10.2 has no reply for it
         "PING | HELLO 3 AUTH bob wrong | AUTH bob wrong | PING",
+        "PING | AUTH bob wrong | CLIENT REPLY ON",
+        "PING | HELLO 3 AUTH bob wrong | MULTI | EXEC",
         "MULTI | SUBSCRIBE a b | CLIENT REPLY SKIP | EXEC x | PING",
         "SCRIPT DEBUG NO",
         "PING | PSYNC | SYNC x",
