@@ -13,6 +13,7 @@ from ..server.event_loop import new_event_loop
 from .clients import client_like, for_client, need_redis
 from .control import Control, ControlError
 from .faults import HasFaults
+from .log import logger
 from .process import START_SECONDS, STOP_SECONDS, InWith, StartError
 from .proxying.listener import Listener
 from .proxying.upstream import parse_url
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     import redis
     import redis.asyncio
+
+    from ..server.debugging.recorder import Recorded
 
 T = TypeVar("T")
 
@@ -98,13 +101,21 @@ class _HasListener(HasSpies, HasFaults):
     def record_to(self, file: TextIO) -> None:
         """From now on, write one line per command to a file when its reply arrives: number, time, client, words, reply.
 
-        Keep the file open until the proxy stops.
+        Keep the file open until the proxy stops. If it cannot be written, that is logged as an error, and commands pass on.
         """
 
         def begin(listener: Listener) -> None:
             recorder = listener.recorder
             recorder.start(1)
-            recorder.finished = lambda entry: file.write(f"{command_of(fields_of(recorder, entry))}\n")
+
+            def write(entry: Recorded) -> None:
+                try:
+                    file.write(f"{command_of(fields_of(recorder, entry))}\n")
+                except OSError as error:
+                    recorder.finished = id
+                    logger.error("No more is recorded: %s", error)
+
+            recorder.finished = write
 
         self._run(begin)
 

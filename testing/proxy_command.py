@@ -55,7 +55,7 @@ def main(words: list[str]) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    logging.getLogger("rillet").setLevel(logging.ERROR)
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
     try:
         with contextlib.ExitStack() as stack:
             if options.record is not None:

@@ -66,6 +66,22 @@ def test_faults_of_the_command_line_and_of_debug_fault_and_a_file_of_what_passed
     real.reset()
 
 
+def test_a_file_that_cannot_be_written_ends_the_recording_and_no_client(real):
+    process = start_proxy(real.url, "--port", "0", "--record", "/dev/full")
+    try:
+        with redis.Redis.from_url(
+            f"redis://:secret@127.0.0.1:{port_when_ready(process)}", retry=None
+        ) as client:
+            assert client.incr("recorded") == 1
+            assert client.incr("recorded") == 2
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert errors.count("No more is recorded: [Errno 28] No space left on device") == 1
+    assert process.returncode == 1
+    real.reset()
+
+
 def test_without_debug_the_server_answers_debug_fault(real):
     with running(real.url, "--no-debug") as (client, ended):
         number = client.execute_command("DEBUG", "FAULT", "ADD", "COMMAND", "GET", "ERROR", "BUSY")
