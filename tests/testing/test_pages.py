@@ -69,10 +69,11 @@ def test_a_block_for_pytest_has_tests(tmp_path):
         run_block("# test_it.py\nassert True\n", tmp_path)
 
 
-def test_the_suite_of_the_page_runs_on_a_real_server_too(tmp_path):
+@pytest.mark.parametrize("kind", ["redis810", "redis7", "valkey"])
+def test_the_suite_of_the_page_runs_on_a_real_server_too(tmp_path, kind):
     page = (PAGES / "daily-and-nightly.md").read_text(encoding="utf-8")
     (tmp_path / "test_billing.py").write_text(BLOCK.search(page)[1], encoding="utf-8")
-    with start_server("redis810") as server:
+    with start_server(kind) as server:
         done = run_pytest(
             tmp_path, "-rs", f"--rillet-url=redis://127.0.0.1:{server.port}/5", "--rillet-flush"
         )
