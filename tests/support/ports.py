@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import threading
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _FIRST = 12_000
 _SHARES = 40
 _SHARE = 250
+_turn = threading.Lock()  # threads of one test start servers at once
 
 
 @cache
@@ -35,7 +37,8 @@ def _share() -> tuple[socket.socket, Iterator[int]]:
 
 def free_port() -> int:
     """A loopback port where nothing listens, and that no other process of tests gets."""
-    _, ports = _share()
+    with _turn:
+        _, ports = _share()
     for port in itertools.islice(ports, _SHARE):
         with socket.socket() as probe:
             try:
