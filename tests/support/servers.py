@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 from support import needs
+from support.forked import ForkedServer
 from support.ports import free_port
 from support.wire import ConnectionClosedError, Wire
 
@@ -114,7 +115,7 @@ class ServerProcess:
         self._own_folder = folder is None
         self.dir = folder if folder is not None else Path(tempfile.mkdtemp(prefix=f"rillet-{kind}-"))
         self.port = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedServer | None = None
         self._log = self.dir / "server.log"
         self.start()
 
@@ -134,10 +135,12 @@ class ServerProcess:
             self.port = port or free_port()
             place = ("--port", str(self.port), "--dir", str(self.dir), "--bind", "127.0.0.1")
             habits = QUIET if self.kind == "rillet" else QUIET + WRITTEN_AT_ONCE
-            with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    [binary, *place, *habits, *self.flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-                )
+            words = [str(binary), *place, *habits, *self.flags]
+            if self.kind == "rillet":
+                self._process = ForkedServer(words, self._log)
+            else:
+                with self._log.open("ab") as log:
+                    self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             if self._wait_until_it_answers():
                 return
             if "in use" not in self.log:
