@@ -153,6 +153,14 @@ def raw(client: redis.Redis, *words: str) -> None:
     client.connection_pool.release(connection)
 
 
+def unheard(client: redis.Redis, *words: str) -> None:
+    """Send what has no reply, or leads to none, and do not wait 5 seconds and longer for those of the next act."""
+    connection = met(client)
+    connection.send_command(*words)
+    connection._sock.settimeout(0.01)
+    client.connection_pool.release(connection)
+
+
 def half(client: redis.Redis) -> None:
     connection = met(client)
     connection._sock.sendall(b"*2\r\n$3\r\nGET\r\n$1")
@@ -172,9 +180,9 @@ ACTS: dict[str, Callable[[redis.Redis], Any]] = {
     "tracking": lambda c: c.execute_command("CLIENT", "TRACKING", "ON"),
     "broadcasts": lambda c: c.execute_command("CLIENT", "TRACKING", "ON", "BCAST"),
     "subscription": lambda c: c.pubsub().subscribe("c"),
-    "a raw subscription": lambda c: c.execute_command("SUBSCRIBE", "c"),
-    "replies skipped": lambda c: raw(c, "CLIENT", "REPLY", "SKIP"),
-    "replies off": lambda c: raw(c, "CLIENT", "REPLY", "OFF"),
+    "a raw subscription": lambda c: unheard(c, "SUBSCRIBE", "c"),
+    "replies skipped": lambda c: unheard(c, "CLIENT", "REPLY", "SKIP"),
+    "replies off": lambda c: unheard(c, "CLIENT", "REPLY", "OFF"),
     "a reply that nobody reads": lambda c: raw(c, "PING"),
     "half a command": half,
     "no evict": lambda c: c.client_no_evict("ON"),
@@ -182,7 +190,7 @@ ACTS: dict[str, Callable[[redis.Redis], Any]] = {
     "reset": lambda c: c.execute_command("RESET"),
     "readonly": lambda c: c.execute_command("READONLY"),
     "monitor": lambda c: c.execute_command("MONITOR"),
-    "pause": lambda c: c.client_pause(1_000_000, all=False),
+    "pause": lambda c: unheard(c, "CLIENT", "PAUSE", "1000000", "WRITE"),
     "an error": lambda c: c.lpush("k", "a") and c.get("k"),
     "another user": lambda c: (c.acl_setuser("u", enabled=True, nopass=True, categories=["+@all"]), c.auth("u", "u")),
     "control": lambda c: c.execute_command("DEBUG", "CONTROL"),
