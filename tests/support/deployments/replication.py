@@ -71,7 +71,7 @@ def in_step(master: ServerProcess, *replicas: ServerProcess) -> None:
             for each in replicas
         )
 
-    until(are_in_step, 15)
+    until(are_in_step)
 
 
 def picture(server: ServerProcess, *, without: str = "") -> dict[tuple[int, str], Any]:
