@@ -55,8 +55,10 @@ def claimant(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
 
 
 def got_entries(client: Client, key: bytes, group: Group, consumer: Consumer) -> None:
-    """Mark a consumer as seen and active after a claim that found entries; up to 7.0, add it to the group."""
+    """Mark a claimant as active after a claim that found entries; up to 7.0, also as seen, and add it to the group."""
     now = consumer.active_ms = client.server.keyspace.now
+    if client.server.compat.claims_see_consumers:
+        return
     consumer.see(now)
     if consumer.name not in group.consumers:
         _join(client, key, group, consumer)
