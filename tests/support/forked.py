@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["rillet.__main__", "rillet.server.process", "rillet.server.supervisor", "uvloop"])
+_FORKS.set_forkserver_preload(
+    ["rillet.__main__", "rillet.server.process", "rillet.server.supervisor", "uvloop"]
+)
 _lock = threading.Lock()  # to start a process looks after the others, too
 
 
