@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from redis.exceptions import ClusterCrossSlotError, RedisError
+from redis.crc import key_slot
+from redis.exceptions import ClusterCrossSlotError, NoPermissionError, RedisError
 
 from . import replies
 from .actions import Field, Outcome, Progress, Step, action
@@ -28,17 +29,20 @@ ORIGIN: Final = (b"origin-stream", b"origin-group", b"origin-id")  # what *Dead-
 EDITED: Final = 100_000  # characters of a message that a form edits
 # Adds each entry to its stream, without some of its fields, and deletes it here, in one step: it is in one place, whatever
 # happens, and the same IDs once more do nothing. XDEL of nothing comes first: a user who may not delete must not add. A stream
-# that does not exist is not made: nobody would read it.
+# that does not exist is not made: nobody would read it. An entry that cannot be added stays, and holds no other up: the reply
+# is how many were sent, and an error for each that was not.
 _BEGIN: Final = (
     b"redis.call('XDEL', KEYS[1], '0-0') if redis.call('EXISTS', KEYS[2]) == 0 then return -1 end "
 )
 SEND_BACK: Final = (
     _BEGIN
-    + b"local sent, leave = 0, {} for at = 2, ARGV[1] + 1 do leave[ARGV[at]] = true end "
+    + b"local function send(add) redis.call(unpack(add)) end "
+    + b"local sent, errors, leave = 0, {}, {} for at = 2, ARGV[1] + 1 do leave[ARGV[at]] = true end "
     + b"for at = ARGV[1] + 2, #ARGV do local found = redis.call('XRANGE', KEYS[1], ARGV[at], ARGV[at]) if found[1] then "
     + b"local add, words = {'XADD', KEYS[2], '*'}, found[1][2] for place = 1, #words, 2 do if not leave[words[place]] then "
     + b"add[#add + 1] = words[place] add[#add + 1] = words[place + 1] end end "
-    + b"if #add > 3 then redis.call(unpack(add)) redis.call('XDEL', KEYS[1], ARGV[at]) sent = sent + 1 end end end return sent"
+    + b"if #add > 3 then local good, error = pcall(send, add) if good then redis.call('XDEL', KEYS[1], ARGV[at]) sent = sent + 1 "
+    + b"else errors[#errors + 1] = error.err or error end end end end return {sent, errors}"
 )
 RESEND: Final = (
     _BEGIN
@@ -49,6 +53,7 @@ RESEND: Final = (
 NO_ORIGIN: Final = "they do not name the stream that they came from in the field {}"
 NO_STREAM: Final = "there is no stream {}"
 OTHER_SLOT: Final = "{} is in another slot of the cluster, where no script can do both: two keys with the same {{tag}} are in one slot"
+TOO_MANY_FIELDS: Final = "they have more fields than a script can add, which is about 4,000"
 NOTHING_LEFT: Final = "they are gone from here (sent already, or deleted), or have no other fields"
 
 
@@ -162,22 +167,45 @@ async def send_back(
         sent.keep(NO_ORIGIN.format(quote(wanted.origin)), len(targets.pop(b"", [])))
         for target, letters in targets.items():
             if dry_run:
-                sent.to[target] = sent.to.get(target, 0) + len(letters)
-                continue
-            reply = (await link.send([wanted.words(target, letters)]))[0]
-            if isinstance(reply, ClusterCrossSlotError):
-                sent.keep(OTHER_SLOT.format(quote(target)), len(letters))
-            elif _good(reply) < 0:
-                sent.keep(NO_STREAM.format(quote(target)), len(letters))
+                await _look(link, wanted.key, target, len(letters), sent)
             else:
-                sent.to[target] = sent.to.get(target, 0) + reply
-                sent.keep(NOTHING_LEFT, len(letters) - reply)
+                _count((await link.send([wanted.words(target, letters)]))[0], target, len(letters), sent)
             progress.done = sent.total
         tell()
         if ended:
             break
         if rate:
             await asyncio.sleep(max(0.0, began + sent.total / rate - asyncio.get_running_loop().time()))
+
+
+def _count(reply: Any, target: bytes, number: int, sent: Sent) -> None:
+    """Count what became of some entries by the script's reply. Raises a RedisError that is not about this target alone."""
+    name = quote(target)
+    if isinstance(reply, ClusterCrossSlotError):
+        sent.keep(OTHER_SLOT.format(name), number)
+    elif isinstance(reply, NoPermissionError):
+        sent.keep(f"to {name}: {reply}", number)
+    elif _good(reply) == -1:
+        sent.keep(NO_STREAM.format(name), number)
+    else:
+        went, errors = reply
+        if went:
+            sent.to[target] = sent.to.get(target, 0) + went
+        for error in errors:
+            said = error.decode("utf-8", "replace")
+            sent.keep(TOO_MANY_FIELDS if "too many results" in said else f"to {name}: {said}", 1)
+        sent.keep(NOTHING_LEFT, number - went - len(errors))
+
+
+async def _look(link: Link, key: bytes, target: bytes, number: int, sent: Sent) -> None:
+    """Count what would become of some entries, as far as reading tells."""
+    kind = await link.call("TYPE", target)
+    if link.is_cluster and key_slot(key) != key_slot(target):
+        sent.keep(OTHER_SLOT.format(quote(target)), number)
+    elif kind != b"stream":
+        sent.keep(NO_STREAM.format(quote(target)), number)
+    else:
+        sent.to[target] = sent.to.get(target, 0) + number
 
 
 def _good(reply: Any) -> Any:

@@ -103,7 +103,109 @@ def test_a_stream_that_is_gone_is_not_made_again_and_holds_no_other_up(client, c
     assert (client.xlen("dead"), client.exists("gone"), client.xlen("orders")) == (2, 0, 2)
 
 
-@pytest.mark.parametrize("words", [["--filter", "kind"], ["--rate", "0"], ["--rate", "fast"], ["--to", '"a']])
+def test_what_a_message_or_its_stream_refuses_stays_and_holds_no_other_up(client, capsys):
+    """A string where a stream was, a stream without IDs left, one that is forbidden, a message with too many fields."""
+    client.set("text", "x")
+    for stream in ("full", "mine"):
+        client.xgroup_create(stream, "billing", "$", mkstream=True)
+    client.xadd("full", {"n": 0}, f"{2**64 - 1}-{2**64 - 2}")
+    for stream in ("text", "full", "full", "mine"):
+        client.xadd("dead", {"n": 1, "origin-stream": stream})
+    client.xadd("dead", {"origin-stream": "orders"} | {f"f{number}": "" for number in range(4_000)})
+    letters(client, 150)
+    rules = ("reset", "on", ">pw", "~dead", "~orders", "~full", "~text", "+@all")
+    client.execute_command("ACL", "SETUSER", "clerk", *rules)
+    try:
+        assert main([address_of(client).replace("//", "//clerk:pw@"), "dead"]) == 1
+    finally:
+        client.execute_command("ACL", "DELUSER", "clerk")
+    said = capsys.readouterr()
+    assert sorted(said.out.splitlines()) == ["1 sent back to full", "150 sent back to orders"]
+    assert len(said.err.splitlines()) == 4
+    for why in (
+        "to text: WRONGTYPE",
+        "to full: ERR The stream has ex",
+        "to mine: ",
+        "they have more fields than a script",
+    ):
+        assert f"1 not sent now: {why}" in said.err
+    assert (client.xlen("dead"), client.xlen("orders"), client.xlen("full")) == (4, 150, 2)
+
+
+def test_a_dry_run_says_what_would_stay(client, capsys):
+    letters(client, 2)
+    client.set("text", "x")
+    for stream in ("text", "gone"):
+        client.xadd("dead", {"n": 3, "origin-stream": stream})
+    assert main([address_of(client), "dead", "--dry-run"]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("2 would be sent back to orders\nEVAL ")
+    assert said.err == "1 not sent now: there is no stream text\n1 not sent now: there is no stream gone\n"
+
+
+def test_a_replica_keeps_all_and_a_full_server_moves_them(client, capsys):
+    """What is added is deleted in the same step, so maxmemory is no reason to refuse it."""
+    letters(client, 3)
+    client.replicaof("127.0.0.1", "1")
+    try:
+        assert main([address_of(client), "dead"]) == 1
+    finally:
+        client.replicaof("NO", "ONE")
+    assert "read only replica" in capsys.readouterr().err
+    assert (client.xlen("dead"), client.xlen("orders")) == (3, 0)
+    client.config_set("maxmemory", 1)
+    try:
+        assert main([address_of(client), "dead"]) == 0
+    finally:
+        client.config_set("maxmemory", 0)
+    assert (client.xlen("dead"), client.xlen("orders")) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("others", "sent", "said"),
+    [
+        ("another run", 200, ""),
+        ("XTRIM dead MAXLEN 20", 120, ""),
+        ("DEL dead", 100, ""),
+        ("DEL orders", 100, "there is no stream orders"),
+        ("XGROUP DESTROY orders billing", 250, ""),
+    ],
+)
+async def test_what_others_do_behind_the_first_slice_loses_and_doubles_nothing(
+    others, sent, said, client, link
+):
+    letters(client, 250)
+    wanted = Wanted(b"dead")
+
+    def meanwhile():
+        if client.xlen("orders") != 100 or client.xlen("dead") != 150:
+            return
+        if others == "another run":
+            ids = [entry.decode() for entry, _ in client.xrange("dead")[80:130]]
+            client.execute_command(*wanted.words(b"orders", ids))
+        else:
+            client.execute_command(*others.split())
+
+    done = await sent_by(link, wanted, tell=meanwhile)
+    assert done.total == sent
+    assert said in " ".join(done.reasons)
+    there, here = numbers(client, "orders"), numbers(client, "dead")
+    assert len({*there, *here}) == len(there) + len(here)
+    if not others.startswith("DEL") and "XTRIM" not in others:
+        assert sorted(there + here) == list(range(1, 251))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--filter", "kind"],
+        ["--rate", "0"],
+        ["--rate", "-1"],
+        ["--rate", "1e9"],
+        ["--rate", "fast"],
+        ["--to", '"a'],
+    ],
+)
 def test_what_cannot_be_meant_is_refused(words, capsys):
     with pytest.raises(SystemExit):
         main(["redis://127.0.0.1:1", "dead", *words])
