@@ -71,6 +71,7 @@ def _head(overview: Overview) -> dict[str, Any]:
 
 def _stream(stream: Stream, overview: Overview) -> dict[str, Any]:
     spare = garbage(stream, overview.facts)
+    trim = spare.trim(stream.key) if spare else None
     return {
         "stream": quote(stream.key),
         "length": stream.length,
@@ -84,7 +85,9 @@ def _stream(stream: Stream, overview: Overview) -> dict[str, Any]:
             "entries": spare.entries,
             "exact": spare.exact,
             "memory_bytes": spare.memory,
-            "trim": command_line(spare.trim(stream.key)),
+            "since_ms": spare.since,
+            "trim": command_line(trim) if trim else None,
+            "held_by": spare.held_by or None,
         }
         if spare
         else None,
@@ -106,8 +109,9 @@ def _group(stream: Stream, group: Group, overview: Overview) -> dict[str, Any]:
         "pending": group.pending,
         "lag": group.lag,
         "last_delivered_id": group.last_delivered,
-        # Of how many pending entries the next four are true; null: of all.
+        # Of how many pending entries the last four are true; null: of all.
         "looked_at": group.looked if group.pending else None,
+        "read_ms": group.read_at if read else None,
         "oldest_idle_ms": overview.aged(group.oldest_idle) if read else None,
         "oldest_id": group.oldest_id or None if read else None,
         "most_deliveries": group.most_deliveries if read else None,

@@ -23,6 +23,8 @@ class Garbage:
         entries: how many; ``exact``: counted by a group's lag. Else there are about so many, with ``acked`` at least so many.
         memory: about so many bytes; None where the stream's memory was not measured yet.
         since: milliseconds of the oldest one's ID, or of the first entry that a group still needs, if it is older.
+        held_by: the first pending entry, and ``holder`` its group, where they keep all of them: this server's XTRIM cannot pass
+            over what is pending.
     """
 
     before: str
@@ -31,9 +33,13 @@ class Garbage:
     exact: bool
     memory: int | None
     since: int
+    held_by: str = ""
+    holder: bytes = b""
 
-    def trim(self, key: bytes) -> Command:
-        """Return the command that deletes them."""
+    def trim(self, key: bytes) -> Command | None:
+        """Return the command that deletes them; None while they are held."""
+        if self.held_by:
+            return None
         return command("XTRIM", key, "MINID", self.before, *(("ACKED",) if self.acked else ()))
 
 
@@ -58,16 +64,20 @@ def garbage(stream: Stream, facts: ServerFacts | None) -> Garbage | None:
             most = min(stream.length - (group.lag or 0) - group.pending for group in stream.groups)
             share = (before[0] - first[0]) / max(1, last[0] - first[0])
             entries = max(1, min(most, int(stream.length * share)))
-    acked = False
-    if facts and "XACKDEL" in facts.commands and len(lags) == len(stream.groups) and not exact:
+    acked, held_by = False, ""
+    if facts and len(lags) == len(stream.groups) and not exact and before < pair(passed):
         # Groups may have the same entry pending: then there are more.
         least = stream.length - max(lags) - stream.pending
-        acked = least > 0 and before < pair(passed)
-        entries = least if acked else entries
+        acked = least > 0 and "XACKDEL" in facts.commands
+        held_by = slowest.first_pending if not entries and not acked else ""
+        entries = least if acked or held_by else entries
     if entries <= 0:
         return None
     memory = stream.memory * entries // max(1, stream.length) if stream.memory is not None else None
-    return Garbage(passed if acked else _needs(slowest), acked, entries, exact, memory, first[0])
+    before_id = passed if acked else _needs(slowest)
+    return Garbage(
+        before_id, acked, entries, exact, memory, first[0], held_by, slowest.name if held_by else b""
+    )
 
 
 def _needs(group: Group) -> str:

@@ -118,6 +118,11 @@ class Stream:
         return sum(group.pending if group.looked is None else group.looked for group in self.groups)
 
     @property
+    def read_at(self) -> int:
+        """When the first of those PELs was read; 0: none was."""
+        return min((group.read_at for group in self.groups if group.pending and group.read_at), default=0)
+
+    @property
     def trouble(self) -> tuple[int, int, int, int]:
         """A key to sort by, worst last: poison, the oldest pending entry, lag, pending entries."""
         poison = sum(group.most_deliveries >= POISON_DELIVERIES for group in self.groups)

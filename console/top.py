@@ -278,7 +278,7 @@ def _lines(stream: Stream, overview: Overview) -> list[Row]:
     own = (
         names.name(stream.key),
         count(stream.length),
-        size(stream.memory),
+        "not read" if stream.memory is None else size(stream.memory),
         rate(stream.rate_in),
         rate(stream.rate_out),
     )
@@ -288,7 +288,8 @@ def _lines(stream: Stream, overview: Overview) -> list[Row]:
     for group in stream.groups:
         poison = group.most_deliveries >= POISON_DELIVERIES
         times = "fatal" if group.most_deliveries >= (1 << 63) - 1 else f"{group.most_deliveries}x"
-        tries = f"{'▲ ' if poison else ''}{times}" if group.pending and not group.unread else ""
+        sample = "" if group.looked is None else "~"
+        tries = f"{'▲ ' if poison else ''}{sample}{times}" if group.pending and not group.unread else ""
         cells = (f"  {names.name(group.name)}", "", "", "", "", count(group.lag), count(group.pending))
         found.append(((*cells, _oldest(group, overview), tries, ""), "red" if poison else ""))
     return found

@@ -19,7 +19,7 @@ STREAM = set(
     "stream length memory_bytes added_per_second delivered_per_second lag pending oldest_idle_ms garbage groups error".split()
 )
 GROUP = set(
-    "stream group consumers pending lag last_delivered_id looked_at oldest_idle_ms oldest_id most_deliveries "
+    "stream group consumers pending lag last_delivered_id looked_at read_ms oldest_idle_ms oldest_id most_deliveries "
     "most_delivered_id".split()
 )
 ENTRY = set("stream group id consumer idle_ms deliveries read claim acknowledge".split())

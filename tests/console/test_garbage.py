@@ -64,7 +64,7 @@ async def test_trimming_it_takes_all_that_is_done_before_the_first_entry_that_a_
     everything = client.xlen("orders")
     spare, estimate, overview = await found(link)
     assert (estimate and estimate.trim(b"orders")) == (spare and spare.trim(b"orders"))
-    if spare is None:
+    if spare is None or spare.held_by:
         assert min(before) == tuple(map(int, client.xrange("orders", count=1)[0][0].split(b"-")))
         return
     assert not spare.acked or overview.facts.version.startswith(("8.", rillet.__version__))
@@ -104,6 +104,31 @@ async def test_what_is_done_behind_a_pending_entry_is_found_where_the_server_has
     assert [entry for entry, _ in client.xrange("orders", count=2)] == [b"1-0", b"201-0"]
     assert client.xlen("orders") == 101
     assert (await found(link))[0] is None
+
+
+@pytest.mark.parametrize("client", ["redis7", "valkey"], indirect=True)
+async def test_what_a_pending_entry_keeps_is_said_where_the_server_has_no_acked(client, link):
+    """The first page of the stream says which message it is, and that it has to go first."""
+    for number in range(1, 301):
+        client.xadd("orders", {"n": number}, f"{number}-0")
+    client.xgroup_create("orders", "billing", "0")
+    client.xreadgroup("billing", "Bob", {"orders": ">"}, count=200)
+    client.xack("orders", "billing", *(f"{number}-0" for number in range(2, 201)))
+    spare, estimate, overview = await found(link)
+    assert (spare.held_by, spare.holder, spare.entries) == ("1-0", b"billing", 199)
+    assert spare.trim(b"orders") is estimate.trim(b"orders") is None
+    said = api.streams(overview)["streams"][0]["garbage"]
+    assert (said["trim"], said["held_by"], said["entries"], said["since_ms"]) == (None, "1-0", 199, 1)
+    assert top._rows(overview)[0][0][-1] == "~199"
+    poller = Poller(link)
+    await poller.round()
+    shown = await StreamPage({"key": "orders"}).context(poller)
+    html = environment().get_template("parts/stream_facts.html").render(shown)
+    assert "1-0 keeps them all" in html
+    assert "/group?key=orders&amp;group=billing" in html
+    assert "/act/trim" not in html
+    client.xack("orders", "billing", "1-0")
+    assert (await found(link))[0].trim(b"orders") == (b"XTRIM", b"orders", b"MINID", b"200-1")
 
 
 async def test_a_stream_without_groups_has_none_and_top_counts_it(client, link):
