@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
+
+from ..arguments import Parser
+
+if TYPE_CHECKING:
+    import argparse
 
 PORT: Final = 8379
 _DESCRIPTION: Final = """\
@@ -16,12 +20,12 @@ on loopback. It changes nothing, unless the server is a Rillet with debug comman
 """
 
 
-def parser(prog: str, *short: str) -> argparse.ArgumentParser:
+def parser(prog: str, *short: str) -> Parser:
     """Return the options of the web server, which ``rillet dev`` has, too.
 
     ``short`` are more names of ``--console-port``: where no server is started, ``--port`` can mean no other.
     """
-    made = argparse.ArgumentParser(prog=prog, description=_DESCRIPTION)
+    made = Parser(prog=prog, description=_DESCRIPTION)
     made.add_argument(
         *("--console-port", "-p", *short), type=int, default=PORT, help=f"of the page; 0: a free one ({PORT})"
     )

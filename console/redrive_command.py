@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from typing import Final
 
 from redis.exceptions import RedisError
 
+from ..arguments import Parser
 from .actions import Progress
 from .advice import cannot_read
 from .command import say, with_password
@@ -21,7 +21,7 @@ _INTERRUPTED: Final = 130
 
 def main(words: list[str]) -> int:
     """Send dead letters back; return 0 once all that fit are sent, else 1."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="rillet redrive",
         description="Send the messages of a dead-letter stream back to the stream that they came from. Each is added there "
         "and deleted here in one step, so this can be stopped at any time and run again.",

@@ -16,6 +16,7 @@ from rich.console import Group as Lines
 from rich.live import Live
 from rich.text import Text
 
+from ..arguments import Parser
 from . import names
 from .advice import cannot_read, next_step
 from .api import streams
@@ -65,7 +66,7 @@ Row = tuple[tuple[str, ...], str]  # cells, and a style
 
 def main(words: list[str]) -> int:
     """Show the table until ``q`` or Ctrl-C, or once; return 1 if the server cannot be read at the start."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="rillet top", description="Streams and groups, the worst first, read-only.", epilog=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import signal
 import sys
 import threading
 from typing import Final
 
+from ..arguments import Parser
 from .cluster import Cluster
 from .process import StartError
 
@@ -21,7 +21,7 @@ FAILOVER: this is no cluster for production.
 
 def main(words: list[str]) -> int:
     """Run a cluster until SIGTERM or SIGINT; return the exit status, 0 after a clean shutdown."""
-    parser = argparse.ArgumentParser(prog="rillet cluster", description=_DESCRIPTION)
+    parser = Parser(prog="rillet cluster", description=_DESCRIPTION)
     parser.add_argument("--shards", type=int, default=3, help="masters (3)")
     parser.add_argument("--replicas", type=int, default=0, help="replicas of each master (0)")
     parser.add_argument("--port", type=int, default=7000, help="of the first node; 0: free ones (7000)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import logging
 import shlex
@@ -12,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from ..arguments import Parser
 from ..protocol.errors import ReplyError
 from ..server.debugging.fault_spec import parse_fault
 from .process import StartError
@@ -28,7 +28,7 @@ _FLAGS: Final = frozenset(("SILENCE", "EMPTY"))
 
 def main(words: list[str]) -> int:
     """Run a proxy until SIGTERM or SIGINT; return the exit status, 0 after a clean shutdown."""
-    parser = argparse.ArgumentParser(prog="rillet proxy", description=_DESCRIPTION)
+    parser = Parser(prog="rillet proxy", description=_DESCRIPTION)
     parser.add_argument(
         "url", help="of the server: redis://, rediss:// or unix://, with the password of clients"
     )

@@ -10,6 +10,9 @@ import sys
 import pytest
 from support.servers import require_binary
 
+from rillet.__main__ import _tool
+from rillet.server.config.file import ConfigFileError, parse_arguments
+
 
 def without(*modules):
     """A program: rillet in a Python that does not have these modules."""
@@ -60,6 +63,34 @@ def test_a_mistake_of_the_first_minutes_says_what_to_do(case):
     assert status not in {0, -11}
     assert line in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("console redis://x --read-onyl", "--read-only"),
+        ("dev --persits x", "--persist"),
+        ("top redis://x --jsn", "--json"),
+        ("redrive redis://x dead --flter a=b", "--filter"),
+        ("audit --timout 3 -- worker", "--timeout"),
+        ("proxy redis://x --prot 3", "--port"),
+        ("pipeline replya", "replay"),
+        ("pipeline REPORT", "report"),
+    ],
+)
+def test_a_misspelt_word_of_a_tool_gets_the_one_that_was_meant(line, meant, capsys):
+    tool, *words = line.split()
+    with pytest.raises(SystemExit) as ended:
+        _tool(tool)(words)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.rstrip().endswith(f"Did you mean {meant}?")
+
+
+@pytest.mark.parametrize("word", ["tpo", "TOP", "help", "redive", "consol"])
+def test_a_misspelt_tool_gets_the_one_that_was_meant(word):
+    meant = {"tpo": "top", "TOP": "top", "help": "--help", "redive": "redrive", "consol": "console"}[word]
+    with pytest.raises(ConfigFileError, match=f"Did you mean 'rillet {meant}'"):
+        parse_arguments([word])
 
 
 def test_a_port_in_use_says_which_flag_chooses_another():

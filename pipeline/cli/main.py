@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from ...arguments import Parser
 from ..error_tokens import LabelledError
 from ..extras import EXTRAS, install
 
@@ -31,7 +31,7 @@ _HOW: Final = "The pipeline needs {module}, which is not installed: {command}"
 
 def main(words: Sequence[str]) -> int:
     """Run one verb; the exit status: 0, 1 where something is wrong, which is said in one line, 2 where the words are."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rillet pipeline",
         description="Redis Streams on Spark: source, sink, delivery ledger, reports, jobs.",
     )

@@ -286,7 +286,9 @@ def _hint_for_file(words: list[bytes]) -> str:
     import difflib
 
     hint = "\nrillet --help lists what the first word may be"
-    for meant in difflib.get_close_matches(words[0].decode("latin-1"), (*_VERBS, "help", "version"), n=1):
+    for meant in difflib.get_close_matches(
+        words[0].decode("latin-1").lower(), (*_VERBS, "help", "version"), n=1
+    ):
         hint = f"\nDid you mean 'rillet {'' if meant in _VERBS else '--'}{meant}'?{hint}"
     return hint
 

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...arguments import Parser
 from .bench import TIMEOUT, Plan
 from .catalogue import PROMISES
 from .messages import Messages, parse
@@ -78,7 +79,7 @@ def main(words: list[str]) -> int:
 
 def _options(words: Sequence[str]) -> Any:
     words, command = _divided(words)
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rillet audit",
         usage="rillet audit [options] -- COMMAND…",
         description=_DESCRIPTION,
