@@ -189,7 +189,7 @@ class Console:
         page = _made(request.url.path, typed(request))
         await self.poller.freshen()
         overview = self.poller.overview
-        if overview.gone and overview.facts is None and not request.url.path.startswith("/job"):
+        if overview.gone and not request.url.path.startswith("/job"):
             raise GoneError(overview.gone)
         context = await page.whole_context(self.poller)
         live = f"{request.url.query}&page={request.url.path}"  # last, so that no other counts

@@ -364,7 +364,7 @@ def command(*words: bytes | str | int) -> Command:
 
 def _plain(error: BaseException) -> str:
     said = str(error).partition("\n")[0].partition(" : <")[0]  # a sentinel's names the client's objects, too
-    return said[:300] or type(error).__name__
+    return said[:300].rstrip(".") or type(error).__name__
 
 
 async def _greet(connection: Any) -> None:

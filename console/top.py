@@ -227,8 +227,8 @@ def table(overview: Overview, address: str, view: View) -> Lines:
     shown = found[view.start : view.start + view.rows]
     kept = list(range(len(COLUMNS)))
     widths = [max([len(COLUMNS[at]), *(len(cells[at]) for cells, _ in shown)]) for at in kept]
-    for column in GOING:
-        if _left_for_names(view.width, kept, widths) >= LEAST_NAME:
+    for column, least in (*((one, LEAST_NAME) for one in GOING), ("lag", 8), ("pending", 8)):
+        if _left_for_names(view.width, kept, widths) >= least:
             break
         kept.remove(COLUMNS.index(column))
     name = max(8, min(widths[0], _left_for_names(view.width, kept, widths)))

@@ -86,6 +86,27 @@ def test_a_console_that_waits_fills_each_page_with_the_reason():
         assert "Traceback" not in console.stop()
 
 
+def test_a_server_that_ends_fills_the_first_page_until_it_is_back():
+    """Numbers of before would look like those of now."""
+    with (
+        servers.start_server("redis7") as server,
+        ConsoleProcess(f"redis://127.0.0.1:{server.port}") as console,
+    ):
+        assert console.ask("/").status == 200
+        port = server.port
+        server.stop()
+        while (page := console.ask("/")).status == 200:
+            console.ask("/now?page=/")
+        assert "The server is gone" in page.text
+        assert "start a server with: rillet" in page.text
+        assert "nothing is pending" not in page.text
+        assert ".." not in page.text.partition("<main")[2]
+        server.start(port)
+        while console.ask("/").status == 503:
+            console.ask("/now?page=/")
+        assert "No streams yet" in console.ask("/").text
+
+
 # Users
 
 
