@@ -25,8 +25,8 @@ class Migration:
     """The request of MIGRATE.
 
     Attributes:
-        port: negative if no connection to it is possible.
-        database: the database of the target; -1: the first database of its connections.
+        port: negative if it is out of range, so that the connection fails.
+        database: the database of the target; -1: send no SELECT, so its connections stay in database 0.
         timeout: the timeout of each step, in milliseconds.
         copy: the keys stay on this server.
         replace: keys of the target are overwritten.

@@ -52,7 +52,7 @@ _NO_LONGER: Final = {
 
 
 class Named(Protocol):
-    """The part of a user that errors show."""
+    """A user, as far as this module needs it: error texts show the name."""
 
     name: bytes
 

@@ -141,11 +141,11 @@ def check_shell() -> Iterator[Finding]:
 
 
 def check_redis(endpoint: Endpoint, *, is_asked: bool = True) -> Iterator[Finding]:
-    """Yield the server: reachable, new enough, and with our clock.
+    """Yield findings about the server: is it reachable and new enough, and does its clock agree with ours?
 
     Args:
-        endpoint: where it is.
-        is_asked: whether the user said where; no server at the usual place is nothing wrong.
+        endpoint: the address of the server.
+        is_asked: the user gave the address. Otherwise a missing server is only a warning.
     """
     try:
         with connect(endpoint, at_start=True) as connection:

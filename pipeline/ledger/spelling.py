@@ -32,7 +32,7 @@ def unspell_name(text: str) -> bytes:
 
 
 def canonical_id(word: bytes) -> bytes:
-    """Return an id as it is spelled canonically; words that are no id (``$``) stay, ``-`` and ``+`` are the outermost ids."""
+    """Return an id in canonical spelling; ``-`` and ``+`` become the lowest and highest id, another word (``$``) stays."""
     if _IS_CANONICAL.match(word):
         return word
     if word == b"-":

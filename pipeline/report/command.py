@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the report."""
+    """Write the report, and return the exit status."""
     from .tables import Settings
 
     settings = Settings(

@@ -160,7 +160,7 @@ class Recordings(ABC):
         return number
 
     def stop(self, number: int) -> Recording:
-        """End a recording and forget it, but return it. Raises KeyError: there is none with this ID."""
+        """End a recording and return it. Raises KeyError: no recording has this ID."""
         return self.recordings.pop(number)
 
     def keep(self, entry: Recorded) -> list[Recording]:
@@ -194,7 +194,7 @@ class Recorder(Recordings):
         return number
 
     def stop(self, number: int) -> Recording:
-        """End a recording and forget it, but return it. Raises KeyError: there is none with this ID."""
+        """End a recording and return it. Raises KeyError: no recording has this ID."""
         recording = super().stop(number)
         if not self.recordings:
             self._blocked.clear()

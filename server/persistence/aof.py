@@ -407,9 +407,9 @@ class Persistence:
         return not self.server.stopping
 
     def bring_to_disk(self) -> bool:
-        """Write and fsync everything; return False if that fails, or as long as the file lacks its first base.
+        """Write and fsync everything; return False if that fails, if there is no file, or if it still lacks its base.
 
-        This does not wait for a later fsync: with everysec that is up to a second away, and with ``no`` there is none.
+        It fsyncs at once, whatever appendfsync says: the next fsync may be a second away (everysec), or never come (no).
         """
         aof = self.aof
         if aof is None or aof.is_detached or not aof.write():
