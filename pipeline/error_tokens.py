@@ -1,4 +1,4 @@
-"""A word in each error that stays the same when its text is improved: ``[REDIS_STREAMS.DATA_LOSS] 3 entries …``."""
+"""A token at the start of each error, which stays when the text is improved: ``[REDIS_STREAMS.DATA_LOSS] 3 entries …``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import ClassVar
 
 
 class LabelledError(Exception):
-    """An error whose text begins with its token; alerts and retries can look for that.
+    """An error whose text starts with a token that alerts and retries can look for.
 
     Attributes:
-        label: the token, in capitals; a class keeps it for good.
+        label: the token, in capitals; it never changes for a class.
     """
 
     label: ClassVar[str]
@@ -19,5 +19,5 @@ class LabelledError(Exception):
 
     @property
     def words(self) -> str:
-        """What happened, without the token."""
+        """The error's text without the token."""
         return str(self.args[0]) if self.args else ""

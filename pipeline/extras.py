@@ -1,4 +1,4 @@
-"""Which extra of ours brings which package, for messages that say what to install."""
+"""Which extra of ours installs which package, for messages that tell how to install it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class MissingPackageError(LabelledError, ImportError):
 
 
 def need(*packages: str, by: str = "rillet.pipeline", extra: str | None = None) -> None:
-    """Stop early and clearly where a package is not installed.
+    """Raise an error if a package is not installed.
 
     Args:
-        packages: as they are imported.
-        by: what needs them.
-        extra: which brings all of them; None: the one that brings the missing package.
+        packages: names to import.
+        by: the code that needs them, for the text.
+        extra: the extra that installs all of them; None: the one that installs the missing package.
 
     Raises:
-        MissingPackageError: with the command that installs it.
+        MissingPackageError: a package is missing; the text has the command that installs it.
     """
     for name in packages:
         if find_spec(name) is None:

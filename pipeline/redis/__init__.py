@@ -1,1 +1,1 @@
-"""The ground: a connection to the server, its options, ids and keys, and the state of a stream."""
+"""The connection to the server, its options, ids and keys, and the state of a stream, for the rest of the pipeline."""

@@ -28,7 +28,7 @@ _SHAPES: Final = (
 
 @dataclass(frozen=True)
 class Address:
-    """What a URL says; ``service`` is the sentinels' name of the master."""
+    """The content of a URL; ``service`` is the name that sentinels have for the master."""
 
     kind: Deployment
     tls: bool
@@ -40,10 +40,10 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """Read a URL.
+    """Parse a URL.
 
     Raises:
-        ValueError: it is none of these; the text never has the password.
+        ValueError: it is not such a URL; the text never contains the password.
     """
     try:
         parts = urlsplit(url)

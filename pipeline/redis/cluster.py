@@ -1,16 +1,16 @@
 """A connection to a whole cluster: each command goes to the master that serves the slot of its key.
 
-Where that is comes from CLUSTER SLOTS, and again whenever a node says MOVED, is gone, or does not serve. A command of its own
-that is redirected is sent again, to where it belongs: a node that redirects has not run it. Of a transaction that is
-redirected nothing was run either; its caller hears `ConnectionLost` and begins again, WATCH and all, as after a
-broken connection.
+CLUSTER SLOTS tells which master that is; it is asked again if a node replies MOVED, is gone, or does not serve. A
+single command that is redirected is sent to the other node: a node that redirects a command has not run it. Of a
+redirected transaction nothing has run either; its caller gets `ConnectionLost` and starts again, WATCH included, as
+after a broken connection.
 
-What must happen at once has its keys in one slot (``hash tags``): `key_in_slot_of` makes such a key.
+Keys that must change in one transaction must be in one slot (``hash tags``): `key_in_slot_of` creates such a key.
 
-Why not redis-py's client: executors get by without redis-py, which would add 43 % to the zip of ``rillet pipeline package`` (0.55 MB
-to 1.28) and 65 ms of processor time to the 30 with which each Python worker imports its connection; and it would save only
-the look-up of the topology, about a hundred lines. It sends no packed rows, does not say whether a command that was cut off may have
-been run, and has no WATCH that survives a moved slot.
+Why not redis-py's client: executors get by without redis-py, which would add 43 % to the zip of ``rillet pipeline
+package`` (0.55 MB to 1.28) and 65 ms of processor time to the 30 with which each Python worker imports its connection;
+and it would save only the look-up of the topology, about a hundred lines. It sends no packed rows, does not say whether
+a command that was cut off may have been run, and has no WATCH that survives a moved slot.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ _BRACES: Final = (b"{", b"}")
 
 
 class Slots(NamedTuple):
-    """Which node serves each slot, and which replicas it has."""
+    """The node that serves each slot, and its replicas."""
 
     masters: list[Place | None]
     replicas: dict[Place, list[Place]]
 
 
 class ClusterConnection(Connection):
-    """Connections to the nodes of a cluster, with the methods of one; made as they are needed.
+    """Connections to the nodes of a cluster, with the methods of a single one; opened when needed.
 
     Args:
-        endpoint: of kind ``cluster``.
-        near: the node that is asked first, as ``shard_of`` returned it; empty: the topology says it.
-        replica: read from replicas, where there are any.
+        endpoint: an endpoint of kind ``cluster``.
+        near: the node to ask first, as ``shard_of`` returned it; empty: take it from the topology.
+        replica: read from replicas, if there are any.
     """
 
     def __init__(self, endpoint: Endpoint, *, near: str = "", replica: bool = False) -> None:
@@ -77,20 +77,20 @@ class ClusterConnection(Connection):
         self._slots: Slots | None = None
         self._known: list[Place] = []
         self._asked = 0  # of the places where the topology can be asked for
-        self._transaction: Place | None = None  # who watches keys for us
+        self._transaction: Place | None = None  # the node where we watch keys
         self._held = False
         self._losses = 0
         self._silent: set[Place] = set()  # replicas that did not answer
 
-    # As a connection has them
+    # The methods of a connection
 
     def pipeline(self, commands: Sequence[Sequence[Word]], *, repeatable: bool | None = None) -> list[Reply]:
-        """Send each command to its node, in one round trip a node, and return the replies in their order.
+        """Send each command to its node, in one round trip per node; return the replies in the order of the commands.
 
-        A transaction has all its keys in one slot, and is a pipeline of its own.
+        A transaction has all its keys in one slot, and must be a pipeline of its own.
 
         Raises:
-            ConnectionLost: not every reply came; of a transaction, also: it was redirected, and nothing was run.
+            ConnectionLost: not every reply came; or a transaction was redirected, and none of it ran.
         """
         names = [command_name(words) for words in commands]
         if "MULTI" in names:
@@ -117,11 +117,11 @@ class ClusterConnection(Connection):
     def exchange(
         self, request: bytes, names: Sequence[str], *, repeatable: bool = False, key: str | bytes = b""
     ) -> list[Reply]:
-        """Send commands that are packed already to the node of one key.
+        """Send packed commands to the node of a key.
 
         Raises:
-            ConnectionLost: not every reply came, or they were redirected: a transaction was not run then, of others what was
-                not redirected.
+            ConnectionLost: not every reply came, or commands were redirected. A redirected transaction did not run; of other
+                commands, those not redirected ran.
         """
         for attempt in range(self.endpoint.retries + 1):
             last = attempt == self.endpoint.retries
@@ -145,7 +145,7 @@ class ClusterConnection(Connection):
         raise AssertionError("the last attempt returns or raises")
 
     def _patiently(self, once: Callable[[], Answer]) -> Answer:
-        """Try what only reads again, for the time of all tries, while nodes are gone or do not serve yet."""
+        """Retry a read, up to the number of tries, while nodes are gone or do not serve yet."""
         for attempt in range(self.endpoint.retries):
             try:
                 return once()
@@ -168,11 +168,11 @@ class ClusterConnection(Connection):
         return sum(node.received for node in self._nodes.values())
 
     def hold(self) -> None:
-        """Keep to the connections that are made from now on, until ``close``: every command fails if one breaks."""
+        """Keep to the connections that are opened from now on, until ``close``: every command fails if one breaks."""
         self._held = True
 
     def close(self) -> None:
-        """Close all connections; the topology stays."""
+        """Close all connections; keep the topology."""
         for node in self._nodes.values():
             node.close()
         self._nodes.clear()
@@ -180,7 +180,7 @@ class ClusterConnection(Connection):
         self._held = False
 
     def ask_masters(self, ask: Callable[[Connection], Answer]) -> list[Answer]:
-        """Ask each master that serves slots; one that died is waited for until another one leads.
+        """Ask each master that serves slots; if one died, wait until another one leads.
 
         Raises:
             ConnectionLost: a master stayed away for all tries.
@@ -197,11 +197,11 @@ class ClusterConnection(Connection):
         return self._patiently(once)
 
     def written(self) -> list[Connection]:
-        """Return the connections that there are: to the nodes that were written to."""
+        """Return the open connections: those to the nodes that were written to."""
         return list(self._nodes.values())
 
     def ask_server_of(self, key: bytes, ask: Callable[[Connection], Answer]) -> Answer:
-        """Ask the node that is asked for a key, as ``ask_masters`` does."""
+        """Ask the node that serves a key, as ``ask_masters`` does."""
         return self._patiently(lambda: self._ask(self._place_of_slot(key_slot(key)), ask))
 
     def shard_of(self, name: bytes | str) -> str:
@@ -209,17 +209,17 @@ class ClusterConnection(Connection):
         return place_text(self._patiently(lambda: self._place_of_slot(key_slot(_bytes(name)))))
 
     def is_moving(self) -> bool:
-        """Return whether slots are on their way from one master to another."""
+        """Return True if slots are being moved from one master to another."""
         views = self.ask_masters(lambda node: node.call("CLUSTER", "NODES"))
         return any(sign in view for view in views for sign in (b"->-", b"-<-"))
 
     def refresh(self) -> bool:
-        """Look the topology up again; return whether masters serve other slots than before."""
+        """Read the topology again; return True if masters serve other slots than before."""
         before = self._slots
         self._slots = None
         return self._patiently(self._topology).masters != (before.masters if before else None)
 
-    # One try
+    # A single try
 
     def _try(
         self,
@@ -229,10 +229,10 @@ class ClusterConnection(Connection):
         *,
         repeatable: bool | None,
     ) -> list[int]:
-        """Send what waits for a reply; return what is to be sent again.
+        """Send the commands that have no reply yet; return those to send again.
 
         Raises:
-            ConnectionLost: something may have been run whose reply did not come.
+            ConnectionLost: a command without a reply may have run.
         """
         again: list[int] = []
         groups: dict[Place, list[int]] = {}
@@ -244,7 +244,7 @@ class ClusterConnection(Connection):
             try:
                 found = self._ask(place, lambda node: node.pipeline(there, repeatable=repeatable))  # noqa: B023 - called at once
             except Unreachable as error:
-                # Others are asked all the same; what they answer is not asked for again.
+                # Ask the other nodes all the same; their replies are kept.
                 unreachable = error
                 again += members
                 continue
@@ -267,7 +267,7 @@ class ClusterConnection(Connection):
         return again
 
     def _asked_there(self, words: Sequence[Word], place: Place, reply: ServerError) -> Reply:
-        """Follow ASK: of a slot that is on its way, the keys that have gone before are there already."""
+        """Follow ASK: if a slot is being moved, keys that have moved already are at the other node."""
         if reply.code != "ASK" or command_name(words) == "WATCH":
             return reply
         there = _place_of(str(reply).split()[2], place[0])
@@ -277,7 +277,7 @@ class ClusterConnection(Connection):
             return reply
 
     def _lost(self, redirected: Reply) -> ConnectionLost:
-        """Give up what is still redirected, after a while: a caller that begins again at once gets the same reply."""
+        """Give up commands that are still redirected, after a pause: a caller that retries at once gets the same reply."""
         self._end_transaction()
         self._slots = self._near = None
         self._pause(min(self._losses, self.endpoint.retries))
@@ -286,7 +286,7 @@ class ClusterConnection(Connection):
 
     def _end_transaction(self) -> None:
         if self._transaction is not None and (node := self._nodes.get(self._transaction)) is not None:
-            node.close()  # with the connection goes its WATCH
+            node.close()  # closing the connection ends its WATCH
         self._transaction = None
 
     def _note(self, names: Sequence[str], place: Place) -> None:
@@ -327,7 +327,7 @@ class ClusterConnection(Connection):
         return found
 
     def _forget(self, place: Place | None) -> None:
-        """Look the topology up again before the next command; the node may be none of it any more."""
+        """Read the topology before the next command; the node may have left the cluster."""
         self._slots = self._near = None
         if place is not None:
             self._silent.add(place)
@@ -336,7 +336,7 @@ class ClusterConnection(Connection):
                 node.close()
 
     def _topology(self) -> Slots:
-        """Return who serves what.
+        """Return the node that serves each slot.
 
         Raises:
             Unreachable: no node answers.
@@ -347,7 +347,7 @@ class ClusterConnection(Connection):
         said: list[str] = []
         patience = min(self.endpoint.timeout_ms, _LONGEST_ANSWER_MS)
         for _ in places:
-            # Another one each time: one that was cut off has an old view.
+            # Ask another node each time: a node that was cut off has an old view.
             place = places[self._asked % len(places)]
             self._asked += 1
             try:
@@ -366,7 +366,7 @@ class ClusterConnection(Connection):
             slots = _slots(reply, place[0])
             if any(slots.masters):
                 self._slots = slots
-                # The nodes of the url may be gone before the others are.
+                # The nodes in the URL may be gone while the others are still there.
                 self._known = [
                     each for master, others in slots.replicas.items() for each in (master, *others)
                 ]
@@ -402,7 +402,7 @@ def command_key(words: Sequence[Word]) -> bytes | None:
 
 
 def key_in_slot_of(key: bytes, prefix: str, suffix: str) -> bytes:
-    """Return ``<prefix>{tag}<suffix>``, which is in the slot of a key: its own tag, or a key that can be one as a whole."""
+    """Return ``<prefix>{tag}<suffix>`` in the slot of ``key``: the tag is the key's own, or the whole key if possible."""
     tag = hash_tag(key)
     if any(brace in tag for brace in _BRACES):
         slot = key_slot(key)
@@ -421,12 +421,12 @@ def _slots(reply: list[Any], host: str) -> Slots:
 
 
 def _place_in(row: list[Any], host: str) -> Place:
-    # A node that does not know its own name has an empty one: it is where we asked.
+    # A node that does not know its own name has an empty one: then use the address that we asked.
     return (row[0] or b"").decode() or host, int(row[1])
 
 
 def _place_of(text: str, host: str = "") -> Place:
-    """Read ``host:port``; without a host it is the one that said it."""
+    """Parse ``host:port``; without a host, it is the host that replied."""
     name, _, port = text.rpartition(":")
     return name.strip("[]") or host, int(port)
 

@@ -1,7 +1,7 @@
 """A blocking RESP2 connection over hiredis for Spark's driver and tasks: reconnects, backs off, and never guesses.
 
-A command that only reads is simply sent again when the connection breaks. One that writes is not, once it may have
-reached the server: only its caller knows whether doing it twice is harmless (``repeatable=True``).
+A command that only reads is sent again when the connection breaks. A command that writes is not, once it may have
+reached the server: only its caller knows if it may run twice (``repeatable=True``).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _READING: Final = frozenset(
 )
 _OPENS: Final = frozenset({"WATCH", "MULTI"})
 _CLOSES: Final = frozenset({"EXEC", "DISCARD", "UNWATCH"})
-# The server is there and did not run the command; in a while it will.
+# The server is there, did not run the command, and will be able to in a while.
 _LATER: Final = ("LOADING", "BUSY ", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "ERR max number of clients")
 
 
 class RedisError(LabelledError):
-    """Any failure between us and the server."""
+    """Any error of the server or of the connection to it."""
 
     label = "NO_SERVER"
 
@@ -52,48 +52,49 @@ class ServerError(RedisError):
     label = "SERVER_ERROR"
 
     def __str__(self) -> str:
-        # The server's own first word is as stable as a token of ours.
+        # The first word of the server's error is as stable as a token of ours.
         return self.words
 
     @property
     def code(self) -> str:
-        """Its first word: ``"WRONGTYPE"``."""
+        """The first word of the error: ``"WRONGTYPE"``."""
         return self.words.partition(" ")[0]
 
 
 class ConnectionLost(RedisError):  # noqa: N818 - reads as what it says
-    """No connection, or it broke while a command that may not be repeated was under way."""
+    """No connection, or it broke while a command that must not be repeated was under way."""
 
     label = "CONNECTION_LOST"
 
 
 class Unreachable(ConnectionLost):
-    """No connection, and nothing was run that may not be run again."""
+    """No connection, and no command may have run that must not be repeated."""
 
 
 class Connection:
-    """One connection, made at its first use and made again when it breaks; a context manager.
+    """One connection, opened at the first use and reopened when it breaks; a context manager.
 
     Replies are hiredis': bytes, int, None, lists; simple strings are bytes too. ``WATCH`` and ``MULTI`` pin the
     connection until ``EXEC``, ``DISCARD`` or ``UNWATCH``: if it breaks in between, the command fails.
 
-    ``shards.connect`` makes the one that an endpoint needs: this one, or one of the same methods to a cluster or by sentinels.
+    ``shards.connect`` returns the connection for an endpoint: this one, or one with the same
+    methods to a cluster or by sentinels.
 
     Args:
-        endpoint: where to.
-        refuse_others: ask what the server is, and refuse a node of a cluster and a sentinel: what such a node does not have
-            would be missing without a word.
+        endpoint: the address of the server.
+        refuse_others: ask for the kind of server, and refuse a node of a cluster or a sentinel, because the data that such
+            a server lacks would be missing silently.
 
     Raises:
         RedisError: the TLS files of the endpoint cannot be used.
     """
 
-    _may_move = False  # whether `_is_elsewhere` is worth asking
+    _may_move = False  # whether `_is_elsewhere` can be true
 
     def __init__(self, endpoint: Endpoint, *, refuse_others: bool = False) -> None:
         self.endpoint = endpoint
         self._refuse_others = refuse_others
-        # How often it broke: what was sent before may be unknown to who answers now.
+        # How often the connection broke: the server that answers now may not know what was sent before.
         self.breaks = 0
         self.received = 0  # bytes
         self._socket: socket.socket | None = None
@@ -105,8 +106,8 @@ class Connection:
         """Run one command and return its reply.
 
         Raises:
-            ServerError: it answered with an error.
-            ConnectionLost: there was no answer.
+            ServerError: the server replied with an error.
+            ConnectionLost: there was no reply.
         """
         reply = self.pipeline([words], repeatable=repeatable)[0]
         if isinstance(reply, RedisError):
@@ -114,11 +115,11 @@ class Connection:
         return reply
 
     def pipeline(self, commands: Sequence[Sequence[Word]], *, repeatable: bool | None = None) -> list[Reply]:
-        """Send several commands at once and return as many replies, errors among them as ``ServerError`` objects.
+        """Send several commands at once and return as many replies; an error is returned as a ``ServerError`` object.
 
         Args:
-            commands: their words.
-            repeatable: whether all may be sent twice; None: if all of them only read.
+            commands: the words of each command.
+            repeatable: True if all may be sent twice; None: if all of them only read.
 
         Raises:
             ConnectionLost: not every reply came.
@@ -133,13 +134,13 @@ class Connection:
     def exchange(
         self, request: bytes, names: Sequence[str], *, repeatable: bool = False, key: str | bytes = b""
     ) -> list[Reply]:
-        """Send commands that are packed already and return their replies, as ``pipeline`` does.
+        """Send packed commands and return their replies, as ``pipeline`` does.
 
         Args:
             request: the RESP of all commands.
-            names: the name of each, in upper case.
-            repeatable: whether all may be sent twice.
-            key: one of theirs, all of which are in its slot, for clusters.
+            names: the name of each command, in upper case.
+            repeatable: True if all may be sent twice.
+            key: for clusters: one of their keys, which are all in one slot.
 
         Raises:
             ConnectionLost: not every reply came.
@@ -172,7 +173,7 @@ class Connection:
                     self._leave(names, replies, repeatable=repeatable, last=last)
                     self._pause(attempt)
                     continue
-                # A connection that just opened answers this way before it closes: nothing was run.
+                # A connection that just opened gets this reply before it closes: no command ran.
                 if last or self._pinned or not all(is_not_yet(reply) for reply in replies):
                     self._note_state(names)
                     return replies
@@ -182,18 +183,18 @@ class Connection:
         raise AssertionError("the last attempt returns or raises")
 
     def hold(self) -> None:
-        """Open the connection, and keep to this one: until ``close`` every command fails if it breaks, as in MULTI.
+        """Open the connection and do not reopen it: until ``close`` every command fails if it breaks, as in MULTI.
 
         Raises:
-            ConnectionLost: there was no answer.
+            ConnectionLost: there was no reply.
         """
         self.call("PING")
         self._pinned = True
 
-    # What a cluster has several of
+    # The methods that differ for a cluster, which has several servers
 
     def ask_masters(self, ask: Callable[[Connection], Answer]) -> list[Answer]:
-        """Ask each server that has a part of the data; ``ask`` only reads, and may be called again."""
+        """Call ``ask`` for each server that has a part of the data; it must only read, and may be called twice."""
         return [ask(self)]
 
     def written(self) -> list[Connection]:
@@ -201,12 +202,12 @@ class Connection:
         return [self]
 
     def ask_server_of(self, key: bytes, ask: Callable[[Connection], Answer]) -> Answer:
-        """Ask the server that is asked for a key what has no key itself; ``ask`` may be called again."""
+        """Call ``ask`` for the server of a key, for commands without a key; it may be called twice."""
         del key
         return ask(self)
 
     def shard_of(self, name: bytes | str) -> str:
-        """Return what the streams of one server have in common."""
+        """Return a name for the server of a stream; streams of one server have the same name."""
         del name
         return ""
 
@@ -259,19 +260,19 @@ class Connection:
             raise
 
     def _place(self) -> Place:
-        """Return where to connect to."""
+        """Return the address to connect to."""
         return self.endpoint.host, self.endpoint.port
 
     def _is_elsewhere(self, reply: Reply) -> bool:
-        """Return whether a reply says that another server is to be asked, which will be found when the connection is made again."""
+        """Return True if a reply says that another server must be asked, which the next connection will find."""
         del reply
         return False
 
     def _leave(self, names: Sequence[str], replies: Sequence[Reply], *, repeatable: bool, last: bool) -> None:
-        """Close the connection to a server that is not the right one any more.
+        """Close the connection to a server that is no longer the right one.
 
         Raises:
-            ConnectionLost: some of the commands may have been run, or this was the last try.
+            ConnectionLost: some of the commands may have run, or this was the last try.
         """
         was_pinned = self._pinned
         self.close()
@@ -305,7 +306,7 @@ class Connection:
                 _refuse_mode(to, read_facts(reply).get(b"mode"))
 
     def _leave_a_dead_connection(self) -> None:
-        """A server may have closed an idle connection: better to see it before a command that is sent only once."""
+        """Close a connection that the server has closed while idle, before a command that may be sent only once."""
         if self._socket is not None and not self._pinned:
             poll = select.poll()
             poll.register(self._socket, select.POLLIN)
@@ -341,15 +342,15 @@ class Connection:
 def in_spite_of_losses(
     once: Callable[[], Answer], retries: int, lost: Callable[[], None] = lambda: None
 ) -> Answer:
-    """Do something that may be begun again, and begin it again when a connection is lost on the way.
+    """Run something that can be started again, and restart it when a connection is lost.
 
     Args:
-        once: looks itself what was done before the loss.
-        retries: how often it may be lost.
-        lost: is done after each loss.
+        once: checks itself how much was done before the loss.
+        retries: the number of losses to survive.
+        lost: called after each loss.
 
     Raises:
-        ConnectionLost: it was lost once more.
+        ConnectionLost: the connection was lost once more.
     """
     for _ in range(retries):
         try:
@@ -372,7 +373,7 @@ def checked(replies: list[Reply]) -> list[Reply]:
 
 
 def read_facts(reply: Sequence[Any]) -> dict[bytes, Any]:
-    """Return what a reply says of one thing, such as a row of XINFO: names and values in turn."""
+    """Return a reply of alternating names and values, such as a row of XINFO, as a dict."""
     return dict(zip(reply[::2], reply[1::2], strict=True))
 
 
@@ -389,7 +390,7 @@ def command_name(words: Sequence[Word]) -> str:
 
 
 def is_not_yet(reply: Reply) -> bool:
-    """Return whether a server says that it did not run a command, and will in a while."""
+    """Return True if a reply says that the server did not run the command, but will be able to in a while."""
     return isinstance(reply, ServerError) and str(reply).startswith(_LATER)
 
 
@@ -399,10 +400,10 @@ def _given_up(to: Endpoint, error: object) -> str:
 
 
 def _refuse_mode(to: Endpoint, mode: bytes | None) -> None:
-    """Refuse what is not one server.
+    """Refuse a server that is a cluster node or a sentinel.
 
     Raises:
-        RedisError: see above.
+        RedisError: the server is one.
     """
     if mode == b"cluster":
         raise RedisError(

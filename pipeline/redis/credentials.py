@@ -1,7 +1,7 @@
-"""Secrets that are not written into options: from the environment, a file or a provider, read for each new connection.
+"""Secrets that are not in options: read from the environment, a file or a provider for each new connection.
 
-Whatever connects reads them, the driver and every executor: a password that changes is found by the next connection, and
-none is in a plan, a checkpoint or a task.
+The driver and every executor read them when they connect. So the next connection uses a changed password, and no
+password is in a plan, a checkpoint or a task.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 def read(
     username: str | None, *, env: str | None, file: str | None, provider: str | None
 ) -> tuple[str | None, str]:
-    """Return user name and password, as they are now.
+    """Return the current user name and password.
 
     Args:
-        username: unless the provider returns one.
+        username: the user name, unless the provider returns one.
         env: the name of an environment variable, or None.
         file: a path, or None.
         provider: a function as ``package.module:name``, if neither is given.
 
     Raises:
-        ValueError: they cannot be read; the text says from where.
+        ValueError: they cannot be read; the text names the source.
     """
     if env:
         password = os.environ.get(env)

@@ -1,6 +1,7 @@
 """Stream ids as the pipeline keeps them: one integer ``ms << 64 | seq`` that orders as ids do.
 
-Outside they are text (``"5-0"``), in replies bytes, and in data frames also a 16-byte key that sorts as ids do.
+Options and offsets have them as text (``"5-0"``), replies as bytes, and data frames also as a 16-byte
+key that sorts as ids do.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ def parse(word: bytes | str, missing_seq: int = 0) -> int:
 
     Args:
         word: two plain decimal numbers of at most 64 bits.
-        missing_seq: the sequence of a word that gives none.
+        missing_seq: the sequence if the word has none.
 
     Raises:
-        ValueError: the word is no id; the text says which word.
+        ValueError: the word is not an id; the text names it.
     """
     raw = word.encode() if isinstance(word, str) else word
     if not raw.replace(b"-", b"", 1).isdigit():
@@ -46,7 +47,7 @@ def parse(word: bytes | str, missing_seq: int = 0) -> int:
 
 
 def parse_reply(word: bytes) -> int:
-    """Read an id as servers write it: ``parse`` without its checks, for what comes by the ten thousand."""
+    """Parse an id that a server wrote: ``parse`` without its checks, because replies have tens of thousands."""
     ms, _, seq = word.partition(b"-")
     return int(ms) << 64 | int(seq)
 
@@ -62,7 +63,7 @@ def split(stream_id: int) -> tuple[int, int]:
 
 
 def join(ms: int, seq: int = 0) -> int:
-    """Return the id of two numbers of at most 64 bits."""
+    """Return the id of two numbers, each below 2^64."""
     return ms << 64 | seq
 
 
@@ -72,15 +73,15 @@ def from_ms(ms: int) -> int:
 
 
 def key(stream_id: int) -> bytes:
-    """Return sixteen bytes, big-endian: they compare as ids do, and nothing is lost up to 2^64-1."""
+    """Return an id as sixteen bytes, big-endian, which sort as ids do."""
     return stream_id.to_bytes(_KEY_BYTES, "big")
 
 
 def from_key(word: bytes) -> int:
-    """Return the id of a key.
+    """Return the id of a 16-byte key.
 
     Raises:
-        ValueError: not sixteen bytes.
+        ValueError: the key does not have sixteen bytes.
     """
     if len(word) != _KEY_BYTES:
         raise ValueError(f"an id key has {_KEY_BYTES} bytes, not {len(word)}")

@@ -1,8 +1,7 @@
-"""Reading from replicas what masters were seen to have: a replica is asked only if it has got that far.
+"""Read from replicas only what their masters are known to have had: a replica must have replicated that far.
 
-Streams of entries are looked at in masters, and so are positions and counts. A plan notes how far the replication of each
-master has come. A replica that is not there yet, or follows another history, would show less, or entries that were
-deleted: then the master is read after all.
+Streams, positions and counts are looked up on masters. A plan records each master's replication offset. A replica that
+has not reached it, or has another history, would show fewer entries, or deleted ones; then the master is read instead.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Written(NamedTuple):
-    """How far the writes of a master go: its history, and an offset in it."""
+    """The replication position of a master: its history (replication ID) and the offset in it."""
 
     history: str
     offset: int
 
 
 def written_by_shard(connection: Connection) -> dict[str, Written]:
-    """Return how far the masters are now, by ``Connection.shard_of``; nothing where no replicas are read."""
+    """Return the current position of each master, by ``Connection.shard_of``; empty if no replicas are read."""
     endpoint = connection.endpoint
     if not endpoint.read_replicas:
         return {}
@@ -44,20 +43,20 @@ def written_by_shard(connection: Connection) -> dict[str, Written]:
 
 @contextmanager
 def reading(endpoint: Endpoint, shard: str, written: Written | None, key: bytes) -> Iterator[Connection]:
-    """Connect a task to what it reads from.
+    """Connect a task to the server that it reads from.
 
     Args:
-        endpoint: where to.
-        shard: that it was planned for.
-        written: how far a replica is to be; None: the master is read.
-        key: one of its streams.
+        endpoint: the servers.
+        shard: the shard that the task was planned for.
+        written: the position that a replica must have reached; None: read from the master.
+        key: one of the streams to read.
     """
     with connect(endpoint, near=shard, replica=written is not None and _has(endpoint, written, key)) as found:
         yield found
 
 
 def _has(endpoint: Endpoint, written: Written, key: bytes) -> bool:
-    """Ask a replica once: one that is gone is not waited for, as the master has all."""
+    """Ask a replica once for its position; do not wait for a lost replica, because the master has all data."""
     try:
         with connect(replace(endpoint, retries=0), replica=True) as replica:
             facts = replica.ask_server_of(key, _facts)

@@ -1,4 +1,4 @@
-"""One connection to the master, or to a replica, that sentinels name; asked again each time it is made."""
+"""A connection to the master, or to a replica, that sentinels name; it asks them each time it opens."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NOT_NOW: Final = frozenset({"s_down", "o_down", "disconnected", "master_down"})
 
 
 class SentinelConnection(Connection):
-    """A connection that finds its server by sentinels, and makes sure that it is still what they say.
+    """A connection that asks sentinels for its server, and checks the role of the server that they name.
 
     Args:
-        endpoint: of kind ``sentinel``.
-        replica: read from a replica, if there is one that follows.
+        endpoint: an endpoint of kind ``sentinel``.
+        replica: read from a replica, if one follows the master.
     """
 
     _may_move = True
@@ -33,10 +33,10 @@ class SentinelConnection(Connection):
         self._replica = replica
 
     def _place(self) -> Place:
-        """Ask one sentinel after the other.
+        """Ask one sentinel after the other for the server.
 
         Raises:
-            ConnectionError: none of them knows, now.
+            ConnectionError: no sentinel knows a server now.
         """
         said: list[str] = []
         to = self.endpoint

@@ -1,4 +1,4 @@
-"""The connection that an endpoint needs: to one server, to a cluster, or to the master that sentinels name."""
+"""Connect to an endpoint: to one server, to a cluster, or to the master that sentinels name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SCAN_COUNT: Final = 1000
 def connect(
     endpoint: Endpoint, *, near: str = "", replica: bool = False, at_start: bool = False
 ) -> Connection:
-    """Return a connection, made at its first use.
+    """Return a connection, which opens at its first use.
 
     Args:
-        endpoint: where to.
-        near: the shard that was planned for, as ``Connection.shard_of`` returned it.
-        replica: read from a replica, where there is one.
-        at_start: of a query or a job: refuse a node of a cluster and a sentinel where one server is wanted.
+        endpoint: the servers.
+        near: the shard that a task was planned for, as ``Connection.shard_of`` returned it.
+        replica: read from a replica, if there is one.
+        at_start: a query or a job starts: refuse a cluster node and a sentinel if one server is wanted.
     """
     if endpoint.kind == "cluster":
         return ClusterConnection(endpoint, near="" if replica else near, replica=replica)
@@ -36,7 +36,7 @@ def connect(
 def scan(connection: Connection, pattern: str) -> list[str]:
     """Return the streams of all shards that match a glob pattern, in order of their names.
 
-    While slots move, a stream may go from a shard that is still to be looked at to one that was: all are looked at again then.
+    While slots move, a stream may move from a shard not yet scanned to a scanned one: then all are scanned again.
     """
     found: set[str] = set()
     is_sure = not isinstance(connection, ClusterConnection) or not connection.is_moving()

@@ -1,7 +1,7 @@
-"""XREAD and XREADGROUP with MAXSIZE, which servers have from Redis 8.10 on; without it where they have not.
+"""XREAD and XREADGROUP with MAXSIZE, which servers have since Redis 8.10; without it on older servers.
 
-It ends a reply after the entry with which so many bytes are reached, so that a limit of bytes holds for long entries too, of
-which ``COUNT`` alone would bring a thousand.
+MAXSIZE ends a reply after the entry that reaches this number of bytes. So a limit of bytes also holds for long entries,
+where ``COUNT`` alone would allow a thousand of them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _UNKNOWN = "syntax error"
 
 
 class SizedReads:
-    """Commands of one connection; it finds out once whether its server takes MAXSIZE."""
+    """Commands of one connection; the first one finds out if the server supports MAXSIZE."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._has_max_size = True
 
     def call(self, head: Sequence[Word], size: int | None, tail: Sequence[Word]) -> Reply:
-        """Run a command of these words, with MAXSIZE between them if a size is given.
+        """Run the command ``head`` + ``tail``, with MAXSIZE between them if a size is given.
 
         Raises:
-            ServerError: it answered with an error.
-            ConnectionLost: there was no answer.
+            ServerError: the server replied with an error.
+            ConnectionLost: there was no reply.
         """
         if size is not None and self._has_max_size:
             try:

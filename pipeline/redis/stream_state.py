@@ -1,4 +1,4 @@
-"""What XINFO STREAM says of a stream at one moment."""
+"""The state of a stream as XINFO STREAM shows it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class StreamState:
     """One stream at one moment: ids as integers; ``added`` and ``max_deleted`` are None before Redis 7.
 
-    ``first`` and ``newest`` are entries that are there; ``last`` is the last id given, whose entry may be gone or, after
+    ``first`` and ``newest`` are existing entries; ``last`` is the last id given, whose entry may be gone or, after
     XSETID, never was. ``samples`` are the fields and values of those two entries.
     """
 
@@ -33,11 +33,11 @@ class StreamState:
 
     @property
     def removed(self) -> int | None:
-        """How many entries were trimmed or deleted since the stream was created."""
+        """Number of entries trimmed or deleted since the stream was created."""
         return None if self.added is None else self.added - self.length
 
     def added_at(self, stream_id: int) -> int | None:
-        """Return how many entries were added up to an id, None in the middle of what is there: the server does not count that."""
+        """Return the number of entries added up to an id; None between existing entries, which the server does not count."""
         if self.added is None:
             return None
         if stream_id >= self.last:
@@ -48,10 +48,10 @@ class StreamState:
 
 
 def fetch_states(connection: Connection, names: Iterable[str]) -> dict[str, StreamState | None]:
-    """Return the state of several streams in one round trip; None where there is no such key.
+    """Return the state of several streams in one round trip; None for a missing key.
 
     Raises:
-        ServerError: a key is no stream, or may not be read; the text names it.
+        ServerError: a key is not a stream, or reading it is not allowed; the text names it.
     """
     wanted = list(names)
     replies = connection.pipeline([state_request(name) for name in wanted])
@@ -67,18 +67,18 @@ def fetch_states(connection: Connection, names: Iterable[str]) -> dict[str, Stre
 
 
 def state_request(name: str) -> tuple[bytes | str, ...]:
-    """Return the words of the command whose reply `parse_state` reads."""
+    """Return the words of the command whose reply ``parse_state`` parses."""
     return ("XINFO", "STREAM", key_of(name))
 
 
 def parse_state(reply: list[Any]) -> StreamState:
-    """Read the reply of XINFO STREAM."""
+    """Parse the reply of XINFO STREAM."""
     fields = read_facts(reply)
     last_word = fields[b"last-generated-id"]
     last = ids.parse_reply(last_word)
     first, newest = fields[b"first-entry"], fields[b"last-entry"]
     deleted = fields.get(b"max-deleted-entry-id")
-    # Of many short streams most of these are one id, which is read once.
+    # In many short streams most of these are the same id, which is parsed once.
     return StreamState(
         length=fields[b"length"],
         last=last,

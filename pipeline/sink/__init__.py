@@ -1,1 +1,1 @@
-"""Rows into streams: encoded in tasks, published once by the driver."""
+"""Write rows to streams: tasks encode them, and the driver publishes them once."""

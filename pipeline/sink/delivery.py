@@ -1,4 +1,4 @@
-"""Sends packed XADD commands and checks the reply of each: what all deliveries have in common, and the direct ones."""
+"""Send packed XADD commands and check their replies; for every delivery. Also the deliveries from tasks."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ _SHOWN: Final = 3
 
 
 class SinkError(LabelledError, RuntimeError):
-    """Rows could not be written; the text says what the server answered to which of them."""
+    """Rows could not be written; the text names rows and the server's errors."""
 
     label = "NOT_WRITTEN"
 
 
 def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) -> int:
-    """Write from a task, without a transaction; what a broken connection leaves open is sent again.
+    """Write rows from a task, without a transaction; after a broken connection, send commands without a reply again.
 
-    With ``idmp`` the server drops what it has had already; with ``at-least-once`` it may be there twice.
+    With ``idmp`` the server drops the rows that it already has; with ``at-least-once`` they may be written twice.
 
     Returns:
-        The rows sent.
+        The number of rows sent.
 
     Raises:
-        SinkError: an error reply.
+        SinkError: the server replied with an error.
         ConnectionLost: the server stays unreachable.
     """
     if options.delivery == "idmp":
         refuse_without_idmp(connection)
     rows = 0
     if options.wait:
-        # Replicas are waited for on behalf of this connection's writes: on another one, the wait would be for nothing.
+        # WAIT covers only the writes of its own connection; on another connection it would wait for nothing.
         connection.hold()
     for chunk in chunks:
         if options.stream is None and options.endpoint.kind == "cluster":
@@ -64,7 +64,7 @@ def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) 
 
 
 def refuse_without_idmp(connection: Connection) -> None:
-    """Ask for a command that came with XADD's IDMP.
+    """Check that the server supports XADD's IDMP, by a command that came with it.
 
     Raises:
         SinkError: the server does not know it.
@@ -77,10 +77,10 @@ def refuse_without_idmp(connection: Connection) -> None:
 
 
 def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: Sequence[Any]) -> None:
-    """See that each XADD was done.
+    """Check that each XADD succeeded.
 
     Raises:
-        SinkError: one was not; explicit ids that are there already are no error.
+        SinkError: an XADD failed. Explicit ids that exist already are no error.
     """
     failed = [(row, reply) for row, reply in enumerate(replies) if isinstance(reply, ServerError)]
     if not failed:
@@ -98,14 +98,14 @@ def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: S
 
 
 def check_wait(wait: Wait, replies: Sequence[Any]) -> None:
-    """Check that the expected replies came.
+    """Check the replies of ``wait.commands()``.
 
     Args:
-        wait: for what.
-        replies: of its commands.
+        wait: the confirmations that the writes wait for.
+        replies: the replies of its commands.
 
     Raises:
-        SinkError: it has not; what was written is in the server all the same.
+        SinkError: the confirmations did not come in time; the rows are in the server all the same.
     """
     for (name, *_), reply in zip(wait.commands, replies, strict=True):
         if isinstance(reply, ServerError):
@@ -123,7 +123,7 @@ def check_wait(wait: Wait, replies: Sequence[Any]) -> None:
 
 
 def _not_there(connection: Connection, options: SinkOptions, old: Sequence[list[bytes]]) -> list[list[bytes]]:
-    """Return those refused as old that were not written before: neither in the stream nor below where it begins now."""
+    """Return the rows refused as old that were never written: not in the stream, nor below its first entry."""
     at = 2 + len(options.trim)
     firsts = {words[1]: _first(connection, words[1]) for words in old}
     found = connection.pipeline([("XRANGE", words[1], words[at], words[at]) for words in old])

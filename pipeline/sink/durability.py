@@ -1,4 +1,4 @@
-"""When a batch counts as done: once the server has it, or once replicas or its append-only file have it, too."""
+"""When a batch is complete: when the server has it, or only when replicas or its append-only file have it, too."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WAIT_TIMEOUT: Final = Option(
 
 @dataclass(frozen=True)
 class Wait:
-    """What to wait for after writing: so many replicas (WAIT), and the file of the server itself (WAITAOF)."""
+    """The confirmations to wait for after a write: a number of replicas (WAIT), and the server's own file (WAITAOF)."""
 
     replicas: int = 0
     aof: bool = False
@@ -41,10 +41,10 @@ class Wait:
 
     @classmethod
     def of(cls, given: Options, endpoint: Endpoint) -> Wait:
-        """Read ``wait`` and ``waitTimeoutMs``.
+        """Read the options ``wait`` and ``waitTimeoutMs``.
 
         Raises:
-            OptionError: one is malformed, or a reply would be given up before the wait is over.
+            OptionError: one is malformed, or the connection would give up a reply before the wait ends.
         """
         wait, timeout = given[WAIT], given[WAIT_TIMEOUT]
         if wait is None:
@@ -63,7 +63,7 @@ class Wait:
 
     @property
     def commands(self) -> list[tuple[str | int, ...]]:
-        """What to send right after the writes, and on their connection: a server waits for those."""
+        """Return the commands to send after the writes, on their connection: a server waits only for its writes."""
         words: list[tuple[str | int, ...]] = []
         if self.replicas:
             words.append(("WAIT", self.replicas, self.timeout_ms))

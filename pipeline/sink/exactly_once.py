@@ -1,17 +1,17 @@
-"""Exactly once: the driver publishes what its tasks wrote, together with a marker that says so.
+"""Exactly once: the driver publishes the rows that its tasks wrote, together with a marker, in one transaction.
 
-The marker is one key a query. It holds the last batch published, ``{"v": 2, "batch": 7}``, and is watched while a batch and
-its new value go through in one transaction. A batch that is not above the marker was published before, by this driver
-or by one that died; two drivers that try at once change the watched key, and one of them starts again and sees it.
-That also fences a transaction that was under way when its connection broke.
+The marker is one key per query. It holds the last published batch, ``{"v": 2, "batch": 7}``. The driver watches it
+while a transaction writes a batch and the new value. A batch that is not above the marker was published before, by this
+driver or by one that died. If two drivers try at the same time, both change the watched key: one transaction fails, and
+that driver reads the marker again. This also fences off a transaction that was under way when its connection broke.
 
-A batch larger than ``chunkRows`` would stop the server for long, so it goes in several transactions. For that its rows
-are staged in the server first, and the marker remembers how many of them are out: ``{"v": 2, "batch": 8,
-"published": 2, "of": 5}``. A driver that comes back finishes from those very rows; what its tasks made again, in whatever order, is
-dropped.
+A batch larger than ``chunkRows`` would block the server for long, so it is published in several transactions. For that
+its rows are first staged in the server, and the marker counts the published parts: ``{"v": 2, "batch": 8, "published":
+2, "of": 5}``. A driver that restarts continues with the staged rows; it drops the rows that its tasks produced again,
+because they may be in another order.
 
-Every batch moves the marker, one without rows, too. So before batch 9 it says 8, or the target was rolled back or emptied,
-and what was published since is lost in it.
+Every batch raises the marker, even one without rows. So before batch 9 the marker says 8. If it does not, the target
+was rolled back or emptied, and has lost the batches published since.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LASTING_MS: Final = 10 * 365 * 86_400_000
 
 @dataclass(frozen=True)
 class Staged:
-    """A chunk kept in the server under a key of its own."""
+    """A chunk that is kept in the server at a key of its own."""
 
     key: str
     rows: int
@@ -50,7 +50,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Progress:
-    """What the marker says: the last batch begun, and how many of its steps are out (all, if it is complete)."""
+    """The content of the marker: the last batch that was begun, and how many of its parts are published."""
 
     batch: int = -1
     published: int = 0
@@ -58,7 +58,7 @@ class Progress:
 
     @classmethod
     def of(cls, text: bytes) -> Progress | None:
-        """Read a marker; None: it is something else."""
+        """Parse a marker; None if it is something else."""
         try:
             fields = json.loads(text)
             found = cls(int(fields["batch"]), int(fields.get("published", 0)), int(fields.get("of", 0)))
@@ -68,11 +68,11 @@ class Progress:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing of the batch is left to publish."""
+        """Whether all parts of the batch are published."""
         return self.published == self.steps
 
     def text(self) -> str:
-        """As the marker holds it."""
+        """The value of the marker."""
         words = {"v": _VERSION, "batch": self.batch}
         if not self.complete:
             words |= {"published": self.published, "of": self.steps}
@@ -88,7 +88,7 @@ def marker_of(options: SinkOptions, query: str) -> str:
 
 
 class Stage:
-    """Rows on their way: small ones in the message a task sends to the driver, many of them in the server."""
+    """Carries the rows from tasks to the driver: few in the task's message, many staged in the server."""
 
     def __init__(self, connection: Connection, options: SinkOptions, marker: str) -> None:
         self._connection = connection
@@ -97,7 +97,7 @@ class Stage:
         self._number = 0
 
     def collect(self, chunks: Iterable[Chunk]) -> tuple[Chunk | Staged, ...]:
-        """Keep all chunks, in their order: as they are up to ``inlineBytes``, the rest staged."""
+        """Keep all chunks in order: in the message up to ``inlineBytes``, the rest staged."""
         kept: list[Chunk | Staged] = []
         size = 0
         for chunk in chunks:
@@ -117,15 +117,15 @@ class Publisher:
     """Publishes the batches of one query, in the driver.
 
     Args:
-        connection: to the server.
-        options: of the sink.
-        query: whose batches these are.
-        lasting: whether a driver may come back; if not, nothing is kept for longer than staged rows are.
-        rising: whether numbers may be left out between two batches, as by a program that numbers its own writes.
+        connection: a connection to the server.
+        options: the options of the sink.
+        query: the query that the batches belong to.
+        lasting: a driver may come back; if False, nothing is kept for longer than staged rows.
+        rising: batch numbers may have gaps, as those of a program that numbers its own writes.
 
     Raises:
-        SinkError: from its methods: the server refused rows, and nothing of that transaction stays; or they are not where
-            ``wait`` wants them, and they stay.
+        SinkError: from its methods: the server refused rows, and nothing of that transaction stays; or the
+            confirmations of ``wait`` did not come, and the rows stay.
         DataLossError: from ``publish``: the target has lost a batch, and ``failOnDataLoss`` is set.
         ConnectionLost: from its methods: the server stays unreachable.
     """
@@ -147,40 +147,40 @@ class Publisher:
         self.marker = marker_of(options, query)
 
     def publish(self, batch: int, parts: Sequence[Chunk | Staged]) -> bool:
-        """Publish a batch, unless that was done; False says it was.
+        """Publish a batch unless it was published before; return False if it was.
 
         Args:
-            batch: its number; rises from batch to batch.
+            batch: its number; it rises from batch to batch.
             parts: its rows in order.
         """
         result: bool | None = None
         while result is None:
             try:
-                # Whether the transaction was done is what the marker says.
+                # The marker tells if the transaction ran.
                 result = self._in_spite_of_losses(lambda: self._try_to_publish(batch, parts))
             except BaseException:
-                self._connection.close()  # with the connection goes its WATCH
+                self._connection.close()  # closing the connection ends its WATCH
                 raise
         self._forget([part for part in parts if isinstance(part, Staged)])
         return result
 
     def discard(self, parts: Iterable[Chunk | Staged]) -> None:
-        """Remove the staged rows of a batch that failed, but for those which a begun publication needs."""
+        """Remove the staged rows of a failed batch, except those that a begun publication needs."""
         needed = {each.key for step in self._plan(self.progress().batch) for each in step}
         self._forget([part for part in parts if isinstance(part, Staged) and part.key not in needed])
 
     def progress(self) -> Progress:
-        """Return what the marker says now."""
+        """Read the marker."""
         text = self._connection.call("GET", self.marker)
         found = Progress() if text is None else Progress.of(text)
         if found is None:
             raise SinkError(f"key {self.marker!r} is no marker of this sink: {text[:80]!r}")
         return found
 
-    # The way of a batch
+    # The steps of a batch
 
     def _try_to_publish(self, batch: int, parts: Sequence[Chunk | Staged]) -> bool | None:
-        """Make one attempt; None: another driver moved the marker, or a step was done: look again."""
+        """Try once; return None to look again, because another driver moved the marker or one step is done."""
         now = self._watch()
         if now.batch > batch:
             self._connection.call("UNWATCH")
@@ -188,7 +188,7 @@ class Publisher:
         if now.batch == batch and now.complete:
             return False if self._waited_for(now) else None
         if not now.complete and (now.batch == batch or self._plan(now.batch)):
-            # This batch; or one before it, which was done once, in a target that went back to the middle of it.
+            # This batch, or an earlier one that was published before the target was rolled back to the middle of it.
             done = self._step(now)
             return done if now.batch == batch else None
         self._refuse_a_gap(now, batch)
@@ -200,7 +200,7 @@ class Publisher:
         return True if done else None
 
     def _refuse_a_gap(self, now: Progress, batch: int) -> None:
-        """Compare the marker with the batch before this one, which Spark has committed.
+        """Check that the marker is not behind the previous batch, which Spark has committed.
 
         Raises:
             DataLossError: it is behind, and ``failOnDataLoss`` is set.
@@ -224,9 +224,9 @@ class Publisher:
             raise
 
     def _waited_for(self, now: Progress) -> bool:
-        """Wait for a batch that was published before, perhaps by a driver that did not wait to the end; False: look again.
+        """Wait for the confirmations of a batch published before, perhaps by a driver that died; False: look again.
 
-        A server waits for what this connection wrote. So the marker is written once more, as it is.
+        A server waits only for the writes of this connection. So the marker is first written again, unchanged.
         """
         wait = self._options.wait
         if not wait:
@@ -241,7 +241,7 @@ class Publisher:
         return True
 
     def _begin(self, batch: int, parts: Sequence[Chunk | Staged]) -> None:
-        """Stage all rows without a limit of time, and note in the marker that their publication has begun."""
+        """Stage all rows without an expiry, and record in the marker that their publication has begun."""
         stage = Stage(self._connection, self._options, self.marker)
         staged = [part if isinstance(part, Staged) else stage.put(part) for part in parts]
         for each in staged:
@@ -265,14 +265,14 @@ class Publisher:
         )
 
     def _step(self, now: Progress) -> bool | None:
-        """Publish the next part of a batch that has begun; None: look again, for more or because another driver was quicker."""
+        """Publish the next part of a begun batch; None: look again, for the next one or after another driver."""
         try:
             step = self._planned(now)
             chunks = [self._fetched(each) for each in step]
         except SinkError:
             if self.progress() == now:
                 raise
-            self._connection.call("UNWATCH")  # a driver that was quicker has published and removed them
+            self._connection.call("UNWATCH")  # a faster driver has published and removed them
             return None
         following = replace(now, published=now.published + 1)
         if not self._transaction(now, following, chunks, step) or not following.complete:
@@ -283,12 +283,12 @@ class Publisher:
     def _transaction(
         self, now: Progress, following: Progress, chunks: Sequence[Chunk], step: Sequence[Staged] = ()
     ) -> bool:
-        """Write rows and the marker's new value at once; False: the marker was changed by another driver."""
+        """Write rows and the marker's new value in one transaction; False: another driver changed the marker."""
         before: list[Command] = []
         if self._options.overwrite and following.published <= 1:
             assert self._options.stream is not None
             before.append(("XTRIM", self._options.stream, "MAXLEN", 0))
-        # Kept for a while, should they be needed to undo this.
+        # Kept for a while, in case an undo needs them.
         done_with = [each.key for each in step]
         if step and following.complete:
             done_with.append(self._plan_key(now.batch))
@@ -299,7 +299,7 @@ class Publisher:
         wait = self._options.wait.commands if following.complete else []
         request = b"".join([packed([("MULTI",), *before]), data, packed([*after, ("EXEC",), *wait])])
         names = ["MULTI"] * (1 + len(before)) + ["XADD"] * whole.rows + ["SET"] * len(after) + ["EXEC"]
-        # In one request: the server that waits is the one that has the rows.
+        # In one request, so that the server that wrote is the one that waits.
         names += [str(words[0]) for words in wait]
         replies = self._connection.exchange(request, names, key=self.marker)
         waited = replies[len(names) - len(wait) :]
@@ -308,11 +308,11 @@ class Publisher:
         if results is None:
             return False
         first = 1 + len(before)
-        if isinstance(results, ServerError):  # nothing was done: the server refused a command beforehand
+        if isinstance(results, ServerError):  # nothing ran: the server refused a command when it was queued
             check(self._connection, self._options, whole, replies[first : first + whole.rows])
             _raise_first(replies)
         written = results[first - 1 : first - 1 + whole.rows]
-        # The marker says that all is done: no loss on the way may end at what it says.
+        # The marker already says that this step is done, so a lost connection must not leave it unchecked.
         try:
             self._in_spite_of_losses(lambda: check(self._connection, self._options, whole, written))
             _raise_first(results[: first - 1])
@@ -335,9 +335,9 @@ class Publisher:
     def _undo(
         self, now: Progress, following: Progress, whole: Chunk, written: Sequence[Any], step: Sequence[Staged]
     ) -> None:
-        """Take back what a transaction did that failed in part: its entries, and what the marker says.
+        """Undo a transaction that failed in part: remove its entries, and restore the marker.
 
-        Not where another driver has gone on from there: it would publish again what it has published.
+        Not if another driver has already continued from there: that driver's rows would be published twice.
         """
         if self._watch() != following:
             self._connection.call("UNWATCH")
@@ -356,11 +356,11 @@ class Publisher:
         return in_spite_of_losses(once, self._connection.endpoint.retries)
 
     def _kept(self, key: str) -> Command:
-        # Not PERSIST, which would be one more right, asked for when the first large batch comes.
+        # PERSIST would need one more permission, and only when the first large batch comes.
         return ("PEXPIRE", key, self._options.staging_ttl_ms if self._keep else _LASTING_MS)
 
     def _at_once(self, commands: Sequence[Command]) -> None:
-        """Run commands in one transaction; not at all if a watched key was changed."""
+        """Run commands in one transaction; run none if a watched key was changed."""
         _raise_first(self._connection.pipeline([("MULTI",), *commands, ("EXEC",)]))
 
     def _watch(self) -> Progress:
@@ -368,7 +368,7 @@ class Publisher:
         return self.progress()
 
     def _plan_key(self, batch: int) -> str:
-        # Of its own for each batch: a driver that wakes up late tidies up behind its batch, while another has a plan.
+        # One key per batch: a driver that wakes up late removes only its own batch's plan, not that of another driver.
         return f"{self.marker}:plan:{batch}"
 
     def _planned(self, now: Progress) -> list[Staged]:
