@@ -1,4 +1,4 @@
-"""What the console changes: each action is a form, the very commands it would send, and their outcome."""
+"""The actions that change a server: each is a form, the exact commands that it sends, and their outcome."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 SLICE: Final = 100  # entries of one command of an action on many
-# Hands over what a consumer has, and nothing of others, in one step; deleted entries leave the PEL, as
-# XCLAIM itself does from Redis 7 on.
+# Hands over all pending entries of a consumer, and none of others, in one step; deleted entries leave the PEL, as with
+# XCLAIM itself since Redis 7.
 HAND_OVER: Final = (
     b"local held = redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', ARGV[4], ARGV[2]) "
     b"if #held == 0 then return {0, 0} end "
@@ -30,8 +30,8 @@ HAND_OVER: Final = (
     b"if #drop > 3 then redis.call(unpack(drop)) end "
     b"return {#held - (#drop - 3), #drop - 3}"
 )
-# Adds each pending message to another stream and acknowledges it, in one step: it is in one place, whatever happens.
-# XACK of nothing comes first: a user who may not acknowledge must not add.
+# Adds each pending message to another stream and acknowledges it, in one step: it is always in exactly one place.
+# XACK without entries comes first: a user without the right to acknowledge must not add.
 MOVE: Final = (
     b"redis.call('XACK', KEYS[1], ARGV[1], '0-0') local moved = 0 for at = 3, #ARGV do local id = ARGV[at] local found = redis.call('XRANGE', KEYS[1], id, id) "
     b"if found[1] and #redis.call('XPENDING', KEYS[1], ARGV[1], id, id, 1) > 0 then "
@@ -40,7 +40,7 @@ MOVE: Final = (
     b"do add[#add + 1] = word end end "
     b"redis.call(unpack(add)) moved = moved + redis.call('XACK', KEYS[1], ARGV[1], id) end end return moved"
 )
-# Deletes a consumer only if it has nothing, in one step: what it reads while this runs is not lost.
+# Deletes a consumer only if it has no pending entries, in one step: entries that it reads meanwhile are not lost.
 DELETE_IF_EMPTY: Final = (
     b"if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) > 0 then return -1 end "
     b"return redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])"
@@ -74,13 +74,13 @@ class Step:
 
     @property
     def line(self) -> str:
-        """The command as redis-cli takes it."""
+        """The command in redis-cli's syntax."""
         return command_line(self.words)
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far an action on many entries is, and whether it is to stop behind its slice."""
+    """The progress of an action on many entries, and whether it must stop after the current slice."""
 
     done: int = 0
     total: int = 0
@@ -89,7 +89,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a run: a line for each command that was sent, and whether all went well."""
+    """The outcome of a run: a line for each command sent, and whether all succeeded."""
 
     lines: tuple[tuple[str, str], ...]
     good: bool
@@ -97,17 +97,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something to do.
+    """An action: its form and its commands.
 
     Attributes:
-        scope: the names that its address carries: key, group, consumer, id.
-        steps: makes the commands of the typed words; raises ValueError where something is wrong.
-        run: sends them; None: one after the other.
-        many: whether it may be meant for all entries that fit a filter.
-        needs: a command that the server must know.
-        back: the page that shows the outcome, where that is all there is to see.
-        begin: reads what the form begins with, where nothing was typed yet.
-        danger: what cannot be undone, in a sentence.
+        scope: the names in its address: key, group, consumer, id.
+        steps: returns the commands for the typed values; raises ValueError if a value is wrong.
+        run: sends the commands; None: send one after the other.
+        many: whether it can apply to all entries that match a filter.
+        needs: a command that the server must support.
+        back: the page that shows the outcome, if the outcome needs no page of its own.
+        begin: reads the initial values of the form, before anything was typed.
+        danger: a sentence about what cannot be undone.
     """
 
     name: str
@@ -130,7 +130,7 @@ ACTIONS: Final[dict[str, Action]] = {}
 def action(
     name: str, title: str, about: str, scope: tuple[str, ...], fields: tuple[Field, ...], **more: Any
 ) -> Callable[[Callable[[Values], list[Step]]], Callable[[Values], list[Step]]]:
-    """Add an action of which a function makes the commands."""
+    """Add an action whose commands the decorated function returns."""
 
     def keep(steps: Callable[[Values], list[Step]]) -> Callable[[Values], list[Step]]:
         ACTIONS[name] = Action(name, title, about, scope, fields, steps, **more)
@@ -142,7 +142,7 @@ def action(
 def one_command(
     name: str, title: str, about: str, words: str, fields: tuple[Field, ...] = (), **more: Any
 ) -> None:
-    """Add an action that is one command; a word in braces is the field or the part of the address of that name."""
+    """Add an action of one command; a word in braces stands for the field or the part of the address with that name."""
     split = words.split()
     scope = tuple(word[1:-1] for word in split if word.startswith("{"))[: -len(fields) or None]
 
@@ -160,10 +160,11 @@ _PLACE: Final = b"<IDs>"  # in a command that is shown before the entries are kn
 def on_entries(
     name: str, title: str, about: str, fields: tuple[Field, ...] = (), **more: Any
 ) -> Callable[[Callable[[Values, list[bytes], int], Command]], None]:
-    """Add an action on pending entries, of which a function makes the command for some of them.
+    """Add an action on pending entries; the decorated function returns the command for a slice of them.
 
-    It is for the IDs that were chosen, or for all that fit a filter (``all``): then it goes through the PEL, a slice at a time.
-    The function is given the typed values, IDs, and the idle time of the youngest: what others claim meanwhile is younger.
+    It applies to the chosen IDs, or to all entries that match a filter (``all``): then it walks the PEL in slices.
+    The function gets the typed values, IDs, and the idle time of the youngest entry: an entry claimed by others meanwhile
+    is younger, and stays.
     """
 
     def keep(make: Callable[[Values, list[bytes], int], Command]) -> None:
@@ -328,7 +329,7 @@ def _replay(typed: Values, ids: list[bytes], _idle: int) -> Command:
 
 
 async def _retire(link: Link, typed: Values, progress: Progress) -> Outcome:
-    """Hand over a slice at a time until nothing is left, and only then delete."""
+    """Hand over the entries a slice at a time until none is left, and only then delete the consumer."""
     hand_over, last = _retire_steps(typed)
     dead = typed.word("consumer")
     summary = await link.call("XPENDING", typed.word("key"), typed.word("group"))
@@ -340,7 +341,7 @@ async def _retire(link: Link, typed: Values, progress: Progress) -> Outcome:
             return Outcome(((hand_over.line, str(reply)),), good=False)
         moved, dropped = moved + reply[0], dropped + reply[1]
         progress.done = moved + dropped
-        # One that goes on reading is not dead: the deletion below finds that out.
+        # A consumer that goes on reading is not dead: the deletion below detects that.
         if not any(reply) or progress.done >= progress.total:
             break
     said = f"{moved:,} entries handed over" + (
@@ -534,7 +535,7 @@ def _example(typed: Values) -> list[Step]:
 
 @dataclass(slots=True)
 class Plan:
-    """An action with what was typed: its commands, or why there are none yet (``missing``: too little was typed)."""
+    """An action with its typed values: the commands, or why there are none yet (``missing``: a value is missing)."""
 
     action: Action
     typed: Mapping[str, str]
@@ -544,12 +545,12 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """The commands as they are shown, to copy."""
+        """The commands as shown, to copy."""
         return "\n".join(step.line for step in self.steps)
 
 
 def plan(action: Action, typed: Mapping[str, str]) -> Plan:
-    """Return the commands that an action would send."""
+    """Return the plan of an action: the commands that it would send."""
     defaults = {one.name: one.default for one in action.fields if one.default}
     filled = {**defaults, **{name: text for name, text in typed.items() if text.strip()}}
     try:
@@ -563,7 +564,7 @@ def plan(action: Action, typed: Mapping[str, str]) -> Plan:
 
 
 async def run(link: Link, made: Plan, progress: Progress | None = None) -> Outcome:
-    """Send the commands of a plan; an error ends it, and so does ``progress.stopped``.
+    """Send the commands of a plan, until an error or ``progress.stopped``.
 
     Raises:
         GoneError: the server cannot be reached.
@@ -585,7 +586,7 @@ async def _one_by_one(link: Link, steps: Iterable[Step]) -> Outcome:
 
 
 def reply_text(reply: Any, depth: int = 0) -> str:
-    """Return a reply as redis-cli shows it, cut after many lines."""
+    """Return a reply as redis-cli shows it, cut to a limited number of lines."""
     pad = "   " * depth
     if isinstance(reply, RedisError):
         return f"(error) {reply}"

@@ -1,4 +1,4 @@
-"""The next step for a person whose server cannot be read."""
+"""What to do if a server cannot be read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 ACCESS: Final = "docs/console.md, Users of the ACL"
 
-# A part of the reason, in lower case, and the step; the first that fits counts.
+# A part of the reason, in lower case, and the advice; the first match counts.
 _STEPS: Final = (
     ("username-password", "Check the user and the password; REDISCLI_AUTH holds a password, too."),
     ("wrongpass", "Check the user and the password; REDISCLI_AUTH holds a password, too."),
@@ -36,11 +36,11 @@ _CLOSED: Final = ("closed by server", "reset by peer")
 
 
 def next_step(reason: str, address: str) -> str:
-    """Return what to do about a server that cannot be read, in one sentence.
+    """Return a sentence of advice about a server that cannot be read.
 
     Args:
         reason: the text of a GoneError.
-        address: as it was given; its scheme says whether TLS was tried.
+        address: the address as the user gave it; its scheme says whether TLS was tried.
     """
     said = reason.lower()
     tls = address.startswith("rediss")
@@ -53,5 +53,5 @@ def next_step(reason: str, address: str) -> str:
 
 
 def cannot_read(shown: str, error: Exception) -> str:
-    """Return the line of a terminal about a server that cannot be read; ``shown`` is its address without a password."""
+    """Return a terminal's line about a server that cannot be read; ``shown`` is its address without the password."""
     return f"{shown} cannot be read: {error}. {next_step(str(error), shown)}"

@@ -1,4 +1,4 @@
-"""The longest idle time and the most deliveries of each group, over its whole PEL, a few pages a round."""
+"""The longest idle time and the highest delivery count of each group in its whole PEL, read a few pages per round."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from .model import Group, PendingEntry, Stream
 
 PAGE: Final = 1_000  # pending entries of one XPENDING: about a millisecond of a server
-ROUND: Final = 10_000  # pending entries a round, of all groups together
-TOGETHER: Final = 5_000  # of one batch, so that other clients come between
-FIRST: Final = 400_000  # pending entries a round of groups that were never looked at, the first page of each
-KEPT: Final = 16  # entries of each kind that are remembered, for when the worst is acknowledged
+ROUND: Final = 10_000  # pending entries per round, for all groups together
+TOGETHER: Final = 5_000  # pending entries per batch of commands, so that other clients are served in between
+FIRST: Final = 400_000  # pending entries per round of groups that were never read, the first page of each
+KEPT: Final = 16  # worst entries of each kind to remember, for when the worst is acknowledged
 
 Place = tuple[bytes, bytes]  # a stream's key and a group
 
@@ -38,9 +38,9 @@ class _Lap:
     """One walk over a PEL.
 
     Attributes:
-        start: the ID at which the next page begins.
-        looked: entries so far.
-        oldest: (time of delivery, ID) of the entries that are idle longest; ``most``: (-deliveries, ID).
+        start: the ID at which the next page starts.
+        looked: number of entries read so far.
+        oldest: (delivery time, ID) of the entries with the longest idle times; ``most``: (-delivery count, ID).
     """
 
     start: str = "-"
@@ -49,7 +49,7 @@ class _Lap:
     most: list[tuple[int, str]] = field(default_factory=list)
 
     def take(self, page: Iterable[PendingEntry], now: int) -> None:
-        """Keep the worst of a page."""
+        """Keep the worst entries of a page."""
         owned = [entry for entry in page if entry.idle >= 0]
         self.oldest = heapq.nsmallest(
             KEPT, [*self.oldest, *((now - entry.idle, entry.id) for entry in owned)]
@@ -57,16 +57,16 @@ class _Lap:
         self.most = heapq.nsmallest(KEPT, [*self.most, *((-entry.deliveries, entry.id) for entry in page)])
 
     def ids(self) -> dict[str, None]:
-        """Return the entries that are kept."""
+        """Return the IDs of the kept entries."""
         return dict.fromkeys(entry_id for _, entry_id in (*self.oldest, *self.most))
 
 
 @dataclass(slots=True)
 class _Walk:
-    """The knowledge of a PEL: the last whole lap, and the present one.
+    """What is known about a PEL: the last complete lap, and the current one.
 
-    No entry becomes the oldest but by growing old, so between two laps the oldest is among those that were; only a claim
-    with an IDLE of its own, and deliveries that go on, wait for the next lap.
+    An entry becomes the oldest only by growing old, so between two laps the oldest is one of the last lap's oldest.
+    Only a claim with an explicit IDLE, and new deliveries, are noticed no earlier than in the next lap.
     """
 
     lap: _Lap = field(default_factory=_Lap)
@@ -75,21 +75,21 @@ class _Walk:
 
 
 class Backlogs:
-    """Walks over the PELs of all groups."""
+    """Reads the PELs of all groups, a part per round."""
 
     def __init__(self) -> None:
         self._walks: dict[Place, _Walk] = {}
         self._turn = 0
-        self.first_look = 0.0  # seconds of the last round for groups that were never looked at
+        self.first_look = 0.0  # seconds that the last round took for groups never read before
 
     def forget(self) -> None:
-        """Begin again: another server answers."""
+        """Forget everything, because another server answers."""
         self._walks.clear()
 
     async def read(self, link: Link, streams: dict[bytes, Stream], now: int) -> dict[bytes, Stream]:
-        """Go on with each PEL as far as the budget of a round lets, and return the streams with the findings.
+        """Continue each PEL within the budget of a round; return the streams with the findings.
 
-        A PEL of a page is read whole each time. Of a larger one each round asks again for the worst entries, and reads on.
+        A PEL of one page is read completely each time. In a larger one each round rereads the worst entries, and goes on.
         """
         groups = {
             (stream.key, group.name): group
@@ -168,7 +168,7 @@ class Backlogs:
         groups: dict[Place, Group],
         known: dict[Place, dict[str, PendingEntry]],
     ) -> None:
-        """Ask for the worst entries that this round has not read."""
+        """Reread the worst entries that this round has not read."""
         asked: list[tuple[Place, str]] = []
         for place in places:
             if groups[place].pending > PAGE:
@@ -185,7 +185,7 @@ class Backlogs:
     def _told(self, group: Group, known: dict[str, PendingEntry] | None, place: Place, now: int) -> Group:
         if not group.pending:
             return replace(group, oldest_id="", oldest_idle=None, most_id="", most_deliveries=0, looked=None)
-        if known is None:  # not its turn: what was read grows older
+        if known is None:  # not reread in this round: the known entries just grow older
             grown = max(0, now - group.read_at)
             return (
                 group
@@ -211,7 +211,7 @@ class Backlogs:
 
 
 def _holds(lap: _Lap, known: dict[str, PendingEntry], now: int) -> bool:
-    """Whether the worst of a lap are still the worst: one of each kind is where it was, and the others were no worse."""
+    """Return True if the worst entries of a lap are still the worst (one of each kind unchanged, the others no worse)."""
     still = any(
         entry_id in known and now - known[entry_id].idle <= since + 1_000 for since, entry_id in lap.oldest
     )
@@ -219,7 +219,7 @@ def _holds(lap: _Lap, known: dict[str, PendingEntry], now: int) -> bool:
 
 
 def _first(places: list[Place], groups: dict[Place, Group]) -> list[Place]:
-    """Return as many of these as a round may look at for the first time."""
+    """Return the groups that this round may read for the first time."""
     left, found = FIRST, []
     for place in places:
         left -= min(groups[place].pending, PAGE)

@@ -1,4 +1,4 @@
-"""The clients and their commands: CLIENT LIST, SLOWLOG, and MONITOR within bounds. Passwords are never shown."""
+"""The clients and their commands: CLIENT LIST, SLOWLOG, and a limited MONITOR. Passwords are never shown."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from .link import Link
 
 SHOWN: Final = 100  # clients on the page
-LISTED: Final = 1_000  # clients that are looked at
-# Connections beyond which CLIENT LIST is not sent: it has no COUNT, and holds the server up
+LISTED: Final = 1_000  # clients to parse
+# With more connections CLIENT LIST is not sent: it has no COUNT, and blocks the server
 MOST: Final = 20_000
 SLOW: Final = 30  # entries of the slow log
 WATCH_SECONDS: Final = 60.0
-WATCH_COMMANDS: Final = 20_000  # at most, and then it ends: a busy server is not held up for long
-WATCH_BYTES: Final = 64 << 20  # of all lines
+WATCH_COMMANDS: Final = 20_000  # then the watch ends, so that a busy server is not slowed for long
+WATCH_BYTES: Final = 64 << 20  # bytes of all lines
 WATCH_LINE: Final = (
     1 << 20
 )  # of one: the server holds it as a whole for each that watches, escaped up to four times as long
-KEPT: Final = 300  # of those, the last ones
-LINE_BYTES: Final = 2_000  # of a command that are looked at
+KEPT: Final = 300  # commands kept: the last ones
+LINE_BYTES: Final = 2_000  # bytes of a command that are examined
 HIDDEN: Final = b"(hidden)"
 SECRETS: Final = frozenset(
     b"requirepass masterauth primaryauth masteruser primaryuser tls-key-file-pass tls-client-key-file-pass auth-pass "
@@ -49,7 +49,7 @@ _WORD: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
 def hidden(words: Sequence[bytes]) -> list[bytes]:
-    """Return a command with its passwords hidden; servers hide most of them, too, but not all versions all of them."""
+    """Return a command with its passwords hidden; servers hide most of them, but not every version hides all."""
     shown = list(words)
     upper = [word.upper() for word in words[:3]]
     if upper[:1] == [b"AUTH"]:
@@ -57,7 +57,7 @@ def hidden(words: Sequence[bytes]) -> list[bytes]:
     if upper[:2] == [b"ACL", b"SETUSER"]:
         return _hide(shown, 3, len(shown))
     start = 0
-    while len(words) > start + 1:  # a command within a command, perhaps thousands of them
+    while len(words) > start + 1:  # a command within a command, perhaps thousands deep
         count = _WITHIN.get((words[start].upper(), words[start + 1].upper()), 0)
         if not count:
             break
@@ -80,7 +80,7 @@ def hidden(words: Sequence[bytes]) -> list[bytes]:
 
 
 def shown(words: Sequence[bytes]) -> str:
-    """Return a command as redis-cli takes it, without its passwords, and not all of a long one."""
+    """Return a command in redis-cli's syntax, without passwords; a long one is cut."""
     line = command_line(word[:LINE_BYTES] for word in hidden(words[:100]))
     return line if len(line) <= LINE_BYTES else line[:LINE_BYTES] + " …"
 
@@ -92,7 +92,7 @@ def _hide(words: list[bytes], start: int, end: int) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client as CLIENT LIST describes it; ``own``: a connection of this or another console."""
+    """A client from CLIENT LIST; ``own``: a connection of this or another console."""
 
     id: int
     address: str
@@ -109,12 +109,12 @@ class Client:
 
     @property
     def blocked(self) -> bool:
-        """Whether its command waits for something."""
+        """Whether its command is blocked."""
         return "b" in self.flags
 
     @property
     def kind(self) -> str:
-        """Its kind, in a word; empty for a plain client."""
+        """Its kind in a word; empty for a normal client."""
         words = {
             "S": "replica",
             "M": "master",
@@ -140,12 +140,12 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class ClientsDetail:
-    """What the page of clients shows.
+    """The content of the page of clients.
 
     Attributes:
-        clients: blocked ones first, then by their last command; of many a sample.
-        connected: how many there are; ``blocked`` of them wait for something.
-        slow: the newest entries of the slow log, of ``slow_length``; ``refused`` is what the server replied instead.
+        clients: the blocked clients first, then by their last command; a sample if there are many.
+        connected: the number of clients; ``blocked`` of them are blocked.
+        slow: the newest of the ``slow_length`` entries in the slow log; ``refused`` is the server's error instead.
     """
 
     now: int
@@ -158,7 +158,7 @@ class ClientsDetail:
 
     @property
     def too_many(self) -> bool:
-        """Whether they were not listed at all."""
+        """Whether there were too many clients to list."""
         return self.connected > MOST and not self.clients
 
 
@@ -167,7 +167,7 @@ class ClientsSubject(Subject[ClientsDetail]):
     """The clients of a server, and its slow log."""
 
     async def read(self, link: Link) -> ClientsDetail:
-        """Read both, the clients unless they are too many to list."""
+        """Read the slow log, and the clients unless they are too many to list."""
         asked = (("TIME",), ("INFO", "clients"), ("SLOWLOG", "GET", SLOW), ("SLOWLOG", "LEN"))
         now, counts, slow, length = await link.node.send([command(*words) for words in asked])
         said = replies.info(counts) if isinstance(counts, bytes) else {}
@@ -192,11 +192,11 @@ class ClientsSubject(Subject[ClientsDetail]):
 
 
 def clients(reply: bytes) -> tuple[Client, ...]:
-    """Return the clients of CLIENT LIST: a line each, whose values hold no spaces.
+    """Parse the reply of CLIENT LIST: one line per client, whose values contain no spaces.
 
-    Of more than ``LISTED`` waiting ones, and the console itself, come before others.
+    If there are more than ``LISTED``, blocked clients and the console itself come first.
     """
-    lines = reply.split(b"\n")  # a name of a user may hold what str.splitlines splits at
+    lines = reply.split(b"\n")  # a user's name may contain a character at which str.splitlines splits
     if len(lines) > LISTED:
         lines = sorted(lines, key=lambda line: _FIRST.search(line) is None)[:LISTED]
     found = []
@@ -250,12 +250,12 @@ class Seen:
 
     @property
     def line(self) -> str:
-        """The command as redis-cli takes it, without passwords."""
+        """The command in redis-cli's syntax, without passwords."""
         return command_line(self.words) + (" …" if self.cut else "")
 
 
 def seen(number: int, line: bytes) -> Seen | None:
-    """Return what a line of MONITOR says; None if it is of another form."""
+    """Parse a line of MONITOR; None if it has another form."""
     head = _MONITORED.match(line[:LINE_BYTES])
     if head is None:
         return None
@@ -275,14 +275,14 @@ def seen(number: int, line: bytes) -> Seen | None:
 
 @dataclass(slots=True)
 class Watch:
-    """The commands of all clients as they come, by MONITOR: for a minute, some thousand commands or some megabytes, then it ends.
+    """All clients' commands from MONITOR; ends after a minute, some thousand commands or some megabytes.
 
-    One watch serves all pages. Its connection is its own, and is closed at the end.
+    All pages share one watch. It has its own connection, which is closed at the end.
 
     Attributes:
-        count: commands since its beginning; ``commands`` holds the last ones, the newest first.
-        by: how many commands of each address; ``names`` of their clients, also after they have left.
-        why: why it ended; empty before.
+        count: number of commands since the start; ``commands`` holds the last ones, the newest first.
+        by: number of commands by address; ``names`` of the clients, even after they have left.
+        why: the reason why it ended; empty before that.
     """
 
     on: bool = False
@@ -296,7 +296,7 @@ class Watch:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # two pages may begin or end it at once
 
     def shown(self, find: str, names: Mapping[str, str], own: Container[str]) -> list[Seen]:
-        """Return the last commands of all but the console, that have something in their line, address or client's name."""
+        """Return the last commands, without the console's, whose line, address or client name contains ``find``."""
         self.names |= {address: name for address, name in names.items() if address in self.by}
         wanted = find.lower()
         fits = (
@@ -314,16 +314,16 @@ class Watch:
         return list(islice(fits, SHOWN))
 
     def last(self, address: str) -> str:
-        """Return the last command of an address; empty where none was seen."""
+        """Return the last command of an address; empty if none was seen."""
         return next((one.line for one in self.commands if one.address == address), "")
 
     @property
     def left(self) -> float:
-        """Seconds until it ends."""
+        """Seconds until the watch ends."""
         return max(0.0, WATCH_SECONDS - (time.monotonic() - self.began)) if self.on else 0.0
 
     async def start(self, link: Link) -> None:
-        """Begin, unless it goes on already."""
+        """Start the watch, unless it is running."""
         async with self._lock:
             if self.on:
                 return
@@ -335,7 +335,7 @@ class Watch:
             self._task = asyncio.ensure_future(self._run(link))
 
     async def stop(self) -> None:
-        """End it."""
+        """End the watch."""
         async with self._lock:
             await self._end()
 
@@ -344,7 +344,7 @@ class Watch:
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = None
-            self.on = False  # also of a task that had not begun
+            self.on = False  # the task may not have started
             self.why = self.why or "It was ended."
 
     async def _run(self, link: Link) -> None:
@@ -352,7 +352,7 @@ class Watch:
         try:
             async with asyncio.timeout(WATCH_SECONDS):
                 self.why = await self._read(client)
-        except TimeoutError:  # before OSError, of which it is one
+        except TimeoutError:  # before OSError, because it is a subclass
             self.why = f"It ended after {WATCH_SECONDS:.0f} seconds."
         except (RedisConnectionError, RedisTimeoutError, OSError) as error:
             self.why = f"The connection was lost: {plain(str(error))[:200]}"
@@ -363,7 +363,7 @@ class Watch:
             await close(client)
 
     async def _read(self, client: Any) -> str:
-        """Read until a bound, and return which."""
+        """Read until a limit is reached, and return which."""
         size = 0
         connection = await client.connection_pool.get_connection()
         try:
@@ -383,6 +383,6 @@ class Watch:
                     return f"It ended after {WATCH_BYTES >> 20} MB."
             return f"It ended after {WATCH_COMMANDS:,} commands."
         finally:
-            # The replies that are still to come must reach no other command.
+            # The outstanding replies must not reach another command.
             await connection.disconnect(nowait=True)
             await client.connection_pool.release(connection)

@@ -1,4 +1,4 @@
-"""Time and faults of a Rillet with debug commands: what they are now, and the actions that change them."""
+"""The clock and the faults of a Rillet with debug commands: their state, and the actions that change them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .values import Values
 
 HITS: Final = 5
-_LOOK_SECONDS: Final = 0.02  # between two readings of a clock that may stand still
+_LOOK_SECONDS: Final = 0.02  # seconds between two readings of a clock that may be frozen
 PAGE: Final = "/time"
 STEPS: Final = (("+1 s", 1_000), ("+1 min", 60_000), ("+1 h", 3_600_000))
 
@@ -36,7 +36,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault that is on: ``fitted`` commands might have been hit, ``hit`` were; ``hits`` are the last ones, newest first."""
+    """An active fault: ``fitted`` commands might have been hit, ``hit`` were; ``hits``: the last ones, newest first."""
 
     id: int
     line: str
@@ -47,7 +47,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class DebugDetail:
-    """The clock and the faults; ``frozen``: whether the clock stands still."""
+    """The clock and the faults; ``frozen``: whether the clock is stopped."""
 
     now: int
     frozen: bool
@@ -59,7 +59,7 @@ class DebugSubject(Subject[DebugDetail]):
     """The clock and the faults of a Rillet."""
 
     async def read(self, link: Link) -> DebugDetail:
-        """Read the clock twice, a moment apart: it says its time, not whether it runs."""
+        """Read the clock twice, a moment apart: its reply does not say whether it runs."""
         before = await link.node.call("DEBUG", "CLOCK", "NOW")
         await asyncio.sleep(_LOOK_SECONDS)
         now, faults = await link.node.send(

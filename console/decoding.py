@@ -1,6 +1,6 @@
-"""Values as programs wrote them: JSON, base64, gzip and msgpack inside one another, and the framework that wrote them.
+"""Decode values that programs wrote: JSON, base64, gzip and msgpack, nested; and name the framework that wrote them.
 
-Nothing of a value is run: a pickle is named and never loaded. All is bounded, in bytes, in depth and in how often it decodes.
+No value is ever executed: a pickle is named and never loaded. Bytes, depth and the number of decodings are limited.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BYTES: Final = 65_536  # of a value, and of each that is unpacked from it
+BYTES: Final = 65_536  # of a value, and of each value decoded from it
 DEPTH: Final = 14  # levels of a tree that are kept; a page shows 12
-FIELDS: Final = 10  # of a message, that are decoded
-TRIES: Final = 50  # decodings for one value, of
-WORK: Final = 2 * BYTES  # bytes in all: 50 ms where somebody wants to waste them
+FIELDS: Final = 10  # of a message to decode
+TRIES: Final = 50  # decodings per value
+WORK: Final = 2 * BYTES  # total bytes: 50 ms if a value is made to waste time
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{12,}={0,2}")
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x05].*\.", re.DOTALL)
 _CONTAINERS: Final = frozenset(
@@ -35,8 +35,8 @@ class Decoded:
     """A value without its wrapping.
 
     Attributes:
-        how: what it was wrapped in, the outermost first: "base64", "gzip", "JSON" …
-        tree: None, numbers, texts, lists and dicts with texts as keys; None if it is only named, too.
+        how: the encodings, the outermost first: "base64", "gzip", "JSON" …
+        tree: None, numbers, texts, lists and dicts with texts as keys; also None if the value is only named.
     """
 
     how: tuple[str, ...]
@@ -45,7 +45,7 @@ class Decoded:
 
 @dataclass(slots=True)
 class _Work:
-    """What is left of the bounds of one value, and the names of what was found within its texts."""
+    """The remaining limits for one value, and the encodings found inside its texts."""
 
     tries: int = TRIES
     left: int = WORK
@@ -54,7 +54,7 @@ class _Work:
 
 @lru_cache(16)  # the page of a message asks twice for each of its fields
 def decoded(raw: bytes) -> Decoded | None:
-    """Return what a value holds; None where it is a plain text, or bytes of an unknown kind."""
+    """Decode a value; None if it is plain text, or bytes of an unknown kind."""
     work = _Work()
     how, tree = _open(raw, work)
     if not how:
@@ -63,7 +63,7 @@ def decoded(raw: bytes) -> Decoded | None:
 
 
 def _open(raw: bytes, work: _Work) -> tuple[tuple[str, ...], Any]:
-    """Return the wrapping of bytes, and their tree; no wrapping if they are nothing known."""
+    """Return the encodings of bytes, and their tree; no encodings if none is recognised."""
     if not raw or len(raw) > min(BYTES, work.left) or work.tries <= 0:
         return (), None
     work.tries -= 1
@@ -72,7 +72,7 @@ def _open(raw: bytes, work: _Work) -> tuple[tuple[str, ...], Any]:
         try:
             return ("JSON",), _plain(json.loads(raw), work, 0)
         except (ValueError, RecursionError):
-            pass  # msgpack begins nothing with these
+            pass  # no msgpack value starts with these
     if _PICKLE.fullmatch(raw):
         return ("pickle, not loaded",), None
     if raw[:2] in {b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"}:
@@ -117,7 +117,7 @@ def _msgpack(raw: bytes, work: _Work) -> tuple[tuple[str, ...], Any]:
 
 
 def _plain(node: Any, work: _Work, depth: int) -> Any:
-    """Return a tree of JSON's own types, with JSON and base64 within its texts decoded."""
+    """Return a tree of JSON's own types; JSON and base64 inside its texts are decoded."""
     if depth > DEPTH:
         return "…"
     if node is None or isinstance(node, bool | int | float):
@@ -141,12 +141,12 @@ def _word(node: Any) -> str:
             node = node.decode()
         except UnicodeDecodeError:
             return binascii.hexlify(node, " ").decode()
-    # No half of a character, which no page can hold, and no mark that turns the direction of the text behind it.
+    # Replace lone surrogates, which no page can hold, and marks that change the direction of the following text.
     return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in str(node))
 
 
 def framework(fields: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the name of the framework whose fields a message has; empty if they do not tell."""
+    """Return the name of the framework that writes messages with these fields; empty if unknown."""
     found = dict(fields)
     names = found.keys()
     if {b"key", b"when", b"function", b"args", b"kwargs", b"attempt"} <= names:

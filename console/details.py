@@ -1,4 +1,4 @@
-"""What a page looks at in detail: subjects for the poller. Each read is bounded, whatever a server holds."""
+"""The details that one page shows: subjects for the poller. Each read is limited, whatever the server holds."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from .history import Key
     from .link import Link
 
-LANES: Final = 30  # consumers of a group that are shown
-CELLS: Final = 40  # pending entries of each
-PENDING: Final = 200_000  # entries of a PEL that a page reads, page by page; about half a second for 100,000
-ACTIVE_MS: Final = 10_000  # a consumer that was seen since then works
-DEAD_MS: Final = 86_400_000  # a consumer that holds nothing and was not seen since then is dead
-DEAD: Final = 20  # of them that are shown
+LANES: Final = 30  # consumers of a group to show
+CELLS: Final = 40  # pending entries to show for each consumer
+PENDING: Final = 200_000  # entries of a PEL to read for a page, in pieces; about half a second for 100,000
+ACTIVE_MS: Final = 10_000  # a consumer seen within this time is at work
+DEAD_MS: Final = 86_400_000  # a consumer without pending entries that was not seen within this time is dead
+DEAD: Final = 20  # dead consumers to show
 NEWEST: Final = 20  # entries of a live tail
-SCANNED: Final = 2_000  # entries that a filter looks at for a page
-MESSAGE_GROUPS: Final = 200  # groups that a message's page asks
+SCANNED: Final = 2_000  # entries that a filter examines per page
+MESSAGE_GROUPS: Final = 200  # groups to ask for the page of a message
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSubject(Subject[GroupDetail]):
-    """A consumer group: its PEL, its lanes, and how far it is."""
+    """A consumer group: its PEL, its lanes, and its lag."""
 
     key: bytes
     group: bytes
 
     @property
     def series(self) -> tuple[Key, ...]:
-        """What is drawn."""
+        """The series to draw."""
         return ((self.key, self.group),)
 
     async def read(self, link: Link) -> GroupDetail:
@@ -63,7 +63,7 @@ class GroupSubject(Subject[GroupDetail]):
         held: dict[bytes, list[PendingEntry]] = {}
         for entry in pel:
             held.setdefault(entry.consumer, []).append(entry)
-        # Consumers may have more entries than were read.
+        # Consumers may have more entries than those read.
         unread = [] if whole else [one for one in all_of_them if one.pending and one.name not in held][:LANES]
         got = await link.send([command("XPENDING", key, name, "-", "+", CELLS, one.name) for one in unread])
         held.update((one.name, list(replies.pending(reply))) for one, reply in zip(unread, got, strict=True))
@@ -94,7 +94,7 @@ class GroupSubject(Subject[GroupDetail]):
 
 
 async def _pel(link: Link, key: bytes, group: bytes) -> tuple[tuple[PendingEntry, ...], bool]:
-    """Return a PEL by ID, and whether it is all of it; each page is a command of its own, so that others come between."""
+    """Return a PEL in ID order, and whether it is complete; each piece is one command, so that others are served."""
     found: list[PendingEntry] = []
     start = "-"
     while len(found) < PENDING:
@@ -126,11 +126,11 @@ class StreamSubject(Subject[StreamDetail]):
 
     @property
     def series(self) -> tuple[Key, ...]:
-        """What is drawn."""
+        """The series to draw."""
         return ((self.key,),)
 
     async def read(self, link: Link) -> StreamDetail:
-        """Read as many of the newest entries as are few bytes."""
+        """Read as many of the newest entries as fit into few bytes."""
         count = await entries_of(link, self.key, NEWEST)
         now, length, groups, newest = await link.send(
             [
@@ -142,7 +142,7 @@ class StreamSubject(Subject[StreamDetail]):
         )
         missing = isinstance(length, RedisError) or isinstance(groups, RedisError)
         stream = Stream(self.key, 0 if missing else length, groups=() if missing else replies.groups(groups))
-        # What can be trimmed is shown as a command: from the smallest pending IDs of now, not of the last walk.
+        # The command for trimming uses the smallest pending IDs of now, not of the last walk.
         holding = [group for group in stream.groups if group.pending]
         oldest, *summaries = await link.send(
             [
@@ -166,7 +166,7 @@ class StreamSubject(Subject[StreamDetail]):
 
 
 async def entries_of(link: Link, key: bytes, most: int) -> int:
-    """Return how many entries of a stream are few bytes: at least one, at most ``most``."""
+    """Return the number of entries of a stream that fit into few bytes: at least one, at most ``most``."""
     length, memory = await link.send([command("XLEN", key), command("MEMORY", "USAGE", key)])
     return replies.few(length, memory, most)
 
@@ -176,8 +176,8 @@ class Page:
     """Entries of a stream, newest first.
 
     Attributes:
-        scanned: entries that were read, of which those that fit the filter are shown.
-        older: where the next page begins; empty at the end of the stream.
+        scanned: number of entries read; the page shows those that match the filter.
+        older: the start of the next page; empty at the end of the stream.
     """
 
     entries: tuple[Entry, ...]
@@ -186,7 +186,7 @@ class Page:
 
 
 async def page_of(link: Link, key: bytes, start: str, count: int, field: bytes, contains: bytes) -> Page:
-    """Read a page of entries up to an ID, of those that have a field, or whose value contains something."""
+    """Read a page of entries up to an ID; with a filter, only entries with the field or text."""
     filtered = bool(field or contains)
     found: list[Entry] = []
     scanned, at = 0, start
@@ -214,7 +214,7 @@ def _fits(entry: Entry, field: bytes, contains: bytes) -> bool:
 
 
 def before(entry_id: str) -> str:
-    """Return the greatest ID that is smaller."""
+    """Return the greatest ID below this one."""
     milliseconds, _, sequence = entry_id.partition("-")
     if int(sequence or 0):
         return f"{milliseconds}-{int(sequence) - 1}"
@@ -225,7 +225,7 @@ def before(entry_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a message is in a group.
+    """The state of a message in a group.
 
     Attributes:
         state: "pending", "unowned", "passed" (acknowledged, or it was never delivered to this group) or "waiting".
@@ -238,7 +238,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class MessageDetail:
-    """A message: its fields, or None where it was deleted, and where it is in each group."""
+    """A message: its fields, or None if it was deleted, and its state in each group."""
 
     key: bytes
     id: str
@@ -250,7 +250,7 @@ class MessageDetail:
 
 @dataclass(frozen=True, slots=True)
 class MessageSubject(Subject[MessageDetail]):
-    """A message and its place in each group."""
+    """A message and its state in each group."""
 
     key: bytes
     id: str

@@ -36,7 +36,7 @@ def main(words: list[str]) -> int:
         return missing("rillet dev", error)
     if options.persist:
         Path(options.persist).mkdir(parents=True, exist_ok=True)
-    # A signal must not come between the start of the server and its name here: the server would stay behind.
+    # A signal must not arrive between the start of the server and this assignment: the server would stay behind.
     early: list[int] = []
     _handle(lambda number, _: early.append(number))
     with subprocess.Popen(  # noqa: S603 - our own interpreter
@@ -54,7 +54,7 @@ def main(words: list[str]) -> int:
             port = _port_when_ready(server.stdout)
             if port is None:
                 return 1
-            # Its log is read on: a full pipe would hold the server up.
+            # Keep reading its log: a full pipe would block the server.
             threading.Thread(target=lambda: list(server.stdout or ()), daemon=True).start()
             say(f"Server: redis://127.0.0.1:{port}")
             return serve(f"redis://127.0.0.1:{port}", options, read_only=False, say=say, record=True)
@@ -83,7 +83,7 @@ def _server_words(options: argparse.Namespace) -> list[str]:
 
 
 def _port_when_ready(log: Iterator[str]) -> int | None:
-    """Read a server's log until it is ready and return its port; None if it ends before, and print its log."""
+    """Read a server's log until it is ready and return its port; if it ends first, print the log and return None."""
     said, port = [], None
     for line in log:
         said.append(line)

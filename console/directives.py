@@ -1,6 +1,6 @@
-"""Directives whose values are no secrets, of Redis 7.0 to 8.10, Valkey 9.1 and sentinels.
+"""Directives whose values are not secret, of Redis 7.0 to 8.10, Valkey 9.1 and sentinels.
 
-A read-only console shows the values of these alone: a directive of another version or of a module may be a password.
+A read-only console shows only these values: a directive of another version or of a module may be a password.
 """
 
 from __future__ import annotations
