@@ -27,7 +27,7 @@ def test_only_entries_that_are_not_long_are_measured_in_columns(monkeypatch, siz
     stream = Stream()
     for ms in range(1, 6):
         stream.append(ms << 64, encode_fields([b"field", b"v" * size]))
-    stream.macro_nodes.settle_all()
+    stream.macro_nodes.account_all()
     assert stream.macro_nodes.accounted == 5 << 64
     assert bool(measured) is in_columns
 
@@ -42,7 +42,7 @@ def test_an_id_that_was_deleted_and_comes_again_is_accounted_for_again():
     stream = Stream()
     for ms in range(1, 11):
         stream.append(ms << 64, FIELDS)
-    stream.macro_nodes.settle_all()
+    stream.macro_nodes.account_all()
     for ms in range(6, 11):
         assert stream.delete(ms << 64)
     stream.set_last_id(5 << 64)
