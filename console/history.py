@@ -1,4 +1,4 @@
-"""How numbers went: a bounded ring of samples for each stream and group."""
+"""The recent values of each stream and group: a bounded ring of samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Sample = tuple[float, float | None, float | None, float | None]
 
 
 class History:
-    """The last samples of each series; the series that was touched longest ago makes room for a new one."""
+    """The last samples of each series; a new series replaces the one that was not used for longest."""
 
     def __init__(self, samples: int = SAMPLES, series: int = SERIES) -> None:
         self._samples = samples
@@ -36,12 +36,12 @@ class History:
         return list(self._series.get(key, ()))
 
     def clear(self) -> None:
-        """Forget all, because another server answers now."""
+        """Forget all samples, because another server answers."""
         self._series.clear()
 
 
 def rate(before: Sample | None, after: Sample, column: int) -> float | None:
-    """Return by how much a column that counts grew a second; None where it is unknown or began again."""
+    """Return the growth per second of a counter's column; None if it is unknown or the counter restarted."""
     if before is None:
         return None
     old, new = before[column], after[column]

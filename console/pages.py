@@ -33,15 +33,15 @@ SORTS: Final = ("trouble", "name", "length", "memory", "rate", "lag", "oldest")
 
 
 class NotFoundError(Exception):
-    """There is no such stream, group or message (any more)."""
+    """The stream, group or message does not exist (any more)."""
 
 
 class Page(ABC):
     """A page at an address.
 
     Attributes:
-        parts: templates of the live parts, which are sent again when they change, each into the element of its name.
-        subjects: kept fresh while the page is open.
+        parts: templates of the live parts; a changed part is sent again, and replaces the element of its name.
+        subjects: read regularly while the page is open.
 
     Raises:
         ValueError: the address lacks a name.
@@ -57,25 +57,25 @@ class Page(ABC):
 
     @abstractmethod
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Return what the templates show.
+        """Return the data for the templates.
 
         Raises:
-            NotFoundError: what the page is about does not exist.
+            NotFoundError: the subject of the page does not exist.
         """
 
     async def whole_context(self, poller: Poller) -> dict[str, Any]:
-        """As ``context``, with what only a loaded page shows."""
+        """Return ``context`` and the data that only a freshly loaded page shows."""
         return await self.context(poller)
 
 
 class OverviewPage(Page):
-    """All streams, by trouble."""
+    """All streams, those in trouble first."""
 
     template = "overview.html"
     parts = ("streams",)
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Sort and filter what the last round found."""
+        """Sort and filter the streams of the last round."""
         overview = poller.overview
         find = self.values.text("find")
         sort = self.values.text("sort", "trouble")
@@ -136,7 +136,7 @@ class StreamPage(Page):
         self.subjects = [StreamSubject(self.key)]
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Join the live detail with what the rounds know."""
+        """Join the live detail with the results of the rounds."""
         detail = await poller.look(StreamSubject(self.key))
         if detail.missing:
             raise NotFoundError("There is no stream with this key.")
@@ -173,7 +173,7 @@ class StreamPage(Page):
         }
 
     async def whole_context(self, poller: Poller) -> dict[str, Any]:
-        """Add the page of older entries that was asked for."""
+        """Add the requested page of older entries."""
         older = await self._older(poller)
         letters = {"has_letters": _has_letters(older["page"].entries)} if older["page"] else {}
         return {**await self.context(poller), **older, **letters}
@@ -193,7 +193,7 @@ class StreamPage(Page):
 
 
 def _start(text: str) -> str:
-    """Return the ID at which to begin: an ID, or the last one of a moment. Raises ValueError: it is neither."""
+    """Return the ID to start at: an ID, or the last one of a moment. Raises ValueError: it is neither."""
     if not text:
         return "+"
     try:
@@ -209,7 +209,7 @@ def _start(text: str) -> str:
 
 
 def kept_of(values: Values) -> dict[str, str]:
-    """Return what a group's address says of its table: the filter, the order, the page; for the way back to it."""
+    """Return the table's part of a group's address: the filter, the order, the page; for the way back to it."""
     found = {name: values.text(name) for name in (*NAMES, "sort", "at") if values.text(name)}
     if found.get("sort", PENDING_SORTS[0]) not in PENDING_SORTS:
         del found["sort"]
@@ -241,7 +241,7 @@ class GroupPage(Page):
             self._problem = str(error)
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show the group's detail, a page of the pending entries that fit the filter, and how its lag went."""
+        """Show the group's detail, a page of the pending entries that match the filter, and the course of its lag."""
         detail = await poller.look(GroupSubject(self.key, self.group))
         if detail.missing:
             raise NotFoundError("There is no such group.")
@@ -265,7 +265,7 @@ class GroupPage(Page):
         }
 
     def _chosen(self, detail: GroupDetail) -> dict[str, Any]:
-        """Return a page of the entries that fit, and the worst of all."""
+        """Return a page of the matching entries, and the worst of all."""
         fitting = within(detail.pel, self._selection)
         pages = max(1, -(-len(fitting) // PENDING_ROWS))
         number = min(self._number, pages)
@@ -296,7 +296,7 @@ class GroupPage(Page):
         }
 
     def _elsewhere(self, detail: GroupDetail, rows: list[PendingEntry]) -> list[str]:
-        """Return the entries that were chosen on other pages and still are pending."""
+        """Return the entries that were chosen on other pages and are still pending."""
         left = self._picked.difference(entry.id for entry in rows)
         return [entry.id for entry in detail.pel if entry.id in left] if left else []
 
@@ -306,7 +306,7 @@ def _last_rate(samples: list[Sample]) -> float | None:
 
 
 class MessagePage(Page):
-    """A message and where it is in each group."""
+    """A message and its state in each group."""
 
     template = "message.html"
     parts = ("message_groups", "message_timeline")
@@ -315,7 +315,7 @@ class MessagePage(Page):
         super().__init__(typed)
         self.key = self.values.word("key")
         self.id = self.values.ids()[0].decode()
-        # What may know its life: the recording and the append-only file.
+        # The possible sources of its history: the recording and the append-only file.
         self.subjects = [
             MessageSubject(self.key, self.id),
             timeline.TapeSubject(),
@@ -364,7 +364,7 @@ class MessagePage(Page):
 
 
 class KeysPage(Page):
-    """Keys of all types, a sample."""
+    """A sample of the keys of all types."""
 
     template = "keys.html"
     parts = ("keys",)
@@ -379,7 +379,7 @@ class KeysPage(Page):
         self.subjects = [self._subject]
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show the keys from a cursor on."""
+        """Show the keys that follow a cursor."""
         return {
             "detail": await poller.look(self._subject),
             "find": self.find,
@@ -390,7 +390,7 @@ class KeysPage(Page):
 
 
 class KeyPage(Page):
-    """The beginning of a value."""
+    """The start of a value."""
 
     template = "key.html"
     parts = ("key_value",)
@@ -401,7 +401,7 @@ class KeyPage(Page):
         self.subjects = [keys.KeySubject(self.key)]
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show what kind of value it is and how it begins."""
+        """Show the type of a value and its start."""
         detail = await poller.look(keys.KeySubject(self.key))
         if detail.type == "none":
             raise NotFoundError("There is no such key.")
@@ -413,7 +413,7 @@ class ClientsPage(Page):
 
     template = "clients.html"
     parts = ("clients", "clients_watch", "clients_slow")
-    # The recording, where there is one, knows what clients wait for.
+    # A recording, if there is one, knows what clients wait for.
     subjects = (clients.ClientsSubject(), timeline.TapeSubject())
 
     def __init__(self, typed: Mapping[str, str]) -> None:
@@ -421,7 +421,7 @@ class ClientsPage(Page):
         self.find = self.values.text("find")
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show the clients that fit."""
+        """Show the clients that match."""
         detail = await poller.look(clients.ClientsSubject())
         await poller.look(timeline.TapeSubject())
         wanted = self.find.lower()
@@ -447,12 +447,12 @@ class ClientsPage(Page):
 
 
 class PromptPage(Page):
-    """A prompt as that of redis-cli."""
+    """A prompt like that of redis-cli."""
 
     template = "prompt.html"
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show an empty one, with a connection of its own."""
+        """Show an empty prompt, with its own connection."""
         return {"session": secrets.token_urlsafe(12), "place": f"db{poller.link.database}"}
 
 
@@ -464,7 +464,7 @@ class TimePage(Page):
     subjects = (debugging.DebugSubject(),)
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show the time, and what goes wrong."""
+        """Show the time, and the active faults."""
         facts = poller.overview.facts
         if facts is None or not facts.debug:
             raise NotFoundError(
@@ -487,7 +487,7 @@ class JobPage(Page):
     parts = ("job",)
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show how far it is."""
+        """Show its progress."""
         job = poller.jobs.get(self.values.text("id"))
         if job is None:
             raise NotFoundError("What came of this action is not kept any more.")

@@ -1,4 +1,4 @@
-"""Who may ask: hosts, origins, tokens, and the headers of every answer."""
+"""Admit or refuse requests: hosts, origins, tokens, and the headers of every response."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COOKIE: Final = "rillet_console"
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
-GUESSES: Final = 20  # wrong tokens that may come at once; then one a second
+GUESSES: Final = 20  # wrong tokens that are allowed at once; after that, one a second
 KNOWN_ADDRESSES: Final = 1000
 _AUTHORITY: Final = re.compile(
     r"(?:\[(?P<six>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?))(?::(?P<port>[0-9]{1,5}))?"
@@ -29,7 +29,7 @@ _ORIGIN: Final = re.compile(r"(https?)://(.*)", re.IGNORECASE | re.DOTALL)
 _PORTS: Final = {"http": 80, "https": 443}
 LOGIN: Final = "/login"
 STATIC: Final = "/static/"
-OPEN_PLACES: Final = (LOGIN, STATIC)  # what begins so may be asked for without a token
+OPEN_PLACES: Final = (LOGIN, STATIC)  # paths that start with these need no token
 _CSP: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -46,11 +46,11 @@ HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A name or address with a port, as a Host header and an Origin have it.
+    """A host name or address, with or without a port, as in a Host header or an Origin.
 
     Attributes:
         host: in lower case; an IPv6 address in brackets and in its shortest form.
-        port: None if it was not written.
+        port: None if the text has none.
     """
 
     host: str
@@ -58,7 +58,7 @@ class Authority:
 
     @classmethod
     def parse(cls, text: str) -> Authority | None:
-        """Return what a text says if it is nothing but this: no user, no path, no space, no dot at its end."""
+        """Parse ``host[:port]``; None if the text has anything else: a user, a path, a space, a dot at the end."""
         found = _AUTHORITY.fullmatch(text)
         if found is None or (found["port"] is not None and not 0 < int(found["port"]) < 65536):
             return None
@@ -72,10 +72,10 @@ class Authority:
 
     @classmethod
     def of_option(cls, text: str) -> Authority:
-        """Return that of --allow-host or --console-bind: an IPv6 address may go without brackets, a name beyond ASCII.
+        """Parse --allow-host or --console-bind: an IPv6 address may lack its brackets, and a name may be non-ASCII.
 
         Raises:
-            ValueError: it is no host.
+            ValueError: the text is not a host.
         """
         try:
             name = text if text.isascii() else text.encode("idna").decode()
@@ -87,13 +87,13 @@ class Authority:
         return found
 
     def is_at(self, other: Authority, port: int) -> bool:
-        """Whether it is the same place as another; ``port`` is that of the one that names none."""
+        """Return True if both are the same place; ``port`` is the default of one without a port."""
         return self.host == other.host and (self.port or port) == (other.port or port)
 
 
 @dataclass(slots=True)
 class _Guesses:
-    """How many wrong tokens may come yet."""
+    """The number of wrong tokens that are still allowed."""
 
     left: float = GUESSES
     at: float = field(default_factory=lambda: time.monotonic())  # noqa: PLW0108 - tests set it
@@ -105,41 +105,41 @@ class _Guesses:
 
 
 class TooManyError(Exception):
-    """Wrong tokens came too fast, so that this one is not looked at."""
+    """Wrong tokens came too fast, so this one is not checked."""
 
 
 class Guard:
-    """The outermost layer of the application: what it refuses reaches no page.
+    """The outermost layer of the application: a request that it refuses reaches no page.
 
     Attributes:
-        csrf: the token that each form of ours carries; a page of another origin cannot read it.
+        csrf: the token in each form of the console; a page of another origin cannot read it.
 
     Args:
-        hosts: names that a Host header may have besides loopback's; a port in them is left out.
-        token: what a browser shows once at /login, and programs as ``Authorization: Bearer``; empty: nothing is asked.
+        hosts: names that a Host header may have in addition to those of loopback; their ports are ignored.
+        token: a browser shows it once at /login, a program as ``Authorization: Bearer``; empty: no token is needed.
 
     Raises:
-        ValueError: one of the hosts is none.
+        ValueError: one of ``hosts`` is not a host.
     """
 
     def __init__(self, hosts: frozenset[str] = frozenset(), token: str = "") -> None:
         self.csrf: Final = secrets.token_urlsafe(24)
         self._hosts = LOOPBACK | {Authority.of_option(host).host for host in hosts}
         self._token = token
-        # The cookie is not made of the token alone: a guess of a cookie would be one of the token, at any speed.
+        # The cookie is not derived from the token alone: else a guessed cookie would test a token, at any speed.
         self._key: Final = secrets.token_bytes(32)
-        # Of all that have never shown the token, together, and of each address that has: strangers cannot lock it out.
+        # One count for all addresses that never showed the token, one for each that has: strangers cannot lock it out.
         self._strangers = _Guesses()
         self._known: dict[str, _Guesses] = {}
         self.app: ASGIApp | None = None
 
     @property
     def asks_for_token(self) -> bool:
-        """Whether there is a token."""
+        """Whether a token is needed."""
         return bool(self._token)
 
     def fits(self, token: str, address: str) -> bool:
-        """Compare a token from an address, without a hint in the time it takes.
+        """Compare a token from an address, in constant time.
 
         Raises:
             TooManyError: there were too many wrong ones, over all connections.
@@ -155,15 +155,15 @@ class Guard:
         return False
 
     def cookie(self) -> str:
-        """Return what a browser keeps after /login until the console ends: not the token itself."""
+        """Return the cookie that a browser keeps after /login until the console ends: not the token itself."""
         return hmac.new(self._key, self._token.encode(), hashlib.sha256).hexdigest()
 
     def is_ours(self, csrf: str) -> bool:
-        """Return whether a form is from a page of this process."""
+        """Return True if a form is from a page of this process."""
         return hmac.compare_digest(csrf.encode(), self.csrf.encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request, or pass it on and add the headers to its answer."""
+        """Refuse a request, or pass it on and add the headers to its response."""
         assert self.app is not None
         if scope["type"] != "http":
             await self.app(scope, receive, send)
@@ -230,5 +230,5 @@ def address_of(scope: Scope) -> str:
 
 
 def too_many() -> PlainTextResponse:
-    """Answer to a token that is not looked at."""
+    """Return the response to a token that is not checked."""
     return PlainTextResponse("Too many wrong tokens came. Wait a second.\n", 429, {"Retry-After": "1"})

@@ -1,4 +1,4 @@
-"""Which pending entries of a group are meant: a filter, for the table of a page and for actions on all that fit."""
+"""Select pending entries of a group: a filter, for the table of a page and for actions on all matching entries."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .values import Values
 
 PENDING_SORTS: Final = ("idle", "deliveries", "id", "consumer")
-UNOWNED: Final = "-"  # as a consumer: entries without one, after XNACK
-NAMES: Final = ("by", "idle_over", "tries", "first", "last")  # of the filter's fields in addresses and forms
+UNOWNED: Final = "-"  # as a consumer: entries that XNACK released and nobody owns
+NAMES: Final = ("by", "idle_over", "tries", "first", "last")  # names of the fields of the filter
 _UNITS: Final = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _TIME: Final = re.compile(r"(\d{1,15})\s*([a-z]*)")
 
@@ -27,8 +27,8 @@ class Selection:
     """A filter over a PEL.
 
     Attributes:
-        consumer: None: of any; empty: of none.
-        idle: milliseconds at least; ``deliveries``: at least.
+        consumer: the owner; None: any; empty: no owner.
+        idle: minimum milliseconds; ``deliveries``: minimum delivery count.
         start: the smallest ID; ``end``: the greatest.
     """
 
@@ -41,7 +41,7 @@ class Selection:
     end: str = "+"
 
     def fits(self, entry: PendingEntry) -> bool:
-        """Whether an entry is meant."""
+        """Return True if an entry matches."""
         return (
             (not self.idle or entry.idle >= self.idle)
             and entry.deliveries >= self.deliveries
@@ -49,13 +49,13 @@ class Selection:
         )
 
     def page(self, start: str) -> Command:
-        """Return the command that reads a page of candidates, from an ID on."""
+        """Return the command that reads a page of candidates, starting at an ID."""
         words = command("XPENDING", self.key, self.group, start, self.end, PAGE)
         return (*words, self.consumer) if self.consumer else words
 
 
 def selection(values: Values) -> Selection:
-    """Return the filter that was typed. Raises ValueError: a field of it cannot be read."""
+    """Parse the typed filter. Raises ValueError: a field cannot be parsed."""
     by = values.text("by")
     return Selection(
         values.word("key"),
@@ -69,7 +69,7 @@ def selection(values: Values) -> Selection:
 
 
 def milliseconds(text: str) -> int:
-    """Return a time span: milliseconds, or with a unit: 90s, 5min, 2h. Raises ValueError: it is none."""
+    """Parse a duration: milliseconds, or with a unit: 90s, 5min, 2h. Raises ValueError: it is not a duration."""
     found = _TIME.fullmatch(text.lower())
     if not text:
         return 0
@@ -85,13 +85,13 @@ def _id(text: str, default: str) -> str:
 
 
 def pair(entry_id: str) -> tuple[int, int]:
-    """Return an ID as numbers that compare."""
+    """Return an ID as a pair of numbers, for comparisons."""
     time, _, sequence = entry_id.partition("-")
     return int(time), int(sequence or 0)
 
 
 def within(entries: Iterable[PendingEntry], chosen: Selection) -> list[PendingEntry]:
-    """Return the entries that fit, also by ID."""
+    """Return the entries that match, in all conditions including the ID."""
     low = (0, 0) if chosen.start == "-" else pair(chosen.start)
     high = None if chosen.end == "+" else pair(chosen.end)
     if high is not None and "-" not in chosen.end:
@@ -106,7 +106,7 @@ def within(entries: Iterable[PendingEntry], chosen: Selection) -> list[PendingEn
 
 
 def ordered(entries: list[PendingEntry], sort: str) -> list[PendingEntry]:
-    """Return them as a table shows them: the worst first, or by ID."""
+    """Return entries in the order of the table: the worst first, or by ID."""
     if sort == "deliveries":
         return sorted(entries, key=lambda entry: (-entry.deliveries, -entry.idle))
     if sort == "consumer":
