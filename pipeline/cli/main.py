@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # verb → module; its file is imported only when the verb is used, its help line is here so that `--help` is quick.
 VERBS: Final[dict[str, tuple[str, str]]] = {
     "doctor": (".doctor", "say what this machine has for the pipeline, and what is wrong"),
+    "queries": (".queries", "how running queries stand: lag, pending, dead letters, the last batch"),
     "report": (
         "..report.command",
         "what was delivered, how often and how fast: tables and a page from an append-only file",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .lag import QueryState
 
-_PREFIX: Final = "rillet_spark_"
+PREFIX: Final = "rillet_spark_"
 _METRICS: Final = {
     "entries_behind": ("gauge", "Entries that the stream has and the query has not read yet."),
     "bytes_behind": ("gauge", "Bytes that the append-only file has and the query has not read yet."),
@@ -24,6 +24,7 @@ _METRICS: Final = {
     "pending": ("gauge", "Entries delivered to the group and not acknowledged."),
     "rows_total": ("counter", "Rows that the query has read since it was started."),
     "batch_id": ("gauge", "Number of the last batch."),
+    "batch_rows": ("gauge", "Rows of the last batch."),
     "batch_seconds": ("gauge", "How long the last batch took."),
     "running": ("gauge", '1 while the query runs, 0 after it ended, and failed="true" if it did so badly.'),
 }  # fmt: skip
@@ -46,12 +47,12 @@ class QueryMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Return the metrics that have a sample."""
         found = {
-            name: Metric(_PREFIX + name.removesuffix("_total"), text, kind)
+            name: Metric(PREFIX + name.removesuffix("_total"), text, kind)
             for name, (kind, text) in _METRICS.items()
         }
         for query in self._queries():
             for name, labels, value in _samples(query):
-                found[name].add_sample(_PREFIX + name, {"query": query.name, **labels}, value)
+                found[name].add_sample(PREFIX + name, {"query": query.name, **labels}, value)
         return (metric for metric in found.values() if metric.samples)
 
     def text(self) -> str:
@@ -68,6 +69,7 @@ def _samples(query: QueryState) -> Iterator[tuple[str, dict[str, str], float]]:
     of_query: dict[str, float | None] = {
         "rows_total": query.rows_total,
         "batch_id": query.batch_id,
+        "batch_rows": query.rows,
         "batch_seconds": query.batch_seconds,
     }
     if query.group is not None:

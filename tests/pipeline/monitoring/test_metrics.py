@@ -50,6 +50,7 @@ def test_every_metric_of_a_query_has_its_name_type_and_labels():
         ("rillet_spark_pending", frozenset(stream)): 1,
         ("rillet_spark_rows_total", frozenset(query)): 50,
         ("rillet_spark_batch_id", frozenset(query)): 3,
+        ("rillet_spark_batch_rows", frozenset(query)): 5,
         ("rillet_spark_batch_seconds", frozenset(query)): 0.25,
         ("rillet_spark_running", frozenset(query)): 1,
     }

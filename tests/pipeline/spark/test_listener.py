@@ -9,11 +9,12 @@ import pytest
 from pyspark.errors import PySparkException
 from support.until import until
 
+from rillet.pipeline.cli import main
 from rillet.pipeline.monitoring.listener import LagListener
 
 
 @pytest.mark.parametrize("redis", ["rillet"], indirect=True)
-def test_lag_and_loss_reach_prometheus(spark, redis, stream, tmp_path):
+def test_lag_and_loss_reach_prometheus(spark, redis, stream, tmp_path, capsys):
     listener = LagListener(tmp_path / "rillet.prom")
     spark.streams.addListener(listener)
     redis.pipeline([("XADD", stream, f"{n}-0", "f", n) for n in range(1, 6)])
@@ -42,6 +43,7 @@ def test_lag_and_loss_reach_prometheus(spark, redis, stream, tmp_path):
         port = listener.serve(0)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             text = answer.read().decode()
+        assert main.main(["queries", f"http://127.0.0.1:{port}/metrics"]) == 0
     finally:
         spark.streams.removeListener(listener)
         listener.close()
@@ -49,3 +51,6 @@ def test_lag_and_loss_reach_prometheus(spark, redis, stream, tmp_path):
     assert f'rillet_spark_entries_behind{{query="orders",stream="{stream}"}} 0' in text
     assert 'rillet_spark_running{query="orders"} 0' in text
     assert (tmp_path / "rillet.prom").read_text() == text
+    row = capsys.readouterr().out.splitlines()[-1].split()
+    assert row[:2] == ["orders", "ended"]
+    assert row[5:] == [stream, "0", "0.0", "3"]

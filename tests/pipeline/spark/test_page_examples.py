@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
+from pyspark.errors import AnalysisException, PySparkException, PythonException, StreamingQueryException
 from support.servers import start_server
 
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 
+REFUSED = "(?i)real.?time"
 PAGE = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
 
 
@@ -28,7 +30,7 @@ def redis():
 
 def blocks(section, kind):
     """The blocks of a kind below a heading."""
-    text = re.search(rf"^### {section}\n(.*?)^##", PAGE, re.MULTILINE | re.DOTALL)[1]
+    text = re.search(rf"^### {section}\n(.*?)(?:^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)[1]
     return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
@@ -171,3 +173,52 @@ def test_the_checkpoint_of_another_source_is_refused_with_what_to_do(spark, redi
     with pytest.raises(StreamingQueryException, match="this checkpoint is of another source") as caught:
         run(source(spark, redis).load().writeStream.format("noop"), tmp_path / "checkpoint")
     assert token(caught.value) == "BAD_OFFSET"
+
+
+# Running queries
+
+
+def test_the_lag_of_a_progress_report_is_read_as_the_page_says(spark, redis, tmp_path, capsys):
+    [code] = blocks("Running queries in one table", "python")
+    frame = source(spark, redis, maxRowsPerTrigger="2").load()
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    try:
+        query.processAllAvailable()
+        assert query.lastProgress["sources"][0]["metrics"] == {}
+        exec(code, {"query": query})
+    finally:
+        query.stop()
+    assert capsys.readouterr().out == "orders 0 entries / 0.0 s behind\n"
+
+
+def test_real_time_mode_is_refused_when_the_query_starts(spark, redis, tmp_path):
+    frame = source(spark, redis).load()
+    writer = frame.writeStream.format("console").outputMode("update").trigger(realTime="5 minutes")
+    with pytest.raises(PySparkException, match=REFUSED):
+        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
+
+
+def test_the_loop_of_the_page_starts_a_job_until_it_ends_well(tmp_path):
+    [loop] = blocks("A query that ends is started again", "sh")
+    stubs = 'sleep() { :; }; rillet() { echo "$@" >> runs; [ $(wc -l < runs) = 3 ]; }\n'
+    done = subprocess.run(["bash", "-c", stubs + loop], cwd=tmp_path, timeout=60, check=False)
+    runs = (tmp_path / "runs").read_text().splitlines()
+    assert done.returncode == 0
+    assert runs == ["pipeline ingest --streams orders --out lake/orders --follow 10 seconds"] * 3
+
+
+@pytest.mark.many_jvms
+def test_a_message_of_protobuf_is_read_by_its_class(spark, redis, capsys):
+    """It is in `make test-spark`, whose extra for Spark Connect brings protobuf."""
+    from google.protobuf.struct_pb2 import Struct
+
+    message = Struct()
+    message["customer"] = "Ada"
+    redis.call("DEL", "orders")
+    redis.call("XADD", "orders", "1-0", "value", message.SerializeToString())
+    redis.call("XADD", "orders", "2-0", "other", "")
+    [code] = blocks("Protobuf and Avro", "python")
+    exec(code.replace("7379", str(redis.endpoint.port)), {"spark": spark})
+    rows = [line.replace(" ", "") for line in capsys.readouterr().out.splitlines()]
+    assert "|1-0|Ada|" in rows
+    assert "|2-0|NULL|" in rows
