@@ -6,6 +6,8 @@ import pytest
 from support.fake_server import reply, run
 from support.groups import effects, forget, group_client, stated
 
+from rillet.commands.spec.versions import compat_with
+
 NOW = 1_700_000_000_000
 
 
@@ -222,6 +224,16 @@ def test_a_claim_marks_the_consumer_seen_and_active(client):
     client.server.advance(5)
     [_, d] = reply(client, "XINFO", "CONSUMERS", "s", "g")
     assert d == [b"name", b"d", b"pending", 1, b"idle", 5, b"inactive", 55]
+
+
+def test_up_to_7_0_a_claim_marks_the_consumer_seen_where_it_finds_something(client):
+    client.server.compat = compat_with("7.0")
+    run(client, "XCLAIM", "s", "g", "d", "0", "1-0")
+    client.server.advance(50)
+    run(client, "XCLAIM", "s", "g", "d", "0", "1-0")
+    client.server.advance(5)
+    run(client, "XCLAIM", "s", "g", "d", "99999", "1-0")
+    assert client.server.keyspace.now - client.db.entries[b"s"].groups[b"g"].consumers[b"d"].seen_ms == 5
 
 
 def test_the_old_owner_keeps_nothing(client):

@@ -270,6 +270,15 @@ def test_an_outdated_time_does_not_expire_a_key(keyspace, db):
     assert len(db) == 1
 
 
+def test_the_active_cycle_leaves_a_key_in_its_last_millisecond(keyspace, db):
+    db.add(b"k", b"v")
+    db.set_expiry(b"k", keyspace.now)
+    assert db.expire_all_due(10) == 0
+    keyspace.now += 1
+    assert db.expire_all_due(10) == 1
+    assert len(db) == 0
+
+
 def test_setting_an_expiry_again_and_again_does_not_grow_the_heap(db):
     db.add(b"k", b"v")
     for when in range(10_000):
