@@ -14,7 +14,7 @@ Each option may be given once, in any order::
     CLOSE midway        run it, send the first half of its reply, and close
     REPLY-BYTES n       run it, send so many bytes of its reply, and close, or with SILENCE send no more
     SILENCE             run it, and send no more on this connection
-    SLOW n ms           run it, and send so many bytes of its reply every so many milliseconds
+    SLOW n ms           run it, and send so many bytes of its reply every so many milliseconds; with ERROR of the error
     DELAY ms            wait before anything else, by the real time
     CLOCK-DELAY ms      likewise, by the server's clock
     CONNECTIONS refuse  close new connections
@@ -151,8 +151,8 @@ def _check(spec: FaultSpec) -> None:
     if {"DELAY", "CLOCK-DELAY"} <= given:
         raise _contradiction("DELAY", "CLOCK-DELAY")
     effects = given & {"ERROR", "CLOSE", "REPLY-BYTES", "SILENCE", "SLOW", "CONNECTIONS", "DISK"}
-    if effects == {"REPLY-BYTES", "SILENCE"}:
-        effects = {"REPLY-BYTES"}
+    if effects in ({"REPLY-BYTES", "SILENCE"}, {"ERROR", "SLOW"}):
+        effects.pop()
     if len(effects) > 1:
         raise _contradiction(*effects)
     delays = given & {"DELAY", "CLOCK-DELAY"}

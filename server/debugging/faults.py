@@ -116,17 +116,18 @@ class Faults(FaultSet):
                 self._decided[client] = look
                 return look.fault, None
         fault = look.fault
-        if fault is not None and fault.spec.error is not None:
-            entry = dispatcher.find(argv)
-            return fault, dispatcher.refuse(
-                client, entry, self._error(client, fault, Sent(entry.command, argv))
-            )
-        if fault is not None and fault.spec.close == b"before":
-            client.close()
-            return fault, None
         if fault is not None and fault.spec.spoils_reply and out:
             client.write(b"".join(out))  # the fault does not affect earlier replies
             out.clear()
+        if fault is not None and fault.spec.error is not None:
+            entry = dispatcher.find(argv)
+            error = dispatcher.refuse(client, entry, self._error(client, fault, Sent(entry.command, argv)))
+            if fault.spec.spoils_reply:
+                self._spoil(client, fault, error or b"")
+            return fault, error
+        if fault is not None and fault.spec.close == b"before":
+            client.close()
+            return fault, None
         reply = dispatcher.process(client, argv)
         if client.state is POSTPONED:
             self._decided[client] = look
@@ -191,6 +192,8 @@ class Faults(FaultSet):
             error = ReplyError(self._error(client, fault, Sent(waiter.entry.command, waiter.argv)))
             waiter.entry.rejected += 1
             self._server.stats.count_error(error.text)
+            if fault.spec.spoils_reply:
+                self._spoil(client, fault, error.encoded)
             return fault, error.encoded, error.encoded
         if fault.spec.close == b"before":
             client.close()

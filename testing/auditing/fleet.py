@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from itertools import pairwise
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..history import CLAIMED
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
+    from ..recording import RecordedCommand
     from .bench import Bench
     from .workers import Worker
 
@@ -22,7 +25,10 @@ _LOOKS: Final = 4  # commands by which a worker looks for messages: claims and r
 _HOLDS: Final = 3  # attempts, if the client gives up before the audit has seen enough
 _LATE_SECONDS: Final = 1.0
 _SIGNS: Final = 2  # signs of life: a single one may be a coincidence
+_AGAIN_SECONDS: Final = 1.0  # the least time after which a worker that reads again has given its work up
 _MUFFLED_SECONDS: Final = 5.0  # the time in which a sign of life is repeated unless it waits for a reply
+_BYTE_SECONDS: Final = 0.3  # before each byte of an endless reply; redis-rb 5 waits for 1 second
+_ENDLESS: Final = f"ERR the audit made this take long{'.' * 4096}"  # 20 minutes
 _BACKOFF_SECONDS: Final = (
     12.0  # the time in which a client resends an unanswered command; redis-py waits 10 at most
 )
@@ -75,6 +81,11 @@ def long_job(bench: Bench) -> str:
         raise NotTried("its signs of life wait for its work: behind a lock, or for its only connection")
     if taken:
         raise Broken(taken)
+    if job.let_go:
+        # A sign of life may come at any time before the lease is over, and the worker did not work for so long.
+        raise NotTried(
+            f"its client gave its work up after {job.held:.1f} seconds, before its lease was over: give it a longer timeout"
+        )
     _settle(bench, job, first, second)
     # A second job: it is now known how long its client waits for a reply, so the clock can move faster.
     with _LongJob(bench, first, second, only_one=True, watched=job.watched) as job:
@@ -127,13 +138,14 @@ class _LongJob:
     ) -> None:
         plan = bench.plan
         assert plan.work is not None
-        # Withholding the reply makes the work long, while the command runs. A transaction or script would then have
-        # acknowledged, so it is delayed before it runs.
+        # The command does not run. Its reply, an error, arrives byte by byte and never ends: a client that limits the time of
+        # each read stays patient.
         self._fault = bench.fault(
             plan.carrier if plan.is_atomic else plan.work.carrier,
             key=None if plan.is_atomic else plan.work.key,
             first=1 if only_one else None,
-            **({"delay": 3600} if plan.is_atomic else {"silence": True}),
+            error=_ENDLESS,
+            slow=(1, _BYTE_SECONDS),
         )
         self._bench = bench
         self._workers = first, second
@@ -144,9 +156,14 @@ class _LongJob:
         self.first_sign = 0.0
         self.watched = watched
         self._restarts = len(bench.restarts)
+        self.held = 0.0  # for how many seconds the worker's client has waited
+        self.let_go = False  # whether the client gave the held command up
         self._quiet_since: float | None = None
         self._blocked: dict[int, float] = {}  # by command, since when it has been blocked
         self._hits = 0
+        self._hit = 0.0, 0  # when the command was held last, and the number of the last command then
+        self._read_after: float | None = None  # seconds from then until the holder read again
+        self._pause = 0.0  # between two of its reads, in seconds
         self._beat_at = 0.0, 0  # the time of the last sign of life, and their number
 
     def __enter__(self) -> Self:
@@ -176,6 +193,7 @@ class _LongJob:
         bench.stage.freeze()
         self._begin = self._moved = bench.fair.now
         self._started = bench.stage.commands()[-1].number
+        self._pause = self._usual_pause()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -246,9 +264,35 @@ class _LongJob:
         return bool(hearts) and hearts[-1] in held and self._seconds - at > max(_MUFFLED_SECONDS, at)
 
     def _is_dropped(self) -> bool:
-        """Return True if the client of the held command closed its connection and has not resent the command so far."""
+        """Return True if the client of the held command has given it up, and has not resent it so far."""
         hits = self._fault.hits
-        return not self._bench.stage.has_client(hits[-1].client_id)
+        return self._reads_again() or not self._bench.stage.has_client(hits[-1].client_id)
+
+    def _reads(self) -> list[RecordedCommand]:
+        return [each for each, read in self._bench.sight().reads() if read.consumer == self._holder]
+
+    def _usual_pause(self) -> float:
+        """Return the median of the seconds between two reads of the holder."""
+        pauses = [
+            (new.time - old.answered) / 1000
+            for old, new in pairwise(self._reads())
+            if old.answered is not None
+        ]
+        return median(pauses) if pauses else 0.0
+
+    def _reads_again(self) -> bool:
+        """Return True if the holder read nothing for a while, and then did: its client gave up, on an open connection."""
+        now = self._bench.fair.now
+        if len(self._fault.hits) != self._hits:
+            self._hits = len(self._fault.hits)
+            self._hit = now, self._bench.stage.commands()[-1].number
+            self._read_after = None
+        at, number = self._hit
+        if self._read_after is None and any(
+            each.number > number or each.answered is None for each in self._reads()
+        ):
+            self._read_after = now - at
+        return self._read_after is not None and self._read_after > max(_AGAIN_SECONDS, 3 * self._pause)
 
     def _looks(self) -> int:
         """Count the answered commands of the other worker."""
@@ -259,13 +303,12 @@ class _LongJob:
         )
 
     def _gave_up(self) -> bool:
-        """Return True if the client of the held command closed its connection and did not resend it for a while."""
+        """Return True if the client of the held command gave it up and did not resend it for a while."""
         bench = self._bench
-        hits = self._fault.hits
         if self._has_ended():
             return True
-        if len(hits) != self._hits or bench.stage.has_client(hits[-1].client_id):
-            self._hits, self._quiet_since = len(hits), None
+        if not self._is_dropped():
+            self._quiet_since = None
         elif self._quiet_since is None:
             self._quiet_since = bench.fair.now
         return self._quiet_since is not None and bench.fair.now - self._quiet_since > _BACKOFF_SECONDS
@@ -279,6 +322,8 @@ class _LongJob:
         if self._is_dropped():
             # At the moment the worker does not work on the message, and so gives no sign of life.
             self._moved = self._bench.fair.now
+        else:
+            self.held = self._seconds
         passed = int(1000 * (self._bench.fair.now - self._moved))
         if passed > 0 and stage.has_clock:
             stage.later(milliseconds=passed)
@@ -333,6 +378,7 @@ class _LongJob:
                 return 0  # nobody claims
             self._wait(lambda: self._beats() >= _SIGNS or bench.sight().min_idles(), bench.plan.timeout)
         self._wait(lambda: self._beats() >= _SIGNS or self._is_muffled(), bench.plan.timeout)
+        self.let_go = self._gave_up()
         if self._hearts() and (self._beats() < _SIGNS or self._gave_up()):
             if self._is_muffled():
                 raise NotTried("its signs of life wait behind its work: they use the same connection")

@@ -693,7 +693,10 @@ class Link(Relay):
             for _, name, argv in head.later or [(0, head.name, head.argv)]:
                 if head.is_unsure and name in LEARNED:
                     self.session.assume(name, argv)
-            self._write(head.own)
+            if head.own and head.fault is not None and head.fault.spec.spoils_reply:
+                self._spoil(head.fault, head.own)
+            else:
+                self._write(head.own)
             if head.closes:
                 self.close()
                 return

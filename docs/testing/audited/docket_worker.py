@@ -22,7 +22,7 @@ async def main():
     async with Docket(name="orders", url=os.environ["REDIS_URL"]) as docket:
         docket.register(work)
         async with Worker(
-            docket, name=os.environ["CONSUMER"], redelivery_timeout=timedelta(seconds=4)
+            docket, name=os.environ["CONSUMER"], redelivery_timeout=timedelta(seconds=12)
         ) as worker:
             await worker.run_forever()
 

@@ -66,6 +66,7 @@ EFFECTS: list[dict[str, Any]] = [
     {"close": "midway"},
     {"reply_bytes": 3},
     {"slow": (3, 0.001)},
+    {"error": "OOM", "slow": (9, 0.001)},
     {"clock_delay": 10},
     {"clock_delay": 10, "close": "after"},
     {"clock_delay": 10, "error": "OOM"},

@@ -158,6 +158,14 @@ def test_slow_bytes_arrive_in_order_and_nothing_comes_between_them(server):
     assert sorted(map(str, replies[2:])) == sorted(map(str, [b"last", [b"message", b"news", b"hello"]]))
 
 
+def test_an_error_arrives_slowly_and_its_command_does_not_run(server, wire):
+    with server.fault(command="SET", error="HIT it", slow=(1, 1000)) as fault:
+        wire.send_raw(encode_command("SET", "k", "v") + encode_command("GET", "k"))
+        eventually(lambda: fault.count == 1)
+        assert wire.pending(0.02) == b""
+    assert [wire.read().value, wire.read().plain()] == [b"HIT it", None]
+
+
 def test_the_end_of_a_fault_sends_the_rest_at_once(server, wire):
     with server.fault(command="ECHO", slow=(1, 1000)) as fault:
         wire.send("ECHO", "hello")

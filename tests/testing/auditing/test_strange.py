@@ -264,6 +264,26 @@ async def main():
 
 asyncio.run(main())
 """
+# As ioredis with `commandTimeout`: a command that is not answered in time fails, and its connection stays open.
+GIVES_UP_ON_AN_OPEN_CONNECTION = (
+    ON_ONE_CONNECTION.replace("sleep(0.2)", "sleep(4)")
+    .replace(
+        """            await rest.send("SADD", "done", number)
+            inside.clear()
+""",
+        """            try:
+                await asyncio.wait_for(asyncio.shield(work.send("SADD", "done", number)), 2)
+            except TimeoutError:
+                continue  # it stays pending
+            finally:
+                inside.clear()
+""",
+    )
+    .replace(
+        "reads, rest = Connection(), Connection()",
+        "reads, rest, work = Connection(), Connection(), Connection()\n    await work.open()",
+    )
+)
 
 
 @pytest.mark.parametrize(
@@ -288,10 +308,11 @@ asyncio.run(main())
         (BEATS_BEHIND_A_LOCK, "long-job", "not tried"),
         (BEATS_AFTER_THE_TIMEOUT_OF_ITS_CLIENT, "long-job", "kept"),
         (ON_ONE_CONNECTION, "long-job", "not tried"),
+        (GIVES_UP_ON_AN_OPEN_CONNECTION, "long-job", "not tried"),
     ],
     ids=str.split(
         "pool ahead counts behind-a-read start itself timer timer-elsewhere third-start deletes-first deletes-references "
-        "eval-once claims-by-read dies removes-deleted gives-up lock slow-sign one-connection"
+        "eval-once claims-by-read dies removes-deleted gives-up lock slow-sign one-connection open-connection"
     ),
 )
 def test_a_worker_of_another_build_is_judged_rightly(zygote, monkeypatch, source, promise, result):

@@ -64,6 +64,7 @@ ENDS = [
     {"reply_bytes": 0},
     {"reply_bytes": 3},
     {"slow": (2, 0.001)},
+    {"error": "CODE a text", "slow": (2, 0.001)},
     {"delay": 0.001},
     {"delay": timedelta(milliseconds=1), "close": "after"},
 ]
