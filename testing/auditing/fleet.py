@@ -153,7 +153,6 @@ class _LongJob:
         self._moved = 0.0  # the fair time up to which the clock has followed
         self._begin = 0.0
         self._started = self._ended = 0  # the number of the last command before
-        self.first_sign = 0.0
         self.watched = watched
         self._restarts = len(bench.restarts)
         self.held = 0.0  # for how many seconds the worker's client has waited
@@ -164,7 +163,7 @@ class _LongJob:
         self._hit = 0.0, 0  # when the command was held last, and the number of the last command then
         self._read_after: float | None = None  # seconds from then until the holder read again
         self._pause = 0.0  # between two of its reads, in seconds
-        self._beat_at = 0.0, 0  # the time of the last sign of life, and their number
+        self._heart_times: list[float] = []  # when each claim that signals life was seen
 
     def __enter__(self) -> Self:
         self._fault.start()
@@ -252,21 +251,28 @@ class _LongJob:
             if each.number > self._started and each.consumer == self._holder and "JUSTID" in each.note
         ]
 
+    def _note_hearts(self) -> None:
+        self._heart_times += [self._seconds] * (len(self._hearts()) - len(self._heart_times))
+
     def _is_muffled(self) -> bool:
         """Return True if its claims have stopped because they use the connection of the work, which gets no replies."""
-        hearts = self._hearts()
-        if len(hearts) != self._beat_at[1]:
-            self._beat_at = self._seconds, len(hearts)
-        at, _ = self._beat_at
-        if hearts and not self.first_sign:
-            self.first_sign = self._seconds
+        times = self._heart_times
         held = {each.client_id for each in self._fault.hits}
-        return bool(hearts) and hearts[-1] in held and self._seconds - at > max(_MUFFLED_SECONDS, at)
+        return (
+            bool(times)
+            and self._hearts()[-1] in held
+            and self._seconds - times[-1] > max(_MUFFLED_SECONDS, times[-1])
+        )
 
     def _is_dropped(self) -> bool:
         """Return True if the client of the held command has given it up, and has not resent it so far."""
         hits = self._fault.hits
         return self._reads_again() or not self._bench.stage.has_client(hits[-1].client_id)
+
+    @property
+    def first_sign(self) -> float:
+        """The seconds until the first claim that signals life; 0 without one."""
+        return self._heart_times[0] if self._heart_times else 0.0
 
     def _reads(self) -> list[RecordedCommand]:
         return [each for each, read in self._bench.sight().reads() if read.consumer == self._holder]
@@ -319,6 +325,7 @@ class _LongJob:
     def _follow(self) -> None:
         """Move the clock by the fair time that has passed."""
         stage = self._bench.stage
+        self._note_hearts()
         if self._is_dropped():
             # At the moment the worker does not work on the message, and so gives no sign of life.
             self._moved = self._bench.fair.now
@@ -337,12 +344,14 @@ class _LongJob:
                 if now - since >= read.block / 1000:
                     stage.wake_client(each.client_id)
 
-    def _wait(self, condition: Callable[[], Any], seconds: float) -> bool:
+    def _wait(
+        self, condition: Callable[[], Any], seconds: float, progress: Callable[[], Any] | None = None
+    ) -> bool:
         def asked() -> bool:
             self._follow()
             return bool(self._taken() or condition() or self._gave_up())
 
-        return self._bench.until(asked, seconds=seconds)
+        return self._bench.until(asked, seconds=seconds, progress=progress)
 
     def taken(self) -> str:
         """Describe how the message was taken; "" if it was not."""
@@ -377,16 +386,31 @@ class _LongJob:
             if bench.verdict_of("crash-elsewhere") != KEPT:
                 return 0  # nobody claims
             self._wait(lambda: self._beats() >= _SIGNS or bench.sight().min_idles(), bench.plan.timeout)
-        self._wait(lambda: self._beats() >= _SIGNS or self._is_muffled(), bench.plan.timeout)
+        # Only claims renew a lease. Other commands that name the worker or its message may be signs of life as well, or mere
+        # polls: they count if the message is not taken when the lease is over.
+        lease = 1.2 * min(bench.sight().min_idles(), default=86_400_000) / 1000
+        times = self._heart_times
+        self._wait(
+            lambda: (
+                len(times) >= _SIGNS
+                or self._is_muffled()
+                or (self._beats() >= _SIGNS and self._seconds > lease)
+            ),
+            bench.plan.timeout,
+        )
         self.let_go = self._gave_up()
-        if self._hearts() and (self._beats() < _SIGNS or self._gave_up()):
+        if times and (len(times) < _SIGNS or self.let_go):
             if self._is_muffled():
                 raise NotTried("its signs of life wait behind its work: they use the same connection")
             if self._is_dropped():
                 raise _LetGo(f"{self._held_out()}, though it gave a sign of life")
         if self._beats():
             self._check()
-        return self._seconds / self._beats() if self._beats() >= _SIGNS and not self._gave_up() else 0
+        if self.let_go:
+            return 0
+        if len(times) >= _SIGNS:
+            return max(times[0], *(new - old for old, new in pairwise(times)))
+        return self._seconds / self._beats() if self._beats() >= _SIGNS else 0
 
     def keeps_pace(self, pace: float) -> str:
         """Move the clock in steps that leave time for the next sign of life, until the other worker looked for idle messages.
@@ -402,6 +426,10 @@ class _LongJob:
         idle = min(bench.sight().min_idles(), default=86_400_000)
         born = bench.stage.passed()
         looks = _LOOKS
+        claims = any(_is_heartbeat(each.words) for each in bench.stage.commands())
+
+        def signs() -> int:
+            return len(self._hearts()) if claims else self._beats()
 
         def has_passed() -> bool:
             return bench.stage.passed() - born >= 1.2 * idle
@@ -410,22 +438,24 @@ class _LongJob:
             return has_passed() and self._looks() >= looks
 
         while True:
-            step = int(0.8 * idle - 2000 * pace)
-            if not has_passed() and step > 0:
+            step = 0 if has_passed() else int(0.8 * idle - 2000 * pace)
+            before = signs()
+            if step > 0:
                 bench.later(milliseconds=step)
                 looks = max(self._looks() + 2, _LOOKS)
             bench.wake(self._other)
-            beats = self._beats()
-            self._wait(
-                lambda known=beats: self._beats() > known or is_over(),  # type: ignore[misc]
-                max(3 * pace, idle / 1000),
-            )
+
+            def enough(known: int = before, *, is_moved: bool = step > 0) -> bool:
+                return (is_moved and signs() > known) or is_over()
+
+            # One long wait where no step helps: time that a slow check takes counts only within a wait.
+            goes_on = self._wait(enough, max(3 * pace, idle / 1000), progress=signs)
             if self._is_dropped() and (self._taken() or self._gave_up()):
                 raise _LetGo(self._held_out())
             self._check()
             if is_over():
                 return _NOT_TAKEN
-            if self._beats() == beats or self._gave_up():
+            if not goes_on or self._gave_up():
                 raise _LetGo(self._held_out())
 
     def has_beaten_late(self) -> bool:
@@ -433,9 +463,8 @@ class _LongJob:
         own = self._bench.consumers_of(self._other)
         return any(
             each.number > self._ended
-            and each.is_a("XCLAIM")
+            and _is_heartbeat(each.words)
             and self.entry in each.words
-            and "JUSTID" in map(str.upper, each.words)
             and consumer_of(each.words) not in own
             for each in self._bench.stage.commands()
         )
@@ -476,6 +505,10 @@ class _LongJob:
             and _claims(each.words)
             for each in self._bench.stage.commands()
         )
+
+
+def _is_heartbeat(words: Sequence[str]) -> bool:
+    return words[0].upper() == "XCLAIM" and "JUSTID" in map(str.upper, words)
 
 
 def _claims(words: Sequence[str]) -> bool:

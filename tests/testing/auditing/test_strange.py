@@ -169,6 +169,29 @@ while True:
             pass  # it stays pending
         inside.clear()
 """
+# It names itself in all that it sends, but only a claim each second renews its lease.
+SPEAKS_OF_ITSELF = """\
+inside = []
+
+def beat():
+    while True:
+        for _ in range(20):
+            time.sleep(0.05)
+            r.hset("alive", ME, time.time())
+        if inside:
+            r.xclaim("jobs", "workers", ME, 0, inside, justid=True)
+
+threading.Thread(target=beat, daemon=True).start()
+while True:
+    for entry, fields in claim() + read(block=100):
+        inside.append(entry)
+        try:
+            r.sadd("done", fields["n"])
+            r.xack("jobs", "workers", entry)
+        except redis.RedisError:
+            pass  # it stays pending
+        inside.clear()
+"""
 BEATS_BEHIND_A_LOCK = """\
 lock = threading.Lock()
 inside = []
@@ -305,6 +328,7 @@ GIVES_UP_ON_AN_OPEN_CONNECTION = (
         (DIES_AND_STARTS_SLOWLY, "poison", "kept"),
         (REMOVES_WHAT_WAS_DELETED, "idle-claim", "kept"),
         (GIVES_UP, "long-job", "kept"),
+        (SPEAKS_OF_ITSELF, "long-job", "kept"),
         (BEATS_BEHIND_A_LOCK, "long-job", "not tried"),
         (BEATS_AFTER_THE_TIMEOUT_OF_ITS_CLIENT, "long-job", "kept"),
         (ON_ONE_CONNECTION, "long-job", "not tried"),
@@ -312,7 +336,7 @@ GIVES_UP_ON_AN_OPEN_CONNECTION = (
     ],
     ids=str.split(
         "pool ahead counts behind-a-read start itself timer timer-elsewhere third-start deletes-first deletes-references "
-        "eval-once claims-by-read dies removes-deleted gives-up lock slow-sign one-connection open-connection"
+        "eval-once claims-by-read dies removes-deleted gives-up itself-named lock slow-sign one-connection open-connection"
     ),
 )
 def test_a_worker_of_another_build_is_judged_rightly(zygote, monkeypatch, source, promise, result):
