@@ -138,8 +138,8 @@ def decode_json(text: bytes, *, exact: bool = False) -> Any:
 
 
 def needs_exact(kind: pa.DataType) -> bool:
-    """Return whether a type has decimals in it."""
-    if pa.types.is_decimal(kind):
+    """Return whether a type has numbers in it that a float of Python may not be: decimals, and 32-bit floats, which would be rounded twice."""
+    if pa.types.is_decimal(kind) or pa.types.is_float32(kind):
         return True
     return any(needs_exact(kind.field(index).type) for index in range(kind.num_fields))
 

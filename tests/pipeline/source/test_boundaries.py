@@ -130,3 +130,14 @@ def test_times_since_1970_with_a_fraction_are_exact_to_the_microsecond(form, per
         exact = int((Decimal(text) * 10**6 / per_second).quantize(Decimal(1), context=EXACT))
         wanted = exact if -62_135_596_800_000_000 <= exact <= 253_402_300_799_999_999 else None
         assert micros == wanted, text
+
+
+@pytest.mark.parametrize("form", ["%s", '{"x":%s}', '{"x":"%s"}'])
+def test_a_32_bit_float_is_rounded_once(form):
+    """By way of a 64-bit one, 16777217.0000000001 is 16777217, and then 16777216."""
+    texts = ["16777217.0000000001", "1.00000005960464477540", "1e400", "0.1"]
+    kind = pa.struct([("x", pa.float32())]) if "x" in form else pa.float32()
+    cells, wrong = parse_texts([(form % text).encode() for text in texts], kind)
+    found = [cell["x"] if "x" in form else cell for cell in cells.to_pylist()]
+    assert found == [16777218.0, 1 + 2**-23, float("inf"), 0.10000000149011612]
+    assert wrong == []
