@@ -54,7 +54,7 @@ def test_a_correct_worker_keeps_what_can_be_tried_and_other_databases_stay(zygot
 
 
 def test_what_a_worker_breaks_is_named(zygote, real):
-    found = audit(zygote, real, TUTORIAL, ["works", "crash", "idle-claim", "cut"], timeout=1, database="")
+    found = audit(zygote, real, TUTORIAL, ["works", "crash", "idle-claim", "cut"], timeout=3, database="")
     assert {name: each.result for name, each in found.items()} == {
         "works": "kept", "crash": "broken", "idle-claim": "broken", "cut": "kept",
     }  # fmt: skip
