@@ -72,37 +72,35 @@ class Audit:
         """
         chosen = set(names) or set(self._catalogue)
         wanted = [each for each in self._catalogue if each in chosen]
-        results: dict[str, Result] = {}
-        try:
-            first = self.result(self._first)
-            if self._first in wanted:
-                results[self._first] = first
-                tell(first)
-            order = sorted(
-                (each for each in wanted if each != self._first),
-                key=lambda each: _EARLY.index(each) if each in _EARLY else len(_EARLY),
-            )
-            if self.plan.real:  # one server for all
-                order = [*_TELLING, *(each for each in order if each not in _TELLING)]
+        order = sorted(
+            (each for each in wanted if each != self._first),
+            key=lambda each: _EARLY.index(each) if each in _EARLY else len(_EARLY),
+        )
+        if self.plan.real:
+            order = [*_TELLING, *(each for each in order if each not in _TELLING)]
+        results: dict[str, Future[Result]] = {}
+        # No experiment runs in this thread: a signal's handler may raise anywhere in the main thread, also between the start
+        # of a worker and the note that it runs; such a worker would outlive the audit.
+        with ThreadPoolExecutor(len(order) + 1, thread_name_prefix="audit") as pool:
+
+            def begin(name: str) -> Future[Result]:
+                results[name] = pool.submit(self.result, name)
+                if name in wanted:
+                    results[name].add_done_callback(lambda done: self._tell(done, tell))
+                return results[name]
+
+            try:
+                begin(self._first).result()
                 for name in order:
-                    result = self.result(name)
-                    if name in wanted:
-                        results[name] = result
-                        tell(result)
-                return [results[each] for each in wanted]
-            with ThreadPoolExecutor(max(1, len(order)), thread_name_prefix="audit") as pool:
-                try:
-                    waiting = [pool.submit(self.result, each) for each in order]
-                    for each in waiting:
-                        each.add_done_callback(lambda done: self._tell(done, tell))
-                    for name, each in zip(order, waiting, strict=True):
-                        results[name] = each.result()
-                except BaseException:
-                    self.plan.cancelled.set()
-                    raise
-        except Cancelled:
-            raise KeyboardInterrupt from None
-        return [results[each] for each in wanted]
+                    begin(name)
+                    if self.plan.real:  # one server for all
+                        results[name].result()
+                return [results[each].result() for each in wanted]
+            except Cancelled:
+                raise KeyboardInterrupt from None
+            except BaseException:
+                self.plan.cancelled.set()
+                raise
 
     def _tell(self, done: Future[Result], tell: Callable[[Result], object]) -> None:
         if done.exception() is None:
