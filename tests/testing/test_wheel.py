@@ -25,7 +25,7 @@ pytestmark = pytest.mark.xdist_group("wheel")  # which is built once
 
 ROOT = Path(__file__).parents[2]
 SOURCES = (
-    "__init__.py", "__main__.py", "pytest_plugin.py", "py.typed", "pyproject.toml", "setup.py", "README.md", "LICENSE",
+    "__init__.py", "__main__.py", "arguments.py", "pytest_plugin.py", "py.typed", "pyproject.toml", "setup.py", "README.md", "LICENSE",
     "MANIFEST.in", "CHANGELOG.md", "SECURITY.md", "Makefile", "Dockerfile",
     "commands", "console", "pipeline", "protocol", "server", "storage", "testing",
 )  # fmt: skip
@@ -95,6 +95,7 @@ def test_the_wheel_has_every_module_and_nothing_else(wheel):
     } | {
         "rillet/__init__.py",
         "rillet/__main__.py",
+        "rillet/arguments.py",
         "rillet/pytest_plugin.py",
         "rillet/py.typed",
     }

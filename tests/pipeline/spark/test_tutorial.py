@@ -88,6 +88,8 @@ def test_the_other_python_of_the_page_runs_as_written(spark, tmp_path):
     blocks = re.findall(
         r"^```python\n(.*?)^```$", text[text.index("<!-- /tour -->") :], re.MULTILINE | re.DOTALL
     )
+    # `test_page_examples` runs the others: they need data of their own.
+    blocks = [block for block in blocks if "protobuf" not in block and "read_sources" not in block]
     assert len(blocks) == 6
     with start_server("rillet") as server, server.wire() as wire:
         wire.call("XADD", "orders", "1-0", "order", "7")
