@@ -326,6 +326,7 @@ def test_a_rewritten_file_holds_what_a_real_server_writes(logged):
     for kind in ("redis7", "redis810", "rillet"):
         one = logged(kind)
         with one.server.wire() as wire:
+            wire.call("FUNCTION", "FLUSH")  # other tests share the server
             wire.call("FLUSHALL")
             for line in run:
                 wire.call(*line.split())
