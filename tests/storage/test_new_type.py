@@ -53,7 +53,7 @@ PILE = ValueType(
     memory=lambda value, _samples: 1000 * len(value),
     encoding=lambda _value: b"heap",
     serialized_bytes=len,
-    fit=lambda _value, _limits: None,
+    choose_encoding=lambda _value, _limits: None,
     make_whole=lambda value: len(value) > 0,
     sizes="piles_items",
 )  # fmt: skip
