@@ -472,12 +472,13 @@ def test_nothing_is_deleted_once_the_server_is_a_replica(server):
 
 
 def test_a_key_that_came_from_another_master_during_the_transfer_stays(server):
-    answers = threading.Event()
+    answers, asked = threading.Event(), threading.Event()
 
     def behave(peer: Peer) -> None:
         take(peer, "select")
         peer.send_raw(OK)
         take(peer, "restore")
+        asked.set()
         answers.wait(20)
         peer.send_raw(OK)
         take(peer, "restore")
@@ -493,7 +494,7 @@ def test_a_key_that_came_from_another_master_during_the_transfer_stays(server):
         there.call("SET", "a", "of the master")
         with Target(behave) as target:
             wire.send("MIGRATE", "127.0.0.1", target.port, "a", 0, 20_000)
-            server.wait_for_blocked(1)
+            assert asked.wait(60)
             other.call("REPLICAOF", "127.0.0.1", master.port)
             eventually(lambda: b"master_link_status:up" in other.call("INFO", "replication").value)
             other.call("REPLICAOF", "NO", "ONE")
