@@ -82,14 +82,19 @@ async def test_trimming_it_takes_all_that_is_done_before_the_first_entry_that_a_
     assert not spare.acked or spare.entries <= gone
 
 
-@pytest.mark.parametrize("client", ["rillet", "redis810"], indirect=True)
-async def test_what_is_done_behind_a_pending_entry_is_found_where_the_server_has_acked(client, link):
-    """One poisonous message at the beginning keeps XTRIM MINID alone from trimming anything."""
+def leave_the_first_pending(client):
+    """Of 300 entries 200 are delivered, and all but the first of these are acknowledged."""
     for number in range(1, 301):
         client.xadd("orders", {"n": number}, f"{number}-0")
     client.xgroup_create("orders", "billing", "0")
     client.xreadgroup("billing", "Bob", {"orders": ">"}, count=200)
     client.xack("orders", "billing", *(f"{number}-0" for number in range(2, 201)))
+
+
+@pytest.mark.parametrize("client", ["rillet", "redis810"], indirect=True)
+async def test_what_is_done_behind_a_pending_entry_is_found_where_the_server_has_acked(client, link):
+    """One poisonous message at the beginning keeps XTRIM MINID alone from trimming anything."""
+    leave_the_first_pending(client)
     spare, estimate, overview = await found(link)
     assert (
         spare.trim(b"orders")
@@ -109,11 +114,7 @@ async def test_what_is_done_behind_a_pending_entry_is_found_where_the_server_has
 @pytest.mark.parametrize("client", ["redis7", "valkey"], indirect=True)
 async def test_what_a_pending_entry_keeps_is_said_where_the_server_has_no_acked(client, link):
     """The first page of the stream says which message it is, and that it has to go first."""
-    for number in range(1, 301):
-        client.xadd("orders", {"n": number}, f"{number}-0")
-    client.xgroup_create("orders", "billing", "0")
-    client.xreadgroup("billing", "Bob", {"orders": ">"}, count=200)
-    client.xack("orders", "billing", *(f"{number}-0" for number in range(2, 201)))
+    leave_the_first_pending(client)
     spare, estimate, overview = await found(link)
     assert (spare.held_by, spare.holder, spare.entries) == ("1-0", b"billing", 199)
     assert spare.trim(b"orders") is estimate.trim(b"orders") is None
