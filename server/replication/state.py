@@ -101,8 +101,14 @@ class Replication:
 
     @property
     def is_readonly(self) -> bool:
-        """Whether clients may not write because this is a read-only replica."""
-        return self.link is not None and self.server.config.replica_read_only
+        """Whether clients may not write because this is a read-only replica.
+
+        A node of a cluster that hands over still is the master for its clients: their writes wait in the pause until the
+        topology names the new one, and are redirected then. Without a cluster Redis refuses them at this point, too.
+        """
+        if self.link is None or (self.failover.active and self.server.config.cluster_enabled):
+            return False
+        return self.server.config.replica_read_only
 
     @property
     def is_stale(self) -> bool:

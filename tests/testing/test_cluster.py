@@ -10,6 +10,7 @@ import redis
 from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError
 from support.live import eventually
 from support.until import until
+from support.wire import Wire
 
 import rillet.testing
 
@@ -98,6 +99,31 @@ def test_a_failover_loses_nothing_and_the_old_master_becomes_the_replica(cluster
     with old.client() as client:
         client.execute_command("READONLY")
         assert client.get(KEY) == b"w"
+
+
+def acknowledged(replication):
+    return replication["slave0"]["offset"] == replication["master_repl_offset"]
+
+
+def test_a_write_while_a_master_hands_over_waits_for_the_new_one_and_is_redirected(cluster):
+    old, new = cluster.shard_of(KEY).master, cluster.shard_of(KEY).replicas[0]
+    sleeps, wakes = threading.Event(), threading.Event()
+    sleep = threading.Thread(target=new.run_inside, args=(lambda: (sleeps.set(), wakes.wait(60)),))
+    with old.client() as reader, Wire(old.port) as writer:
+        eventually(
+            lambda: acknowledged(reader.info("replication"))
+        )  # once a second; a replica that sleeps does not
+        sleep.start()
+        sleeps.wait()
+        old.node.body.hand_over(new.node)
+        eventually(lambda: reader.info("replication")["master_failover_state"] == "failover-in-progress")
+        writer.send("SET", KEY, "v")
+        assert reader.get(KEY) is None  # a read does not wait
+        assert writer.pending() == b""
+        wakes.set()
+        assert str(writer.read()) == f"-MOVED {SLOT} 127.0.0.1:{new.port}"
+    sleep.join()
+    cluster.wait_for_replicas()
 
 
 def test_a_stopped_master_takes_its_slots_down_until_its_replica_leads(cluster):
