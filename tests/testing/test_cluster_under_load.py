@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 from typing import TYPE_CHECKING
 
+import pytest
 from support.background import beside, go_on
 
 import rillet.testing
@@ -65,6 +67,15 @@ def change(cluster: rillet.testing.Cluster, chance: random.Random) -> None:
             cluster.finish_move(slot)
 
 
+@pytest.fixture
+def lost_connections():
+    """redis-py 8.1 does not close the connections of a node that it forgets: they end here, and not in another test."""
+    yield
+    gc.collect()
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.usefixtures("lost_connections")
 def test_nothing_confirmed_is_lost_while_slots_move_and_masters_change():
     chance = random.Random(SEED)
     with rillet.testing.Cluster(shards=3, replicas=1) as cluster:
