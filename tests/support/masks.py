@@ -5,6 +5,7 @@ A mask is `kind:path`. Kinds:
     ms    a time or an age: a number that is not negative becomes `<ms>`; -1 (never) stays
     id    a value the server made up (an automatic stream ID, a client ID): the n-th one seen becomes
           `<id:n>`, in this reply and in every later one
+    sec   seconds left: a number above 0 is rounded up to tens, as a busy machine loses some between two commands
     sort  the elements stand in an order of the server's own (KEYS, a RESP3 set)
     lines of a text only those that begin with what stands behind the colon (`lines:keyspace_`)
 
@@ -56,6 +57,14 @@ def hide_time(node: Node) -> Node:
     return node if node.is_null or node.value.startswith(b"-") else node.with_value(b"<ms>")
 
 
+def round_seconds(node: Node) -> Node:
+    if node.children is not None:
+        return replace(node, children=tuple(map(round_seconds, node.children)))
+    if node.is_null or not node.value.isdigit():
+        return node
+    return node.with_value(b"%d" % (-(-int(node.value) // 10) * 10))
+
+
 def sort_elements(node: Node) -> Node:
     return replace(node, children=tuple(sorted(node.children or (), key=lambda child: child.encode())))
 
@@ -94,6 +103,8 @@ class Masks:
                 )
             elif kind == "ms":
                 reply = change_at(reply, path, hide_time)
+            elif kind == "sec":
+                reply = change_at(reply, path, round_seconds)
             elif kind == "sort":
                 reply = change_at(reply, path, sort_elements)
             elif kind == "lines":

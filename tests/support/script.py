@@ -19,7 +19,7 @@ r"""Scripts: commands for a server, one a line, as `tests/differential/scripts/*
     HELLO          ## between:hello              ... where Rillet is not as one of 8.2 to 8.8 (the same file)
     # a comment
 
-A mask without a path names the whole reply. Every case runs in RESP2 and in RESP3.
+A mask without a path names the whole reply; TTL and HTTL always have the mask `sec`. Every case runs in RESP2 and in RESP3.
 """
 
 from __future__ import annotations
@@ -141,6 +141,8 @@ def parse_step(number: int, text: str) -> Step:
         connection, verb, rest = match["name"], match["verb"].strip(), match["rest"] or ""
     else:
         connection, verb, rest = "A", ":", command
+    if rest.partition(" ")[0] in {"TTL", "HTTL"}:
+        masks.append("sec:.")
     return Step(number, command, connection, verb, rest, tuple(masks), purpose, valkey, between)
 
 

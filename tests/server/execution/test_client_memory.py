@@ -96,7 +96,9 @@ def test_what_a_client_makes_the_server_hold_is_used_memory(what, kind, running)
             HOLD[what](client)
             least = ALL * 2 // 3
             eventually(lambda: used(wire) > before + least)
-            assert used(wire) < before + ALL * 3
+            eventually(
+                lambda: used(wire) < before + ALL * 3
+            )  # what a request was read into may stay for a second
         if what != "tracked keys":  # they may stay until they change
             eventually(lambda: used(wire) < before + ALL // 3)
 
