@@ -1,4 +1,4 @@
-"""``spark.read``: what lies between two bounds when the action starts, in ranges of ids."""
+"""``spark.read``: read the entries between two bounds, resolved when the action starts, in ranges of ids."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class RangeBatchReader(QuickAck, DataSourceReader):
-    """Plans when an action starts, so a DataFrame that is used twice may see newer entries the second time.
+    """Plans the ranges when an action starts; a second action on the same DataFrame may see newer entries.
 
     Raises:
-        OptionError: a stream that was named does not exist, or fields have names of columns that are none.
+        OptionError: a named stream does not exist, or a field of the entries has the name of a metadata column.
     """
 
     def __init__(self, schema: StructType, options: BatchOptions) -> None:
@@ -66,21 +66,22 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one range; there is one without a range where there is nothing to read."""
+        """Yield the rows of one partition. If there is nothing to read, there is one partition without a range."""
         if isinstance(partition, RangePartition):
             yield from read_range(partition, self._schema, self._options)
 
 
 class PushingBatchReader(RangeBatchReader):
-    """The same, where Spark hands over the filters of a query.
+    """A batch reader to which Spark pushes the filters of a query.
 
-    Spark 4.1 to 4.3 keep a plan with the frame that was loaded, not with the query: after ``frame.where(…)`` another query of
-    the same frame reads no more than that ``where`` left, and of two in one query the last one counts for both. No code of a
-    reader runs then that could notice. So this is for those who ask for it.
+    Spark 4.1 to 4.3 keep the plan with the loaded frame, not with the query: after ``frame.where(…)`` another query of
+    the same frame reads only what that ``where`` left, and if one query has two filters on it, the last one applies to
+    both. No code of a reader runs at that point, so it cannot detect this. Therefore push-down is off unless an option
+    asks for it.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take what bounds of ids and a choice of streams can say; return what Spark still has to evaluate."""
+        """Use the filters on ids and stream names; return the filters that Spark still has to evaluate."""
         prefix = self._options.columns.prefix
         ours = {prefix + name: name for name in COLUMNS if prefix + name in self._schema.names}
         self._narrowed, left = narrow(filters, ours)
@@ -88,17 +89,17 @@ class PushingBatchReader(RangeBatchReader):
 
 
 def later(one: Position, other: Position) -> Position:
-    """Return the position that is further on."""
+    """Return the later of two positions."""
     return other if other.id > one.id else one
 
 
 def earlier(one: Position, other: Position) -> Position:
-    """Return the position that is less far on."""
+    """Return the earlier of two positions."""
     return other if other.id < one.id else one
 
 
 def resolve(bound: int | str, now: StreamState) -> Position:
-    """Return a bound as a position in a stream as it is now: before what is there, after it, or at an id."""
+    """Resolve a bound to a position in the stream as it is now: at the beginning, at the end, or at an id."""
     if bound == EARLIEST:
         return Position(0, now.removed)
     if bound == LATEST:

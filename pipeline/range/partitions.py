@@ -1,4 +1,4 @@
-"""From two positions to the partitions between them."""
+"""Turn two positions into the partitions between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..source.positions import Position
 
 
-# A task costs Spark about as much as reading so many rows; a range costs a task about as much as so many.
+# Starting a task costs Spark about as much as reading this many rows; a range costs a task about as much as this many.
 _ROWS_WORTH_A_TASK: Final = 10_000
 _ROWS_WORTH_A_RANGE: Final = 4
 
@@ -27,7 +27,7 @@ _ROWS_WORTH_A_RANGE: Final = 4
 def worth_of_entries(
     start: Mapping[str, Position], end: Mapping[str, Position], options: SourceOptions, connection: Connection
 ) -> dict[str, float]:
-    """Return for how many rows an entry counts, by stream (see `rows_worth`); those that count for one may be missing."""
+    """Return how many rows one entry counts for, by stream (see `rows_worth`); streams with 1 may be missing."""
     if options.max_bytes_per_partition is None:
         return {}
     places = {
@@ -44,7 +44,7 @@ def names_to_cut(
     options: SourceOptions,
     worth: Mapping[str, float],
 ) -> list[str]:
-    """Return the streams whose ranges may be cut, or are not counted: what they are now matters for their partitions."""
+    """Return the streams whose partitions depend on their current state: uncounted ones, and ones that may be cut."""
     return [
         name
         for name, to in end.items()
@@ -70,13 +70,13 @@ def range_partitions(
     """Return the partitions of one batch.
 
     Args:
-        start: where it begins; a stream that is not in it has no rows in this batch.
-        end: where it ends.
-        states: at least those of `names_to_cut` as they are now.
-        options: partitions wanted.
-        connection: what knows the shards of streams.
-        steps: counted steps of some streams, as ``join_steps`` takes them.
-        worth: of an entry in rows, where that is more than one.
+        start: the first position of the batch; streams that are not in it have no rows in this batch.
+        end: the last position.
+        states: the current states, at least of the streams in `names_to_cut`.
+        options: the wanted number of partitions.
+        connection: maps streams to shards.
+        steps: counted steps of some streams, in the form of ``join_steps``.
+        worth: the number of rows that an entry counts for, where it is more than one.
     """
     rows: dict[str, int] = {}
     for name, to in end.items():
@@ -119,11 +119,13 @@ def range_partitions(
 
 
 def pack(parts: Sequence[tuple[StreamRange, int]], options: SourceOptions) -> list[RangePartition]:
-    """Put ranges into tasks, in their order: long ones alone, short ones together, unless more tasks are wanted.
+    """Distribute ranges over tasks, in order: long ranges get their own task, short ranges share one.
+
+    Short ranges stay apart if more tasks are wanted.
 
     Args:
-        parts: and how much work each of them is, in rows.
-        options: partitions wanted.
+        parts: each range with its work in rows.
+        options: the wanted number of partitions.
     """
     total = sum(weight for _, weight in parts)
     most = min(_ROWS_WORTH_A_TASK, options.max_rows_per_partition, max(total // options.min_partitions, 1))

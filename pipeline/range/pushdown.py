@@ -1,7 +1,8 @@
-"""What a query's ``where`` leaves of streams: bounds of ids and a choice of names, from the filters Spark hands over.
+"""Push-down: translate the filters of a query into bounds of ids and a choice of stream names.
 
-A filter that is not returned is one that Spark does not look at again, so bounds are exact or the filter is returned.
-``id`` is text, and as text 10-0 comes before 9-0: comparisons of it are Spark's, those of ``id_key`` and ``ts`` are ours.
+Spark does not evaluate a filter again unless it is returned, so a filter is returned unless its bounds are exact.
+``id`` is text, and as text 10-0 comes before 9-0. So Spark evaluates comparisons of ``id``; ``id_key`` and ``ts`` are
+translated here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _KEY_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class Narrowed:
-    """Ids from ``low`` to ``high``, both included, of streams with one of the names and all of the prefixes."""
+    """Ids from ``low`` to ``high``, both included, in streams that have one of the names and all prefixes."""
 
     low: int = 0
     high: int = ids.MAX_ID
@@ -37,16 +38,16 @@ class Narrowed:
     prefixes: tuple[str, ...] = ()
 
     def wants(self, name: str) -> bool:
-        """Return whether rows of a stream are asked for."""
+        """Return True if the query wants rows of this stream."""
         shown = printable_name(name)
         return (self.names is None or shown in self.names) and all(map(shown.startswith, self.prefixes))
 
     def within(self, low: int, high: int) -> Narrowed:
-        """Return the same with closer bounds."""
+        """Return a copy with tighter bounds."""
         return replace(self, low=max(self.low, low), high=min(self.high, high))
 
     def among(self, names: Iterable[str]) -> Narrowed:
-        """Return the same for these streams only."""
+        """Return a copy restricted to these streams."""
         given = frozenset(names)
         return replace(self, names=given if self.names is None else self.names & given)
 
@@ -55,11 +56,11 @@ NOTHING: Final = (1, 0)  # bounds that no id is in
 
 
 def narrow(filters: Iterable[Filter], columns: Mapping[str, str]) -> tuple[Narrowed, list[Filter]]:
-    """Return what the filters leave, and those that Spark still has to evaluate.
+    """Apply the filters; return the narrowed ids and streams, and the filters that Spark still has to evaluate.
 
     Args:
-        filters: all of which hold.
-        columns: our columns by the names that the rows give them.
+        filters: the filters; a row must pass all of them.
+        columns: the names of the rows' columns, mapped to the default names.
     """
     narrowed, left = Narrowed(), []
     for each in filters:
@@ -73,7 +74,7 @@ def narrow(filters: Iterable[Filter], columns: Mapping[str, str]) -> tuple[Narro
 
 
 def _narrow_by(narrowed: Narrowed, each: Filter, column: str) -> tuple[Narrowed, bool]:
-    """Return what one filter leaves, and whether that is exact."""
+    """Apply one filter; return the narrowed ids and streams, and whether they are exact."""
     if isinstance(each, spark.IsNotNull):
         return (narrowed.within(0, _LAST_WITH_A_TIME) if column == "ts" else narrowed), True
     if column == "stream":
@@ -99,7 +100,7 @@ def _by_stream(narrowed: Narrowed, each: Filter) -> tuple[Narrowed, bool]:
 
 
 def _bounds(each: Filter, column: str) -> tuple[int, int] | None:
-    """Return the least and the greatest id for which a comparison holds; None if that is not known."""
+    """Return the smallest and the greatest id that satisfy a comparison; None if they cannot be derived."""
     value: Any = getattr(each, "value", None)
     if column == "id" and isinstance(each, spark.EqualTo) and isinstance(value, str):
         try:
@@ -112,7 +113,8 @@ def _bounds(each: Filter, column: str) -> tuple[int, int] | None:
         return _compared(each, first, first + 1)
     if column == "ts" and isinstance(value, datetime) and value.tzinfo is not None:
         micros = (value - _EPOCH) // timedelta(microseconds=1)
-        # From the millisecond that holds the moment, and from the next one: the same if it is the beginning of one.
+        # The first id of the moment's millisecond, and of the next millisecond; equal if the moment begins a
+        # millisecond.
         ms, is_whole = micros // 1000, micros % 1000 == 0
         if not is_whole and isinstance(each, spark.EqualTo):
             return NOTHING
@@ -122,7 +124,7 @@ def _bounds(each: Filter, column: str) -> tuple[int, int] | None:
 
 
 def _compared(each: Filter, first: int, after: int) -> tuple[int, int] | None:
-    """Return the bounds of a comparison with a value whose own ids are those from ``first`` up to before ``after``."""
+    """Return the bounds of a comparison with a value that covers the ids from ``first`` to just before ``after``."""
     if isinstance(each, spark.EqualTo):
         return first, after - 1
     if isinstance(each, spark.GreaterThan):

@@ -1,4 +1,4 @@
-"""Which ranges of ids one batch reads, and in how many pieces: pure functions, no Spark and no server."""
+"""Choose the id ranges of a batch and cut them into pieces. Pure functions, without Spark or a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IdRange:
-    """The ids of one task: after one, up to and including another; ``rows`` where their number is known exactly."""
+    """The ids of one task: after ``after``, up to and including ``upto``; ``rows`` is their exact number, if known."""
 
     after: int
     upto: int
@@ -21,13 +21,13 @@ class IdRange:
 
 
 def split_evenly(after: int, upto: int, parts: int, *, first: int | None = None) -> list[IdRange]:
-    """Cut a range of ids into at most so many pieces of about the same width.
+    """Cut a range of ids into at most ``parts`` pieces of about the same width.
 
     Args:
-        after: ids above this one.
-        upto: ids up to this one.
+        after: exclusive lower bound.
+        upto: inclusive upper bound.
         parts: at least 1.
-        first: the smallest id there is; the time before it is not worth a piece.
+        first: the smallest existing id; no piece is spent on the time before it.
     """
     if upto <= after:
         return []
@@ -39,7 +39,7 @@ def split_evenly(after: int, upto: int, parts: int, *, first: int | None = None)
 
 
 def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list[IdRange]:
-    """Join small counted steps into at most so many pieces of about as many rows each.
+    """Join small counted steps into at most ``parts`` pieces of about equal row counts.
 
     Args:
         after: where the first step begins.
@@ -59,15 +59,15 @@ def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list
 
 
 def part_count(rows: int, *, least: int, rows_per_part: float) -> int:
-    """Return how many tasks so many rows are worth."""
+    """Return the number of tasks for this many rows."""
     return max(1, min(least, rows), math.ceil(rows / rows_per_part))
 
 
 def share_rows(limit: int, backlogs: dict[str, int]) -> dict[str, int]:
-    """Share a number of rows among streams by how far behind each is; each with a backlog gets some.
+    """Divide a number of rows among streams in proportion to their backlogs; each stream with a backlog gets some.
 
-    Streams that are not behind are left out. The shares add up to the limit, or to one row each if there are more
-    streams than that.
+    Streams without a backlog are left out. The shares add up to the limit, or to one row each if there are more streams
+    than that.
     """
     waiting = {name: rows for name, rows in backlogs.items() if rows > 0}
     total = sum(waiting.values())

@@ -1,7 +1,7 @@
-"""``spark.readStream`` in range mode: the checkpoint holds the last id read of each stream, and nothing else is kept.
+"""``spark.readStream`` in range mode: the checkpoint holds the last id read of each stream, and no other state.
 
-Ids only grow, so the range between two positions holds the same entries whenever it is read: a task that runs twice,
-a batch that is run again after a crash and a DataFrame that is used twice all read the same.
+Ids only grow, so the range between two positions always holds the same entries. A repeated task, a batch repeated
+after a crash, and a DataFrame that is used twice therefore read the same entries.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _ENDED_KEPT: Final = 100
 
 
 class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One lives in the driver for a whole query; tasks get copies without the connection."""
+    """Reads ranges for one streaming query. It lives in the driver; tasks get copies without the connection."""
 
     def __init__(self, schema: StructType, options: RangeStreamOptions) -> None:
         self._schema = schema
@@ -69,7 +69,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._names_at: float | None = None
         self._first_batch = FirstBatch()
         self._steps: dict[tuple[str, int, int], Steps] = {}
-        # The latest offsets as Spark has them, and what they say: it gives each of them back several times.
+        # The latest offsets in Spark's form, each with its parsed form: Spark passes the same offset several times.
         self._offsets: deque[tuple[dict[str, Any], dict[str, Position]]] = deque(maxlen=2)
         self._targets: dict[str, StreamState | None] | None = None
         self._moved_at: float | None = None
@@ -79,10 +79,10 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._missed: dict[str, int] = {}
 
     def __reduce__(self) -> tuple[type, tuple[StructType, RangeStreamOptions], dict[str, Any]]:
-        """Pickle schema and options: tasks read ranges and need no more."""
+        """Pickle only the schema and the options, which is all that tasks need."""
         return type(self), (self._schema, self._options), {}
 
-    # What Spark calls in the driver
+    # Called by Spark in the driver
 
     @gc_paused()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -97,7 +97,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return self._first_batch.begins_at(offsets.dump(found, self._options.endpoint.db))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limit Spark shall hand to ``latestOffset``; there all of ours are looked at."""
+        """Return the read limit that Spark passes to ``latestOffset``, which applies all limits itself."""
         options = self._options
         if options.max_rows is not None:
             return ReadMaxRows(options.max_rows)
@@ -108,16 +108,16 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember what there is now: the query ends when it has read that."""
+        """Record the current ends of the streams; the query ends when it has read up to them."""
         self._targets = stream_state.fetch_states(self._connection, self._find_names())
 
     @gc_paused()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return how far the next batch goes; ``start`` itself where there is nothing to do.
+        """Return the end of the next batch; ``start`` itself if there is nothing to read.
 
         Raises:
-            DataLossError: entries are gone, or a stream is another one, and ``failOnDataLoss`` is set.
-            OptionError: fields of the entries have names of columns that are none.
+            DataLossError: entries are gone, or a stream was replaced, and ``failOnDataLoss`` is set.
+            OptionError: a field of the entries has the name of a metadata column.
         """
         begin = self._positions(start)
         states = self._seen = self._states(begin)
@@ -132,7 +132,8 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             if now is None:
                 continue
             if name not in positions:
-                # It enters with this batch and is read from the next one on, so that all of it is counted.
+                # The stream joins with this batch, and is read from the next batch on, so that all its entries are
+                # counted.
                 bound = self._options.start.later(name)
                 if _reaches(now, bound):
                     positions[name] = resolve(bound, now)
@@ -141,7 +142,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 continue  # in a batch of its own, without rows: so that each batch is of one history
             at = positions[name]
             if at.added is None and now.added is not None and (limited or self._targets is not None):
-                # It was begun in the middle and will not be read to its end at once: from now on it is counted.
+                # Reading began in the middle of the stream and will not reach its end at once, so count from now on.
                 unread = self._look(name, now).count_after(at.id)
                 at = positions[name] = at.moved(at.id, now.added - unread)
             goal = self._goal(name, at, now)
@@ -172,9 +173,10 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     @gc_paused()
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where the streams end: what progress reports show as ``latestOffset``.
+        """Return the ends of the streams; progress reports show them as ``latestOffset``.
 
-        Spark asks right after `latestOffset`, which has just looked: of ten thousand streams twice is a fourth of planning.
+        Spark calls this right after `latestOffset`, so its result is reused: with ten thousand streams a second look
+        would take a quarter of the planning time.
         """
         states, self._seen = self._seen, None
         if states is None:
@@ -184,7 +186,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     @gc_paused()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the ranges of one batch; the same ids whenever they are planned."""
+        """Return the ranges of one batch; planning it again gives the same ids."""
         begin, to = self._positions(begin_of(start, end)), self._positions(end)
         worth = worth_of_entries(begin, to, self._options, self._connection)
         states = stream_state.fetch_states(self._connection, names_to_cut(begin, to, self._options, worth))
@@ -202,17 +204,17 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         """Close the connection."""
         self._connection.close()
 
-    # What Spark calls in tasks
+    # Called by Spark in tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of one range."""
         assert isinstance(partition, RangePartition)
         return read_range(partition, self._schema, self._options)
 
-    # How far to go
+    # Computing the end of a batch
 
     def _positions(self, tree: dict[str, Any]) -> dict[str, Position]:
-        """Read an offset, unless that was done; a caller may not change what it gets."""
+        """Parse an offset, or return it from the cache; the caller must not change the result."""
         for known, positions in self._offsets:
             if known == tree:
                 return positions
@@ -229,10 +231,10 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         states: Mapping[str, StreamState | None],
         worth: float,
     ) -> Steps | None:
-        """Return the steps of a walk over a range, where it was walked already or has to be.
+        """Return the counted steps of a range; walk over it if that has not been done and is necessary.
 
-        Several tasks that share a range do not know how many entries there should be. So if anything is missing since
-        the range was planned, which may be long ago in another process, it is counted here.
+        Tasks that share a range do not know the number of its entries. So if an entry has disappeared since the range
+        was planned (perhaps long ago, in another process), the entries are counted here.
         """
         to, now = end.get(name), states.get(name)
         if to is None or now is None or to.id <= at.id or to.generation != at.generation:
@@ -252,14 +254,14 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return steps
 
     def _lost_since_planned(self) -> dict[str, int]:
-        """Return how many entries were gone, by stream, when the last batch was planned again or read."""
+        """Return the number of entries lost, by stream, when the last batch was planned again or read."""
         found, self._missed = self._missed, {}
         for name, count in self._missed_by_tasks.take(self._connection).items():
             found[name] = found.get(name, 0) + count
         return found
 
     def _forget_ended(self, positions: dict[str, Position], begin: Mapping[str, Position]) -> None:
-        """Drop streams of a pattern that are gone for good, but for the last ones: a failover may bring those back."""
+        """Drop streams of a pattern that are gone for good, except the latest: a failover may bring those back."""
         if self._options.pattern is not None:
             ended = [name for name, at in positions.items() if at.is_ended and at.gone == begin[name].gone]
             ended.sort(key=lambda name: positions[name].id)
@@ -267,7 +269,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 del positions[name]
 
     def _find_names(self) -> list[str]:
-        """Return the streams to read; a pattern is looked up again now and then, but never past AvailableNow's targets."""
+        """Return the streams to read. A pattern is looked up regularly, but not after AvailableNow has its targets."""
         if self._options.pattern is None or self._targets is not None:
             return self._names
         now = time.monotonic()
@@ -277,7 +279,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return self._names
 
     def _states(self, positions: Mapping[str, Position]) -> dict[str, StreamState | None]:
-        """Return the streams to read as they are now, and with a pattern those that it found before and that are gone."""
+        """Return the states of the streams to read, and of streams that the pattern found earlier and that are gone."""
         states = stream_state.fetch_states(self._connection, self._find_names())
         self._name_clashes.check(states)
         if self._options.pattern is not None:
@@ -292,10 +294,10 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _reconciled(
         self, begin: Mapping[str, Position], states: Mapping[str, StreamState | None]
     ) -> tuple[dict[str, Position], set[str]]:
-        """Return the positions as the streams allow them to be, and which were taken in another history.
+        """Adapt the positions to the current streams; also return the streams whose history has changed.
 
         Raises:
-            DataLossError: entries are gone, or a stream is another one, and ``failOnDataLoss`` is set.
+            DataLossError: entries are gone, or a stream was replaced, and ``failOnDataLoss`` is set.
         """
         positions, corrected = dict(begin), set()
         known = {name: at for name, at in begin.items() if name in states}
@@ -314,7 +316,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return positions, corrected
 
     def _goal(self, name: str, at: Position, now: StreamState) -> Position:
-        """Return the end of what is there, or of what was there when AvailableNow began."""
+        """Return the end of the stream, or its end when AvailableNow began."""
         if self._targets is None:
             return at.moved(now.last, now.added)
         target = self._targets.get(name)
@@ -322,7 +324,8 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             return at
         if target.last >= now.last:
             return at.moved(now.last, now.added)
-        # Where entries behind the target are gone, its count says nothing of those before it.
+        # If entries after the target are gone, the stream's count does not give the number of entries before the
+        # target.
         whole = now.max_deleted is not None and now.max_deleted <= target.last
         whole = whole and now.first is not None and now.first <= target.last
         return at.moved(max(target.last, at.id), target.added if whole else None)
@@ -334,7 +337,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return self._moved_at is not None and time.monotonic() - self._moved_at < options.max_delay_seconds
 
     def _advance(self, name: str, at: Position, goal: Position, rows: int, *, limited: bool) -> Position:
-        """Return the end of the next batch in one stream: the goal, or as far as rows and bytes go."""
+        """Return the end of the next batch in one stream: the goal, or where the row or byte limit is reached."""
         options = self._options
         max_rows = options.max_rows if limited else None
         known = None if goal.added is None or at.added is None else goal.added - at.added
@@ -356,7 +359,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return at.moved(steps[-1][0], passed)
 
     def _walk(self, name: str, after: int, upto: int, rows: int | None) -> Steps:
-        """Go over entries until so many rows or the bytes left are reached; ends with ``upto`` if there are no more."""
+        """Walk over entries until the row or byte limit is reached; end with ``upto`` if there are no more entries."""
         steps: Steps = []
         pace = Pace(self._connection, self._options.fetch_size, self._options.max_bytes_per_partition)
         while after < upto and rows != 0 and (self._bytes_left is None or self._bytes_left > 0):
@@ -373,7 +376,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return steps
 
     def _chunk(self, name: str, after: int, upto: int, wanted: int) -> tuple[list[Any], bool]:
-        """Return the next entries, and whether there are no more; of limited bytes no more than that, if the server can."""
+        """Return the next entries, and whether they are the last; limit their bytes if the server can."""
         key = key_of(name)
         if self._bytes_left is None:
             chunk = self._connection.call(
@@ -391,7 +394,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return chunk, is_end
 
     def _within_bytes(self, chunk: list[Any]) -> int:
-        """Return how many of these entries to take; the first one always, so that big entries do not stop a query."""
+        """Return how many entries fit the byte limit; at least one, so that a big entry does not stop the query."""
         if self._bytes_left is None:
             return len(chunk)
         for index, (word, fields) in enumerate(chunk):
@@ -402,7 +405,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
 
 def _reaches(now: StreamState, bound: int | str) -> bool:
-    """Return whether a stream has come to where it is to be read from; a moment may be yet to come."""
+    """Return True if the stream has reached the start of reading, which may be a moment in the future."""
     return not isinstance(bound, int) or bound <= now.last
 
 

@@ -1,4 +1,4 @@
-"""What a task of range mode does: read ranges of ids by XRANGE, and make sure that all of them were still there."""
+"""Tasks of range mode: read ranges of ids by XRANGE, and verify that no entry is missing."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _SHORT_ROWS: Final = 100
 
 @dataclass(frozen=True)
 class StreamRange:
-    """The ids of one stream after one, up to and including another.
+    """The ids of one stream: after ``after``, up to and including ``upto``.
 
-    ``rows`` is how many entries there are, where that is known exactly. Elsewhere ``first`` and ``deleted``, the first
-    entry and the greatest deleted id when the batch was planned, show whether something was removed since.
+    ``rows`` is the exact number of entries, if it is known. Otherwise ``first`` and ``deleted`` (the first entry and
+    the greatest deleted id when the batch was planned) reveal whether an entry was removed since.
     """
 
     stream: str
@@ -51,10 +51,11 @@ class StreamRange:
 
 @dataclass(frozen=True)
 class RangePartition(InputPartition):
-    """What one task reads: a part of one stream, or many short ranges, all of one shard.
+    """The work of one task: a part of one stream, or many short ranges of streams on one shard.
 
-    ``written`` is how far a replica of it is to be to be read instead; None: the master is read. ``losses`` is the key at which the
-    driver looks for what was lost after it had planned; empty: nobody does.
+    Attributes:
+        written: a replica is read instead of the master once it has this replication offset; None: read the master.
+        losses: the key at which tasks report entries that were lost after planning; empty: they do not report.
     """
 
     ranges: tuple[StreamRange, ...]
@@ -85,7 +86,7 @@ def read_range(
 def _chunks(
     connection: Connection, partition: RangePartition, options: SourceOptions, pace: Pace
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Read the ranges in their order, short ones many at a time."""
+    """Read the ranges in order, many short ones in one round trip."""
     for is_short, ranges in groupby(partition.ranges, lambda each: _is_short(each, options)):
         if is_short:
             yield from _short(connection, list(ranges), options, partition.losses, pace)
@@ -103,7 +104,7 @@ def _is_short(part: StreamRange, options: SourceOptions) -> bool:
 def _short(
     connection: Connection, ranges: Sequence[StreamRange], options: SourceOptions, losses: str, pace: Pace
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Read ranges of few entries, so many in one round trip that a reply stays about as large as that of a long range."""
+    """Read ranges of few entries, so many in a round trip that the reply is about as large as one of a long range."""
     at = 0
     while at < len(ranges):
         page: list[StreamRange] = []
@@ -130,7 +131,7 @@ def _counted(
     pace: Pace,
     first: list[Any] | None = None,
 ) -> Iterator[list[Any]]:
-    """Read a range whose number of entries is known; of which the first reply may be there already."""
+    """Read a range whose number of entries is known; the caller may already have its first reply."""
     assert part.rows is not None
     seen = 0
     cursor = part.after
@@ -163,10 +164,10 @@ def _counted(
 def _watched(
     connection: Connection, part: StreamRange, options: SourceOptions, losses: str, pace: Pace
 ) -> Iterator[list[Any]]:
-    """Read a range that was not counted: detect trimming that got ahead of us, and XDEL in the range.
+    """Read a range that was not counted. Detect trimming that overtakes the reader, and XDEL in the range.
 
-    Each fetch begins with the last entry of the one before. As long as it is still there, trimming, which goes from
-    the oldest entry on, has not reached the next ones.
+    Each fetch begins with the last entry of the previous one. While that entry exists, trimming, which removes the
+    oldest entries first, has not reached the next ones.
     """
     whole = True
     cursor = part.after
@@ -203,7 +204,7 @@ def _watched(
 
 
 def _head_is_there(now: StreamState, part: StreamRange) -> bool:
-    """Return whether the oldest entry of the planned range is still there, or was never part of it."""
+    """Return True if the oldest entry of the planned range still exists, or was never part of it."""
     return now.first is not None and now.first <= max(part.after, part.first)
 
 

@@ -1,1 +1,1 @@
-"""What both modes of the source share: options, offsets, losses, and entries as Arrow batches."""
+"""Shared by both modes of the source: options, offsets, losses, and entries as Arrow batches."""

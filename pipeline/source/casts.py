@@ -1,12 +1,13 @@
-"""Texts as numbers, booleans and decimals, as Spark's ``try_cast`` of a string has them: null where it has null.
+"""Cast texts to numbers, booleans and decimals exactly as Spark's ``try_cast`` of a string; null where that gives null.
 
-What is written as programs write it is cast by Arrow, a column at once. Where a column has anything else, masks say which
-of its texts are what. A mask trims the characters that a text may have: that takes 5 to 10 ns a text, a regular expression 50
-to 80, a function of Python 500 to 3000. So a column half of which does not fit costs at most twice a good one, and only
-hexadecimal numbers and decimals with an exponent or with digits that are not ASCII are looked at one by one.
+Arrow casts texts in the usual form, a whole column in one call. In a mixed column, masks select the texts of each
+form. A mask trims the characters that such a text may contain, which takes 5 to 10 ns a text; a regular expression
+takes 50 to 80, a Python function 500 to 3000. So a column of which half does not fit costs at most twice as much as a
+good one, and only hexadecimal numbers and decimals with an exponent or with digits outside ASCII are read one by one.
 
-Spark trims what is at or below a space (of integers and booleans the byte 127, too), reads a sign, and of floating-point numbers what
-Java reads: ``inf``, ``1d``, ``0x1p3``. Decimals are rounded half up. ``1.5`` is no integer.
+Spark trims bytes up to the space (for integers and booleans also the byte 127) and accepts a sign, and for
+floating-point numbers everything that Java accepts: ``inf``, ``1d``, ``0x1p3``. Decimals are rounded half up. ``1.5``
+is no integer.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ _LONGEST_EXPONENT: Final = 1000
 
 
 def kept(mask: Any, cells: Any) -> Any:
-    """Return the cells for which a mask holds, null in the place of the others."""
+    """Keep the cells where the mask holds; set the others to null."""
     return pc.if_else(pc.fill_null(mask, False), cells, pa.scalar(None, cells.type))
 
 
 def at_once(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Return what Arrow casts a whole column to; None: it cannot read some of it.
+    """Cast a whole column with Arrow; None if Arrow cannot read one of the texts.
 
-    A cast that fails takes half a microsecond for each text that is bad. So a few are tried before.
+    A failing cast takes half a microsecond for each bad text, so a sample is cast first.
     """
     try:
         if len(texts) > _FEW:
@@ -63,7 +64,7 @@ def at_once(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
 
 @lru_cache  # batches are of few lengths
 def _samples(length: int) -> pa.Array:
-    """Return the places of pairs all over a column."""
+    """Return indices of pairs of neighbours, spread over a column."""
     return pa.array([at + more for at in range(0, length - 1, length // _TRIED) for more in (0, 1)])
 
 
@@ -73,7 +74,7 @@ def apart(
     quick: Callable[[pa.Array], pa.Array | None],
     slow: Callable[[pa.Array], pa.Array],
 ) -> pa.Array:
-    """Cast the texts that look usual at once, and the others in the way that reads all there is."""
+    """Cast the texts in the usual form with ``quick``, and the others with ``slow``, which reads every form."""
     if pc.all(is_usual).as_py():
         cells = quick(texts)
         return slow(texts) if cells is None else cells
@@ -87,13 +88,13 @@ def apart(
 
 
 def has_only(texts: pa.Array, characters: str) -> pa.Array:
-    """Return which texts have some characters, and no others."""
+    """Return a mask of the texts that consist only of these characters."""
     rest = pc.binary_length(pc.ascii_trim(texts, characters))
     return pc.and_(pc.equal(rest, 0), pc.not_equal(texts, ""))
 
 
 def _each_of(mask: Any, texts: pa.Array, convert: Callable[[str], Any], cells: pa.Array) -> pa.Array:
-    """Return the cells, and in the place of those of a mask what a function makes of their texts."""
+    """Apply a function to the text of each cell in the mask; keep the other cells."""
     mask = pc.fill_null(mask, False)
     chosen = texts.filter(mask)
     if not len(chosen):
@@ -102,8 +103,8 @@ def _each_of(mask: Any, texts: pa.Array, convert: Callable[[str], Any], cells: p
 
 
 def integers(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return integers; null beyond those of a type."""
-    # Arrow would read 0x10 as 16.
+    """Cast to integers; null outside the range of the type."""
+    # Arrow would read 0x10 as 16; Spark does not.
     if (quick := at_once(texts, kind)) is not None and not _has_x(texts):
         return quick
     is_short = pc.less_equal(pc.binary_length(texts), _SAFE_DIGITS[kind])
@@ -131,9 +132,9 @@ def _integers(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return floating-point numbers; what is too large is infinite."""
+    """Cast to floating-point numbers; too large numbers become infinite."""
     quick = at_once(texts, kind)
-    # Spark reads NaN and infinities by rules of its own.
+    # Spark has its own rules for NaN and infinities.
     if quick is not None and pc.all(pc.is_finite(quick)).as_py() is not False:
         return quick
     is_usual = has_only(pc.ascii_ltrim(texts, "-"), DIGITS + ".eE")
@@ -170,8 +171,8 @@ def _hexadecimal(text: str) -> float | None:
 
 
 def decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return decimals, rounded half up; null where there are more digits before the point than a type has."""
-    # Of more digits than it has room for Arrow makes another number, and does not say so.
+    """Cast to decimals, rounded half up; null if the integer part has too many digits for the type."""
+    # If a text has too many digits, Arrow makes a wrong number without an error.
     is_short = (pc.max(pc.binary_length(texts)).as_py() or 0) <= _ARROWS_CHARACTERS
     if is_short and (quick := at_once(texts, kind)) is not None:
         return quick
@@ -201,13 +202,13 @@ def _decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _rounded(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Round digits with a point and a sign by the first digit that is cut off; null where the type has no room.
+    """Round numbers (a sign, digits, a point) by the first digit that is cut off; null if the type has no room.
 
-    The texts are cut, for Arrow divides decimals wrongly near multiples of powers of two: its ``round`` makes 17179869183 of
-    17179869183.97799 (pyarrow 26.0.1).
+    The texts are cut, because Arrow divides decimals wrongly near multiples of powers of two: its ``round`` makes
+    17179869183 of 17179869183.97799 (pyarrow 26.0.1).
     """
     is_negative = pc.starts_with(texts, "-")
-    # A point at the end of each text, so that all have two parts.
+    # Append a point to each text, so that all split into two parts.
     parts = pc.split_pattern(
         pc.binary_join_element_wise(pc.ascii_ltrim(texts, "+-"), "", "."), ".", max_splits=1
     )
@@ -228,7 +229,7 @@ def _rounded(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _odd_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Read numbers with an exponent or with digits that are not ASCII, one by one."""
+    """Read numbers that have an exponent or digits outside ASCII, one by one."""
     is_like = pc.or_(has_only(texts, DIGITS + ".+-eE"), pc.invert(pc.string_is_ascii(texts)))
     if not pc.any(is_like).as_py():
         return pa.nulls(len(texts), kind)
@@ -259,7 +260,7 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
 
 
 def booleans(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return booleans: t, true, y, yes, 1 and f, false, n, no, 0, in any case."""
+    """Cast to booleans: t, true, y, yes, 1 and f, false, n, no, 0, in any case."""
     if (quick := at_once(texts, kind)) is not None:
         return quick
     texts = pc.ascii_lower(pc.ascii_trim(texts, BLANKS))
@@ -268,7 +269,7 @@ def booleans(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _has_x(texts: pa.Array) -> bool:
-    """Return whether there may be an x in a text; a look at all bytes at once is twenty times as quick as one at each text."""
+    """Return True if a text may contain an x. Searching the bytes of the whole column is 20 times as fast as each text."""
     data = texts.buffers()[2]
     raw = b"" if data is None else data.to_pybytes()
     return b"x" in raw or b"X" in raw

@@ -1,8 +1,9 @@
-"""Entries as Arrow batches: the default columns, or a user's schema whose columns are fields of the entries.
+"""Convert entries to Arrow batches with the default columns, or with a user's schema whose columns are entry fields.
 
-Always there to be named: ``stream``, ``id``, ``id_key`` (16 bytes that sort as ids do), ``ts`` (null after the year
-9999), ``seq``, and ``fields``, all fields in their order, duplicates too. Any other column of a schema is a field of
-that name; of several the last one counts. ``metadataPrefix`` renames the former where fields have the same names.
+A schema may always use the metadata columns ``stream``, ``id``, ``id_key`` (16 bytes that sort like ids), ``ts`` (null
+after the year 9999), ``seq``, and ``fields`` (all fields in order, with duplicates). Any other column is the field of
+that name; if an entry repeats it, the last value counts. ``metadataPrefix`` renames the metadata columns if fields
+have the same names.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ LAST_MS: Final = 253_402_300_799_999  # of the year 9999, which Python's datetim
 
 
 class MalformedEntryError(LabelledError, ValueError):
-    """parseMode is FAILFAST and a value does not fit its column."""
+    """A value does not fit its column, and parseMode is FAILFAST."""
 
     label = "MALFORMED_ENTRY"
 
 
 @dataclass(frozen=True)
 class ColumnOptions:
-    """How entries become rows; pickles into every task."""
+    """How entries become rows; pickled into every task."""
 
     parse_mode: str = option(
         "parseMode", words("PERMISSIVE", "FAILFAST", "DROPMALFORMED"), "PERMISSIVE",
@@ -84,7 +85,7 @@ class ColumnOptions:
 
     @classmethod
     def of(cls, options: Options | Mapping[str, str]) -> ColumnOptions:
-        """Read them from a source's options.
+        """Read them from the options of a source.
 
         Raises:
             OptionError: one is malformed.
@@ -97,7 +98,7 @@ class ColumnOptions:
 
 
 def default_schema(prefix: str = "", extra: Mapping[str, DataType] | None = None) -> StructType:
-    """Return the schema of a source that was given none; ``extra`` names more columns for its end."""
+    """Return the schema of a source without a user's schema; ``extra`` columns come last."""
     from pyspark.sql.types import StructType
 
     schema = StructType()
@@ -107,14 +108,14 @@ def default_schema(prefix: str = "", extra: Mapping[str, DataType] | None = None
 
 
 def spark_types(columns: Mapping[str, pa.DataType]) -> dict[str, DataType]:
-    """Return what Spark calls the types of columns."""
+    """Return Spark's names of the columns' types."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     return {name: from_arrow_type(kind) for name, kind in columns.items()}
 
 
 def session_zone() -> str:
-    """Return the zone of the session whose task this is; a session of ours always says it (see `sessions.register`)."""
+    """Return the time zone of this task's session; sessions of Rillet always pass it (see `sessions.register`)."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -181,15 +182,15 @@ class Columns:
         entries: Sequence[Any],
         extra: Mapping[str, Sequence[Any]] | None = None,
     ) -> pa.RecordBatch:
-        """Return one batch of rows.
+        """Convert entries to one batch of rows.
 
         Args:
-            stream: the name for its column; of several streams, the names and how many entries each has.
-            entries: ``[id, [field, value, …]]`` as XRANGE gives them.
-            extra: values of the extra columns, as many as entries.
+            stream: the name for its column; for several streams, the names with their numbers of entries.
+            entries: ``[id, [field, value, …]]`` as XRANGE returns them.
+            extra: values of the extra columns, one for each entry.
 
         Raises:
-            MalformedEntryError: see parseMode.
+            MalformedEntryError: a value does not fit, and parseMode is FAILFAST.
         """
         words = [entry[0] for entry in entries]
         rows = [entry[1] for entry in entries]
@@ -227,7 +228,7 @@ class Columns:
     def _add_values(
         self, columns: dict[str, pa.Array], words: list[bytes], rows: list[list[bytes]]
     ) -> set[int]:
-        """Add the columns that are fields; the indices of rows in which one does not fit."""
+        """Add the columns that are fields; return the indices of rows with a value that does not fit."""
         bad: set[int] = set()
         if self._options.value_format == "json":
             documents, malformed = self._documents(rows)
@@ -267,7 +268,7 @@ class Columns:
             )
 
     def _raw(self, row: list[bytes]) -> str:
-        """Return what a malformed entry said: its JSON text, or its fields as one JSON object."""
+        """Return the original text of a malformed entry: its JSON text, or its fields as one JSON object."""
         if self._options.value_format == "json":
             for name, value in zip(row[-2::-2], row[::-2], strict=True):
                 if name == self._options.value_field.encode():
@@ -299,14 +300,14 @@ def _check_type(column: pa.Field, kind: pa.DataType, *, is_fields: bool = False)
 
 
 def _names(streams: Sequence[tuple[str, int]], kind: pa.DataType) -> pa.Array:
-    """Return a name as often as its stream has entries."""
+    """Repeat the name of each stream once per entry."""
     names = pa.array([printable_name(name) for name, _ in streams], kind)
     order = array.array("i", chain.from_iterable(repeat(at, rows) for at, (_, rows) in enumerate(streams)))
     return names.take(pa.Array.from_buffers(pa.int32(), len(order), [None, pa.py_buffer(order)]))
 
 
 def _numbers(words: list[bytes]) -> pa.Array:
-    """Return milliseconds and sequences of ids as pairs of 64-bit numbers."""
+    """Return the milliseconds and sequence numbers of ids as pairs of 64-bit numbers."""
     parts = pc.split_pattern(pa.array(words, pa.string()), "-").flatten().cast(pa.uint64())
     return pa.FixedSizeListArray.from_arrays(parts, 2)
 
@@ -346,7 +347,7 @@ def _fields(rows: list[list[bytes]], kind: pa.DataType) -> pa.Array:
 
 
 def _same_names(rows: list[list[bytes]], flat: list[bytes]) -> list[bytes] | None:
-    """Return the names of the fields, where all entries have the same ones in the same order; None where they differ."""
+    """Return the field names if all entries have the same ones in the same order, else None."""
     if not rows:
         return None
     width = len(rows[0])
@@ -359,7 +360,7 @@ def _same_names(rows: list[list[bytes]], flat: list[bytes]) -> list[bytes] | Non
 
 
 def _field_finder(rows: list[list[bytes]]) -> Callable[[bytes], Sequence[bytes | None]]:
-    """Return a function from a field's name to its values, quick where all entries have the same fields in the same order."""
+    """Return a function from a field's name to its values; fast if all entries have the same fields in the same order."""
     flat = list(chain.from_iterable(rows))
     names = _same_names(rows, flat)
     if names is not None and len(set(names)) == len(names):

@@ -1,7 +1,8 @@
-"""Where a query's first batch begins, kept in the offset with which it ends.
+"""Keep the start of a query's first batch in the offset of its end.
 
-Spark's log has the end of each batch, and the start of none: it is the end of the one before. A query that dies in its first
-batch is asked once more where it starts, and ``latest`` is somewhere else by then: what had come in between would never be read.
+Spark logs the end of each batch; its start is the end of the previous batch. If a query dies in its first batch, Spark
+asks it again for its start. By then ``latest`` is a later position, so entries that arrived in between would never be
+read.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ _BEGIN: Final = "begin"
 
 
 class FirstBatch:
-    """Knows which batch is the first one of a query."""
+    """Recognises the first batch of a query."""
 
     def __init__(self) -> None:
         self._initial: Tree | None = None
 
     def begins_at(self, start: Tree) -> Tree:
-        """Note, and return, where a new query starts."""
+        """Record and return the start of a new query."""
         self._initial = start
         return start
 
     def following(self, start: Tree, end: Tree) -> Tree:
-        """Return the end of a batch; that of the first one says where it began."""
+        """Return the end of a batch; if it is the first batch, the end also contains its start."""
         return end | {_BEGIN: start} if start == self._initial else end
 
 
 def begin_of(start: Tree, end: Tree) -> Tree:
-    """Return where a batch begins, which Spark says that it begins at ``start``."""
+    """Return the real start of a batch for which Spark passes ``start``."""
     found: Tree = end.get(_BEGIN, start)
     return found

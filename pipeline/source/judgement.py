@@ -1,16 +1,18 @@
-"""Whether a stream is still the one in which a position was taken: the one place that judges it.
+"""Judge whether a stream is still the one in which a position was taken. No other module judges this.
 
-No server keeps the history of a stream. What shows that it is the same one, and how much of it was not read, are numbers
-and entries that a position remembers:
+No server keeps the history of a stream. A position therefore remembers numbers and entries that identify the stream and
+give the number of unread entries:
 
 - ``entries-added`` and the number of entries removed only grow, and so do the last id and the first entry;
-- the newest entry that was seen is still there, unless something was removed since;
-- of all entries ever added, those accounted for at a position and those still there after it leave the ones that are gone.
+- the newest entry that was seen still exists, unless something was removed since;
+- entries ever added, minus the ones accounted for at the position, minus the ones that still exist after it: the lost
+  ones.
 
-``max-deleted-entry-id`` moves with XDEL only, not with trimming, not even with XTRIM ACKED, which trims out of the middle.
+``max-deleted-entry-id`` changes with XDEL only, not with trimming, not even with XTRIM ACKED, which may remove entries
+from the middle.
 
-Where any of this is contradicted, entries that the stream had are not in its history any more: it was rolled back (a
-replica was promoted that lagged, or a server restarted from an older file), or it was deleted and created again.
+A contradiction means that the stream's history changed: it was rolled back (a lagging replica was promoted, or a server
+restarted from an older file), or it was deleted and created again.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class What(Enum):
-    """What became of a stream since a position was taken."""
+    """What happened to a stream since a position was taken."""
 
     GOES_ON = "goes on"
     GONE = "entries are gone"
@@ -42,15 +44,15 @@ class What(Enum):
     BEGUN_ANEW = "was created again after all of it was read and it was seen deleted"
 
 
-# A tuple: ten thousand streams are looked up in a plan, and the hash of a member of an Enum is a function of Python.
+# A tuple, not a set: a plan looks up ten thousand streams, and hashing an Enum member calls a Python function.
 _OTHER_HISTORIES: Final = (What.ROLLED_BACK, What.RECREATED, What.BEGUN_ANEW)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What happened, where a query goes on that does not stop, and how many entries are lost; None: how many is not known.
+    """What happened, the position at which the query continues, and the number of lost entries (None: unknown).
 
-    Of a stream that was rolled back those count that were accounted for and are not in it any more.
+    After a rollback, the lost entries are the ones that were accounted for and that the stream no longer has.
     """
 
     what: What
@@ -59,7 +61,7 @@ class Verdict:
 
     @property
     def is_loss(self) -> bool:
-        """Whether ``failOnDataLoss`` stops here: always, but for a stream deleted when all that was known was read."""
+        """Whether ``failOnDataLoss`` stops the query; not if a stream was deleted after all its known entries were read."""
         if self.what is What.DELETED:
             return self.lost != 0
         return self.what is not What.GOES_ON and self.what is not What.BEGUN_ANEW
@@ -71,7 +73,7 @@ class Verdict:
 
 
 def entry_to_check(at: Position, now: StreamState | None) -> int | None:
-    """Return the entry whose presence ``reconcile`` will ask for; None: none. For asking about many streams at once."""
+    """Return the entry that ``reconcile`` will look up, or None, so that the caller can ask for many at once."""
     snapshot = at.snapshot
     if now is None or snapshot is None or snapshot.newest is None or now.newest == snapshot.newest:
         return None
@@ -83,18 +85,19 @@ def reconcile(at: Position, now: StreamState | None, look: StreamLook) -> Verdic
 
     Args:
         at: the position.
-        now: the stream; None: there is no such key.
-        look: asked only where positions and counts leave it open.
+        now: the current state; None: the key does not exist.
+        look: queried only if the position and the counts do not decide.
 
     Returns:
-        What happened. Going on at its position leaves out no entry that is new, and repeats none that was known; judged
-        from there, the stream goes on.
+        The verdict. Continuing at its position skips no new entry and repeats no known one; judging the stream again
+        from
+        that position gives GOES_ON.
     """
     if now is None:
         if at.is_ended or at == Position(0, 0):
             return Verdict(What.DELETED, at, 0)  # known, or it never was
         lost = at.backlog
-        # Said once: what it was seen to have is accounted for.
+        # Report it once: all entries that were seen in the stream are accounted for.
         known = (
             at.added if lost == 0 or at.snapshot is None or at.snapshot.added is None else at.snapshot.added
         )
@@ -125,7 +128,7 @@ def reconcile(at: Position, now: StreamState | None, look: StreamLook) -> Verdic
 
 
 def untouched(at: Position, end: Position, now: StreamState, look: StreamLook) -> bool:
-    """Return whether what was planned between two positions is surely still there, all of it."""
+    """Return True if everything planned between two positions certainly still exists."""
     snapshot = end.snapshot
     if snapshot is None or now.added is None or now.last < end.id or _contradicts(snapshot, end, now, look):
         return False
@@ -137,7 +140,7 @@ def untouched(at: Position, end: Position, now: StreamState, look: StreamLook) -
 
 
 def _contradicts(snapshot: StreamSnapshot, at: Position, now: StreamState, look: StreamLook) -> bool:
-    """Return whether a stream that was once as seen cannot have become what it is now."""
+    """Return True if a stream in the earlier state cannot have reached the current one."""
     if _fell(snapshot.added, now.added) or _fell(snapshot.removed, now.removed):
         return True
     if now.first is not None and (
@@ -150,7 +153,7 @@ def _contradicts(snapshot: StreamSnapshot, at: Position, now: StreamState, look:
         return now.length > now.added - snapshot.added  # all there is was added since
     if now.removed != snapshot.removed:
         return False
-    # Nothing was removed since: whatever was there is there.
+    # Nothing was removed since, so every entry that existed still does.
     return not _is_there(at, now, look)
 
 
@@ -159,7 +162,7 @@ def _fell(before: int | None, now: int | None) -> bool:
 
 
 def _gone(at: Position, accounted: int, now: StreamState, added: int, look: StreamLook) -> int:
-    """Return how many entries after a position are gone; negative: there are more than were added."""
+    """Return the number of missing entries after a position; negative if there are more than were added."""
     unread = added - accounted
     if now.newest is None or now.newest <= at.id:
         return unread
@@ -169,20 +172,20 @@ def _gone(at: Position, accounted: int, now: StreamState, added: int, look: Stre
 
 
 def _surely_none(at: Position, now: StreamState, look: StreamLook) -> bool:
-    """Return whether nothing after a position was removed since it was taken, as far as that shows without counting."""
+    """Return True if certainly nothing after the position was removed since, as far as the numbers show without counting."""
     snapshot = at.snapshot
     if snapshot is None:
         return False
     if now.removed == snapshot.removed:
         return True
-    # Trimming moves the first entry. Something was removed out of the middle otherwise, if not by XDEL.
+    # Trimming moves the first entry. If the first entry is the same, something was removed from the middle.
     if now.first == snapshot.first or now.max_deleted is None or now.max_deleted > at.id:
         return False
     return _is_there(at, now, look)
 
 
 def _is_there(at: Position, now: StreamState, look: StreamLook) -> bool:
-    """Return whether the newest entry that was seen is still there, or none was seen."""
+    """Return True if the newest entry that was seen still exists, or none was seen."""
     newest = at.snapshot.newest if at.snapshot else None
     if newest is None or newest == now.newest:
         return True
@@ -204,10 +207,11 @@ def _another_history(at: Position, now: StreamState, look: StreamLook) -> Verdic
 
 
 def _is_recreated(at: Position, now: StreamState, look: StreamLook) -> bool:
-    """Return whether a stream with another history was created again; else it is an earlier state of the same.
+    """Return True if a stream with another history was created again; False if it was rolled back.
 
-    That is only sure while nothing was removed from it. New entries have greater ids than the position, as a rule. So what
-    matters is whether there are entries at or below it: known ones, if it was rolled back, or new ones whose ids began again.
+    This is certain only while nothing was removed from the stream. New entries usually have greater ids than the
+    position. So look for entries at or below the position: after a rollback there are known ones; a new stream has
+    some only if its ids started again from lower values.
     """
     snapshot = at.snapshot
     if now.removed:
@@ -223,7 +227,7 @@ def _is_recreated(at: Position, now: StreamState, look: StreamLook) -> bool:
             return False
     if now.added is None or snapshot.removed is None:
         return True
-    # It would be from before the first entry that was seen: no more had been added than were removed when it was seen.
+    # Such an entry would precede the first one that was seen: at that time all earlier ones had been removed.
     return now.added - _present_after(at.id, now, look) > snapshot.removed
 
 
@@ -238,7 +242,7 @@ def _present_after(stream_id: int, now: StreamState, look: StreamLook) -> int:
 def check_entries(
     connection: Connection, positions: Mapping[str, Position], states: Mapping[str, StreamState | None]
 ) -> Answers:
-    """Ask in one round trip for the entries that the judgement of many streams will look for."""
+    """Look up, in one round trip, the entries that judging these streams needs."""
     asked = [
         (name, wanted)
         for name, at in positions.items()
@@ -249,7 +253,7 @@ def check_entries(
 
 
 def describe(name: str, at: Position, now: StreamState | None, verdict: Verdict) -> tuple[str, str]:
-    """Return what happened to a stream, and what a query does that goes on."""
+    """Describe what happened to a stream, and how a query without failOnDataLoss continues."""
     where = ids.text(at.id)
     lost = "some" if verdict.lost is None else str(verdict.lost)
     if verdict.what is What.GONE:

@@ -1,4 +1,4 @@
-"""Asks a server what the judgement of a stream leaves open: is this entry there, and how many are there after an id?"""
+"""Ask the server what judging a stream needs: whether an entry exists, and how many entries follow an id."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Answers = dict[tuple[str, int], bool]
 
 
 class StreamLook:
-    """What there is of one stream up to the last id of a state.
+    """The entries of one stream up to the last id of a state.
 
     Args:
-        connection: to its server.
-        name: of the stream.
+        connection: to the server.
+        name: the stream.
         now: the state.
-        answers: of `judgement.check_entries`; what is not in them is asked for when it is needed.
-        page: entries in one reply.
+        answers: from `judgement.check_entries`; other entries are looked up when needed.
+        page: entries per reply.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class StreamLook:
         self._page = page
 
     def has(self, stream_id: int) -> bool:
-        """Return whether there is such an entry."""
+        """Return True if the entry exists."""
         answer = self._answers.get((self._name, stream_id))
         return bool(self._connection.call(*entry_words(self._name, stream_id))) if answer is None else answer
 

@@ -1,4 +1,4 @@
-"""What was lost before a query read it, and what a query does about it."""
+"""Report entries that were lost before a query read them: stop, or log and continue."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ LOG: Final = logging.getLogger("rillet.pipeline")
 
 
 class DataLossError(LabelledError, RuntimeError):
-    """Entries were trimmed or deleted before they were read, or the stream is another one than before."""
+    """Entries were trimmed or deleted before they were read, or the stream has another history."""
 
     label = "DATA_LOSS"
 
 
 def report_loss(what: str, *, fail: bool, otherwise: str = "goes on without them") -> None:
-    """Stop, or go on and say so.
+    """Stop the query, or log the loss and continue.
 
     Args:
-        what: happened.
+        what: what happened.
         fail: option failOnDataLoss.
-        otherwise: what a query does that does not stop.
+        otherwise: what the query does if it continues.
 
     Raises:
         DataLossError: ``fail`` is set.

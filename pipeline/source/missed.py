@@ -1,4 +1,4 @@
-"""What tasks missed of what was planned, noted in the server: Spark has no way from a task to its source."""
+"""Record in the server which planned entries the tasks missed, because Spark has no channel from a task to its source."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _NOT_COUNTED: Final = "what tasks miss is not counted in rillet_spark_entries_go
 
 
 class MissedEntries:
-    """What the tasks of one driver missed, at ``key``; empty where a query stops for it, and needs no count."""
+    """The entries that the tasks of one driver missed, at ``key``; empty if a loss stops the query anyway."""
 
     def __init__(self, *, stops: bool) -> None:
         self.key = "" if stops else f"rillet:gone:{uuid.uuid4().hex}"
 
     def take(self, connection: Connection) -> dict[str, int]:
-        """Return how many entries were missed since the last call, by stream."""
+        """Return the number of entries missed since the last call, by stream."""
         if not self.key:
             return {}
         try:
@@ -44,7 +44,7 @@ class MissedEntries:
 
 
 def note_missed(endpoint: Endpoint, key: str, part: tuple[str, int, int], count: int) -> None:
-    """Note how many entries of a part are missing: a stream, and two ids. A task that runs again notes the same again."""
+    """Record missing entries of a part (a stream and two ids). Repeating a task records the same again, without effect."""
     if not key:
         return
     steps = [("HSET", key, json.dumps(part), count), ("PEXPIRE", key, _KEPT_MS)]

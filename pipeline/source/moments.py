@@ -1,11 +1,11 @@
-"""Texts as dates and times, as Spark's ``try_cast`` of a string has them in the session's zone: null where it has null.
+"""Cast texts to dates and times exactly as Spark's ``try_cast`` in the session's zone; null where that gives null.
 
-A time may have any number of digits after the second, of which six count, and a zone after the second: ``Z``, an
-offset, or a name that Java has. A time without one is of the session's zone; in an hour that a clock skips it is as
-if the clock had not been moved. A time of day alone, which Spark takes for one of today, is no time here: a batch that
-is run again tomorrow is to have the same rows.
+A time may have any number of fractional digits, of which six count, and then a zone: ``Z``, an offset, or a zone name
+of Java. Without a zone it is in the session's zone; a time in the hour that is skipped when clocks go forward is read
+as if the clocks had not changed. A time of day without a date, which Spark reads as today's, gives null, because a
+batch that is repeated tomorrow must have the same rows.
 
-What is written as programs write it is cast a column at once, in whatever mixture (see `casts`).
+Texts in the usual form are cast a whole column at once, in any mixture (see `casts`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _SHORT: Final = dict(
 
 @lru_cache(maxsize=1024)
 def zone_of(name: str) -> Zone | None:
-    """Return a zone by what Java calls it; None: there is none."""
+    """Return the zone for a zone name of Java; None if there is none."""
     name = re.sub(r"([+-])(\d):", r"\g<1>0\2:", name.strip(), count=1)
     name = re.sub(r"([+-])(\d\d):(\d)\Z", r"\1\2:0\3", name, count=1)
     name = _SHORT.get(name, name)
@@ -102,7 +102,7 @@ def _offset(text: str) -> int | None:
 
 
 def dates(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return dates: ``2020``, ``2020-1``, ``2020-1-2``, and what follows that after a space or T does not matter."""
+    """Cast to dates: ``2020``, ``2020-1``, ``2020-1-2``; anything after a space or T is ignored."""
     if (quick := at_once(texts, kind)) is not None:
         return quick
     raw = texts.cast(pa.binary())
@@ -126,12 +126,12 @@ def _dates_of(parts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _piece(texts: pa.Array, start: int, end: int) -> pa.Array:
-    """Return what texts have between two bytes, be it UTF-8 or not."""
+    """Return a slice of each text by byte offsets; it may split a character of UTF-8."""
     return pc.cast(pc.binary_slice(texts.cast(pa.binary()), start, end), pa.string(), safe=False)
 
 
 def _is_surely_a_day(raw: pa.Array) -> pa.Array:
-    """Return which texts begin with a day that each year has, if they begin with a year."""
+    """Return a mask: texts that, if they begin with a year, continue with a day that every year has (so not 29 February)."""
     dash, day = pc.binary_slice(raw, 4, 5), pc.binary_slice(raw, 5, 10)
     return pc.and_(pc.equal(dash, b"-"), pc.is_in(day, _DAYS_OF_ALL_YEARS))
 
@@ -139,29 +139,29 @@ def _is_surely_a_day(raw: pa.Array) -> pa.Array:
 def _taken_apart(
     texts: pa.Array, pattern: str, convert: Callable[[pa.Array], pa.Array], kind: pa.DataType
 ) -> pa.Array:
-    """Return what becomes of the parts that a pattern finds in texts; null where it is not found."""
+    """Apply ``convert`` to the parts that a pattern finds; null where the pattern does not match."""
     texts = pc.ascii_trim(texts, BLANKS)
     year = _piece(pc.ascii_ltrim(texts, "+-"), 0, 4)
     begins = pc.and_(pc.ascii_is_decimal(year), pc.equal(pc.binary_length(year), 4))
-    # What no year has is found a tenth as fast by taking it apart.
+    # Reject days that no year has here: rejecting them by their parts takes ten times as long.
     begins = pc.and_not(begins, pc.is_in(pc.binary_slice(texts.cast(pa.binary()), 4, 10), _NO_DAYS))
     cells = pa.nulls(len(texts), kind)
     if not pc.any(begins).as_py():
         return cells
-    # To see that a pattern is not there takes a third of looking for its parts.
+    # Testing that a pattern does not match takes a third of the time that extracting its parts takes.
     is_found = pc.fill_null(pc.match_substring_regex(kept(begins, texts), pattern), False)
     return pc.replace_with_mask(cells, is_found, convert(pc.extract_regex(texts.filter(is_found), pattern)))
 
 
 def _days(parts: pa.Array) -> pa.Array:
-    """Return days since 1970, of any year; null where there is no such day."""
+    """Return days since 1970, for any year; null if the day does not exist."""
     year, month, day = (_number(parts, name, 1) for name in ("year", "month", "day"))
     is_leap = pc.and_(_divides(year, 4), pc.or_(pc.invert(_divides(year, 100)), _divides(year, 400)))
     is_there = pc.and_(
         pc.less_equal(day, _DAYS.take(month)),
         pc.or_(is_leap, pc.or_(pc.not_equal(month, 2), pc.less(day, 29))),
     )
-    # Years that begin with March end with the day that not all have.
+    # Let years begin in March: then the leap day comes last.
     is_before_march = pc.less(month, 3)
     year = pc.subtract(year, pc.if_else(is_before_march, 1, 0))
     month = pc.add(month, pc.if_else(is_before_march, 9, -3))
@@ -174,7 +174,7 @@ def _days(parts: pa.Array) -> pa.Array:
 
 
 def _number(parts: pa.Array, name: str, default: int) -> pa.Array:
-    """Return one of the numbers in texts that a pattern has taken apart; of one that is not there, a default."""
+    """Return one of the numbers that a pattern extracted; a default if the text lacks it."""
     found = pc.ascii_ltrim(pc.struct_field(parts, name), "+")
     return pc.if_else(pc.equal(found, ""), str(default), found).cast(pa.int64())
 
@@ -184,7 +184,7 @@ def _divides(years: pa.Array, by: int) -> pa.Array:
 
 
 def times(texts: pa.Array, kind: pa.DataType, zone: str) -> pa.Array:
-    """Return times: instants, of the session's zone where they name none; or what a clock showed, wherever, if the type has no zone."""
+    """Cast to times: instants, in the session's zone if the text has no zone; local times if the type has no zone."""
     here = (zone_of(zone) if kind.tz else 0) or 0
     shortest = pc.min(pc.binary_length(texts)).as_py() or 0
     quick = None
@@ -197,7 +197,7 @@ def times(texts: pa.Array, kind: pa.DataType, zone: str) -> pa.Array:
     if quick is not None:
         return quick
     raw, length = texts.cast(pa.binary()), pc.binary_length(texts)
-    # Arrow reads hours and minutes with a zone (`T22-00:00`, `T22:00+01:00`), Spark does not: a usual time with a zone has its seconds.
+    # Arrow, unlike Spark, accepts hours and minutes with a zone (`T22-00:00`), so texts with a zone need seconds here.
     to_the_minute, to_the_second = (pc.equal(pc.binary_slice(raw, at, at + 1), b":") for at in (13, 16))
     rest = pc.match_substring_regex(_piece(texts, _TO_THE_SECOND, _LONGEST), _REST if kind.tz else _FRACTION)
     to_the_second = pc.and_(to_the_second, pc.is_in(pc.binary_slice(raw, 17, 19), _SECONDS))
@@ -215,9 +215,10 @@ def _times(texts: pa.Array, kind: pa.DataType, here: Zone) -> pa.Array:
 
 
 def _is_surely_none(texts: pa.Array) -> pa.Array:
-    """Return which texts, written to the second in two digits each, have an hour or a zone that does not exist.
+    """Return a mask of texts in the usual form to the second whose hour or zone does not exist.
 
-    Half a column of ``CEST`` or ``24:00`` takes 2.1 times a good one; by their parts it would take four times.
+    With it, a column with one half ``CEST`` or ``24:00`` takes 2.1 times as long as a good one; taking the parts apart
+    would take four times as long.
     """
     raw = texts.cast(pa.binary())
     rest = pc.ascii_ltrim(pc.ascii_rtrim(_piece(texts, _TO_THE_SECOND, _LONGEST), BLANKS), DIGITS + ".")
@@ -251,7 +252,7 @@ def _times_of(parts: pa.Array, kind: pa.DataType, here: Zone) -> pa.Array:
         known = [None if one is None else 0 for one in known]
     seconds = _instants(seconds, zones.indices, known)
     fraction = pc.ascii_rpad(pc.utf8_slice_codeunits(pc.struct_field(parts, "fraction"), 0, 6), 6, "0")
-    # What is beyond 64 bits changes its sign.
+    # A value beyond 64 bits overflows and changes its sign.
     micros = pc.add(pc.multiply(seconds, _SECOND), fraction.cast(pa.int64()))
     is_there = pc.and_(
         pc.less_equal(pc.abs(seconds), _SECONDS_OF_MICROS + 1),
@@ -261,7 +262,7 @@ def _times_of(parts: pa.Array, kind: pa.DataType, here: Zone) -> pa.Array:
 
 
 def _usual_times(texts: pa.Array, kind: pa.DataType, here: Zone) -> pa.Array | None:
-    """Return times as programs write them, or dates, with a zone or without, or None: others are among them."""
+    """Cast times and dates in the usual form, with or without a zone; None if one of them has another form."""
     length = pc.binary_length(texts)
     if pc.min(length).as_py() < _TO_THE_SECOND:
         rest = pc.if_else(pc.equal(length, 10), "T00:00:00", pc.if_else(pc.equal(length, 16), ":00", ""))
@@ -286,7 +287,7 @@ def _usual_times(texts: pa.Array, kind: pa.DataType, here: Zone) -> pa.Array | N
 
 
 def _micros(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Return what Arrow reads, of up to nine digits after the second (from 1970 on: what is cut off is no less than nothing)."""
+    """Cast with Arrow, with up to nine fractional digits (only since 1970, where cutting digits rounds down)."""
     found = at_once(texts, kind)
     if found is not None:
         return found
@@ -297,7 +298,7 @@ def _micros(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
 
 
 def _instants(local: pa.Array, indices: pa.Array, zones: list[Zone | None]) -> pa.Array:
-    """Return seconds since 1970 of what clocks showed in several zones; null where a zone is none."""
+    """Convert local times of several zones to seconds since 1970; null for an unknown zone."""
     offsets = pa.array([one if isinstance(one, int) else None for one in zones], pa.int64()).take(indices)
     cells = pc.subtract(local, offsets)
     for at, zone in enumerate(zones):
@@ -309,12 +310,12 @@ def _instants(local: pa.Array, indices: pa.Array, zones: list[Zone | None]) -> p
 
 
 def _localized(local: pa.Array, zone: Zone) -> pa.Array:
-    """Return what clocks of one zone showed as numbers since 1970, in the unit of the times: of two moments the first one."""
+    """Convert local times of one zone to numbers since 1970, in the times' unit; an ambiguous time is the earlier moment."""
     per_second = 1 if local.type.unit == "s" else _SECOND
     numbers = local.cast(pa.int64())
     if isinstance(zone, int):
         return pc.subtract(numbers, zone * per_second) if zone else numbers
-    # Arrow moves no clock after 2037.
+    # Arrow applies no daylight-saving time after 2037.
     if not pc.any(pc.greater_equal(numbers, _ARROWS_RULES_END * per_second)).as_py():
         try:
             named = pc.assume_timezone(local, zone.key, ambiguous="earliest", nonexistent="raise")
@@ -331,8 +332,8 @@ def _localized(local: pa.Array, zone: Zone) -> pa.Array:
 
 
 def _offset_of(local: int, zone: ZoneInfo) -> int:
-    """Return the seconds that a clock is ahead of UTC when it shows a moment."""
-    # Python's years end with 9999; what zones do comes again after 400.
+    """Return the UTC offset, in seconds, of a local time."""
+    # Python's years end at 9999; the calendar, and with it the zones, repeat every 400 years.
     cycle = 146_097 * _DAY_SECONDS
     if local >= 253_402_214_400:
         local = local % cycle + 2 * cycle

@@ -1,7 +1,7 @@
-"""Refuses a schema that asks for an entry's id or time under a name that the entries use for a field of their own.
+"""Refuse a schema with a metadata column whose name the entries use for a field.
 
-``XADD orders * ts 2026-01-01T00:00:00Z`` and a schema with ``ts TIMESTAMP``: the column is the time of the entry, and the
-field would be left out without a word.
+Example: after ``XADD orders * ts 2026-01-01T00:00:00Z`` and with ``ts TIMESTAMP`` in the schema, the column is the
+entry's own time, and the field would be dropped silently.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _MEANINGS: Final = {
 
 
 class NameClashes:
-    """Looks at the oldest and the newest entry of each stream, once: when it is first seen with entries.
+    """Checks the oldest and the newest entry of each stream, once: when it is first seen with entries.
 
     Args:
-        schema: of the rows; the default one has all fields in a column, so nothing is lost in it.
+        schema: of the rows; the default schema keeps all fields in a column, so it loses nothing.
         options: how entries become rows.
-        extra: columns of group mode.
+        extra: the columns of group mode.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class NameClashes:
         self._columns = {} if is_default else {name: known[name] for name in schema.names if name in known}
 
     def unseen(self, streams: Iterable[str]) -> list[str]:
-        """Return which of these streams are worth a look."""
+        """Return the streams that still need a check."""
         return (
             list(dict.fromkeys(name for name in streams if name not in self._seen)) if self._columns else []
         )
 
     def check(self, states: Mapping[str, StreamState | None]) -> None:
-        """Look at the streams that are new.
+        """Check the new streams.
 
         Raises:
-            OptionError: a field has the name of a column that is not a field.
+            OptionError: a field has the name of a metadata column.
         """
         if not self._columns:
             return

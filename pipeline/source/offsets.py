@@ -1,23 +1,25 @@
-"""Where a query stands, as the JSON that Spark keeps in its checkpoint.
+"""Serialise the position of a query as the JSON that Spark keeps in its checkpoint.
 
 Range mode::
 
     {"v": 3, "db": 0, "streams": {"orders": ["1526919030474-55", 1200, "1526919030474-2", 1526919030480, 1300, 200]}}
 
-A stream's position is ``[id, added, first, newest, snapshot_added, removed, generation, gone]``. ``id`` is the last id read.
-``added`` is how many of the entries that were ever added are accounted for up to there: read, or counted as gone; null
-where that is not known (a start in the middle of a stream until its first batch, a server before Redis 7). A stream whose
-start is a moment yet to come is not here before that. The four in the middle are the stream as it was when the position
-was taken: its first and its newest entry, null where it was empty, and how many had been added and removed. A later look
-compares them with the stream, to see whether that is still the same one. ``generation`` counts how often the stream was seen
-deleted and created again, ``gone`` how many entries were trimmed or deleted before they were read.
+A stream's position is ``[id, added, first, newest, snapshot_added, removed, generation, gone]``. ``id`` is the last id
+read. ``added`` counts the entries, of all ever added, that are accounted for up to that id: read, or counted as gone.
+It is null if unknown (reading started in the middle of the stream and its first batch is not done, or the server is
+older than Redis 7). A stream that is to be read from a moment in the future appears only after that moment. The next
+four are the stream's state when the position was taken: its first and its newest entry (null if it was empty), and the
+numbers of entries added and removed. They are compared with the stream later, to see whether it is still the same one.
+``generation`` counts how often the stream was deleted and created again, ``gone`` the entries trimmed or deleted
+before they were read.
 
-What is as usual is left out at the end: a stream that was not looked at (``first`` is false), one that was read to its end
-(``newest`` is ``id`` and ``snapshot_added`` is ``added``), and zeros. An id whose sequence is 0 is its milliseconds.
+Default values at the end are left out: a stream whose state was not taken (``first`` is false), one that was read to
+its end (``newest`` is ``id`` and ``snapshot_added`` is ``added``), and zeros. An id with sequence number 0 is written
+as its milliseconds.
 
-Of more than a hundred streams ``streams`` is one text, as `packed_positions` makes it, for Spark writes all of it with each
-batch: ten thousand streams take 13 KB (all at work within seconds) to 120 KB (within an hour), and as rows 0.6 MB. Version 2
-had rows only.
+With more than a hundred streams ``streams`` is one text, made by `packed_positions`, because Spark writes all of it
+with each batch: ten thousand streams take 13 KB (all written to within seconds) to 120 KB (within an hour), and as
+rows 0.6 MB. Version 2 had rows only.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ def dump(positions: Mapping[str, Position], db: int = 0) -> dict[str, Any]:
 
 
 def dump_streams(positions: Mapping[str, Position]) -> dict[str, Row] | str:
-    """Return the positions by stream, in order of their names: rows, or the packed text of many."""
+    """Return the positions by stream, in order of their names: as rows or, for many streams, as the packed text."""
     in_order = dict(sorted(positions.items()))
     if len(in_order) > _ROWS_AT_MOST:
         return pack(in_order)
@@ -81,7 +83,7 @@ def load_streams(streams: Mapping[str, Row] | str) -> dict[str, Position]:
 
 
 def check_database(kept: int, wanted: int) -> None:
-    """Refuse to go on in another database than that of the checkpoint.
+    """Refuse to continue in another database than the checkpoint's.
 
     Raises:
         OffsetError: they differ.
@@ -93,10 +95,10 @@ def check_database(kept: int, wanted: int) -> None:
 
 
 def check_version(tree: Mapping[str, Any]) -> None:
-    """Refuse what is no offset of this version.
+    """Check that this is an offset of this version.
 
     Raises:
-        OffsetError: it is of another Rillet, or of another source.
+        OffsetError: it belongs to another version of Rillet, or to another source.
     """
     if not isinstance(tree, dict) or "v" not in tree:
         raise OffsetError(
@@ -110,7 +112,7 @@ def check_version(tree: Mapping[str, Any]) -> None:
 
 
 def id_word(stream_id: int | None) -> Word:
-    """Return an id as short as JSON can have it; None of a stream without entries."""
+    """Return an id in its shortest JSON form; None for a stream without entries."""
     if stream_id is None:
         return None
     ms, seq = stream_id >> 64, stream_id & ids.MAX_U64

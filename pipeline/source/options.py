@@ -1,4 +1,4 @@
-"""The options of the source ``redis-streams``: what both modes have, and those of range mode, a batch or a stream."""
+"""The options of the source ``redis-streams``: common ones, and those of range mode for batches and for streams."""
 
 # ruff: noqa: RUF009 - option() and part() return fields
 
@@ -39,7 +39,7 @@ LATEST: Final = "latest"
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where to begin or end: one word or id for all streams, or one for each."""
+    """A bound of reading, at either end: one for all streams, or one for each stream."""
 
     everywhere: int | str | None
     each: tuple[tuple[str, int | str], ...] = ()
@@ -48,7 +48,7 @@ class Bounds:
         """Return the bound of a stream.
 
         Raises:
-            OptionError: bounds are given stream by stream, and none for this one.
+            OptionError: the bounds are given by stream, and this stream has none.
         """
         for stream, bound in self.each:
             if stream == name:
@@ -58,12 +58,12 @@ class Bounds:
         return self.everywhere
 
     def later(self, name: str) -> int | str:
-        """Return the bound of a stream found later: all of it is new, unless an id or a time is given."""
+        """Return the bound of a stream that appears later: read it from the beginning, unless an id or a time is given."""
         bound = dict(self.each).get(name, self.everywhere)
         return bound if isinstance(bound, int) else EARLIEST
 
 
-# The kinds of options that only a source has
+# The kinds of options that only the source has
 
 
 def _json(text: str) -> Any:
@@ -81,7 +81,7 @@ def _streams(text: str) -> tuple[str, ...]:
 
 
 class NameExpression(str):
-    """A regular expression over whole names of streams, where a plain string is a glob."""
+    """A regular expression that must match the whole name of a stream; patterns in plain strings are globs."""
 
     __slots__ = ()
 
@@ -95,7 +95,7 @@ def _expression(text: str) -> NameExpression:
 
 
 def _before(text: str) -> int:
-    """Return the last id before a moment: from the first entry of it on, or up to the last one before it."""
+    """Return the last id before a moment: reading starts after it, or ends with it."""
     try:
         return max(ids.from_ms(times.parse_time(text)) - 1, 0)
     except ValueError:
@@ -110,7 +110,7 @@ def _before_by_stream(text: str) -> Bounds:
 
 
 def _offsets(default_seq: int) -> Kind:
-    """Return the kind of IDs; ``default_seq`` is the sequence number of one that has none."""
+    """Return the option kind for IDs; ``default_seq`` completes an ID without a sequence number."""
 
     def bound(text: str) -> int | str:
         if text.lower() in {EARLIEST, LATEST}:
@@ -145,7 +145,7 @@ MODE: Final = Option("mode", words("range", "group"), "range", "read by ids, or 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """What each way of reading has; pickles into every task."""
+    """The options of every way of reading; pickled into every task."""
 
     MORE: ClassVar = (MODE,)
 
@@ -187,10 +187,10 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Options | Mapping[str, str]) -> Self:
-        """Read them.
+        """Read the options.
 
         Raises:
-            OptionError: one is missing, malformed, unknown, or contradicts another.
+            OptionError: one is missing, malformed or unknown, or contradicts another.
         """
         given = Options(options)
         if not list(given):
@@ -216,7 +216,7 @@ class SourceOptions:
 
     @property
     def pattern(self) -> str | None:
-        """A glob, or a regular expression; None: ``streams`` names the streams."""
+        """A glob or a regular expression; None if ``streams`` names the streams."""
         return self.subscribe_pattern or self.streams_pattern
 
     @property
@@ -227,7 +227,7 @@ class SourceOptions:
         return found
 
     def names(self, connection: Connection) -> list[str]:
-        """Return the streams to read: those named, or those there are now that match the pattern, in order of their names."""
+        """Return the streams to read, sorted: the named ones, or the existing ones that match the pattern."""
         pattern = self.pattern
         if pattern is None:
             return list(self.streams)
@@ -239,7 +239,7 @@ class SourceOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOptions(SourceOptions):
-    """What ``spark.read`` has."""
+    """The options of ``spark.read``."""
 
     starting_offsets: Bounds = option("startingOffsets", STARTS, EARLIEST, _START_MEANING)
     ending_offsets: Bounds = option(
@@ -270,7 +270,7 @@ class BatchOptions(SourceOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerOptions(SourceOptions):
-    """What ``spark.readStream`` has in both modes."""
+    """The options of ``spark.readStream`` in both modes."""
 
     max_rows: int | None = option(
         "maxRowsPerTrigger",
@@ -289,7 +289,7 @@ class TriggerOptions(SourceOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RangeStreamOptions(TriggerOptions):
-    """What ``spark.readStream`` has in range mode."""
+    """The options of ``spark.readStream`` in range mode."""
 
     min_rows: int | None = option(
         "minRowsPerTrigger",

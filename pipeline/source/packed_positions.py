@@ -1,6 +1,7 @@
-"""The positions of many streams as one short text: a Parquet file in base 85.
+"""Pack the positions of many streams into one short text: a Parquet file in base 85.
 
-Columns of numbers that grow or are alike take a few bits each, and a name that begins as the one before it takes only its end.
+Columns of growing or similar numbers take a few bits for each number, and a name takes only what differs from the
+previous one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NOTHING: Final = StreamSnapshot(None, None, None, None)
 
 
 def pack(positions: Mapping[str, Position]) -> str:
-    """Return the text; the newest entry and the count of a snapshot are in it as what they are more than the position's own."""
+    """Return the text; it stores a snapshot's newest entry and count as differences from the position's own."""
     rows = zip(*(_row(name, at) for name, at in positions.items()), strict=True)
     columns = [pa.array(column, each.type) for column, each in zip(rows, _SCHEMA, strict=True)]
     file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Where a query stands in each stream, and the stream as it was then."""
+"""The position of a query in each stream, with the state of the stream at that time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamSnapshot:
-    """A stream as it was when a position was taken: entries that were there, None where it was empty, and counts."""
+    """The state of a stream when a position was taken: its first and newest entry (None if it was empty), and counts."""
 
     first: int | None
     newest: int | None
@@ -20,17 +20,17 @@ class StreamSnapshot:
 
     @classmethod
     def of(cls, now: StreamState) -> StreamSnapshot:
-        """Return what to remember of a stream."""
+        """Return the part of a stream's state that a position remembers."""
         return cls(now.first, now.newest, now.added, now.removed)
 
 
-# Of a stream that is gone: no entry has the id 0-0.
+# Marks a stream that no longer exists: no entry has the id 0-0.
 ENDED: Final = StreamSnapshot(0, None, None, None)
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a query stands in one stream."""
+    """The position of a query in one stream."""
 
     id: int
     added: int | None = None
@@ -40,12 +40,12 @@ class Position:
 
     @property
     def is_ended(self) -> bool:
-        """Whether the stream was seen to be gone when all that was known of it was read."""
+        """Whether the stream was gone after all its known entries had been read."""
         return self.snapshot is not None and self.snapshot.first == ENDED.first
 
     @property
     def backlog(self) -> int | None:
-        """How many entries behind it the stream was seen to have; None: some, which were not counted."""
+        """The number of entries after the position when the stream was last seen; None: some, not counted."""
         if self.snapshot is None or self.snapshot.newest is None or self.snapshot.newest <= self.id:
             return 0
         if self.added is None or self.snapshot.added is None:
@@ -53,7 +53,7 @@ class Position:
         return self.snapshot.added - self.added
 
     def rows_to(self, end: Position) -> int | None:
-        """Return how many entries there are to read up to another position; None where that is not known."""
+        """Return the number of entries between here and another position; None if unknown."""
         if end.added is None or (self.added is None and self.generation == end.generation):
             return None
         return (
@@ -63,9 +63,9 @@ class Position:
         )
 
     def moved(self, to: int, added: int | None, *, gone: int = 0) -> Position:
-        """Return the position after reading up to an id, with so many more entries found missing."""
+        """Return the position after reading up to an id, with ``gone`` increased by the entries found missing."""
         return Position(to, added, self.generation, self.gone + gone, self.snapshot)
 
     def with_snapshot(self, now: StreamState) -> Position:
-        """Return the position with the stream as it is now."""
+        """Return the position with the stream's current state."""
         return Position(self.id, self.added, self.generation, self.gone, StreamSnapshot.of(now))

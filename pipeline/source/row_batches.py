@@ -1,4 +1,4 @@
-"""Entries of one stream after the other as batches of rows, which bytes bound as well as rows: what a task of either mode yields."""
+"""Collect entries of one stream after another into batches of rows, limited by bytes and by rows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class RowBatches:
-    """Gathers entries until they are worth a batch.
+    """Collects entries until they fill a batch.
 
     Args:
         columns: of the rows.
-        rows: from so many on a batch is full.
-        extra: names of columns that the caller gives the values of.
+        rows: a batch with this many rows is full.
+        extra: names of columns whose values the caller supplies.
     """
 
     def __init__(self, columns: Columns, rows: int, extra: Sequence[str] = ()) -> None:
@@ -36,13 +36,13 @@ class RowBatches:
         self._size = 0
 
     def add(self, stream: str, entries: Sequence[Any], size: int, *extra: Any) -> Iterator[pa.RecordBatch]:
-        """Add entries of a stream; yield what is full then.
+        """Add entries of a stream; yield the batches that are now full.
 
         Args:
             stream: its name.
-            entries: as XRANGE gives them.
+            entries: in the form of XRANGE.
             size: their bytes.
-            extra: what all of them have in the extra columns.
+            extra: the values that all of them have in the extra columns.
         """
         for part, length in cut(entries, size):
             if self._entries and self._size + length > BATCH_BYTES:
@@ -56,7 +56,7 @@ class RowBatches:
                 yield self._batch()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is left, if anything is."""
+        """Yield the last, incomplete batch, if there is one."""
         if self._entries:
             yield self._batch()
 

@@ -1,8 +1,8 @@
-"""How many entries to ask for at once, and to put into one batch, so that bytes bound a task's memory, and not rows.
+"""Limit a task's memory by bytes: choose how many entries a reply and a batch hold.
 
-A reply of XRANGE has a number of entries and no limit of bytes. So the first one is short, and each that follows is as long as
-entries like those before may be. What was received is counted by the connection: adding up the words of entries would cost a
-sixth of reading them.
+XRANGE limits the number of entries, not their bytes. So the first reply is short, and each further reply is as long as
+the size of the previous entries allows. The connection counts received bytes; adding up the lengths of words would
+cost a sixth of the time for reading them.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _SAMPLES: Final = 8
 
 
 class EntryTooLargeError(LabelledError, ValueError):
-    """An entry has more bytes than a column of Arrow and Spark can have."""
+    """An entry has more bytes than a column of Arrow or Spark can hold."""
 
     label = "ENTRY_TOO_LARGE"
 
 
 class Pace:
-    """How many entries the next reply is to have.
+    """Chooses the number of entries of the next reply.
 
     Args:
-        connection: that receives them.
-        most: entries in one reply, however short they are.
-        most_bytes: in one reply, once it is known how long entries are.
+        connection: the one that receives the replies.
+        most: the most entries in one reply.
+        most_bytes: the most bytes in one reply, once the size of entries is known.
     """
 
     def __init__(self, connection: Connection, most: int, most_bytes: int | None = None) -> None:
@@ -52,7 +52,7 @@ class Pace:
         self.size = 0
 
     def saw(self, entries: int) -> int:
-        """Note a reply of so many entries; return its bytes."""
+        """Record a reply with this many entries; return its bytes."""
         now = self._connection.received
         self.size, self._received = now - self._received, now
         if entries:
@@ -62,10 +62,10 @@ class Pace:
 
 
 def cut(entries: Sequence[Any], size: int) -> Iterable[tuple[Sequence[Any], int]]:
-    """Return entries in parts of at most half a batch, with their bytes; one that is larger is alone.
+    """Split entries into parts of at most half a batch, with their bytes; a larger entry is a part of its own.
 
     Raises:
-        EntryTooLargeError: a column cannot have one of them.
+        EntryTooLargeError: an entry is too large for a column.
     """
     return [(entries, size)] if size <= _REPLY_BYTES else _cut(entries)
 
@@ -88,11 +88,11 @@ def _cut(entries: Sequence[Any]) -> Iterator[tuple[Sequence[Any], int]]:
 def rows_worth(
     connection: Connection, places: Mapping[str, Sequence[int]], options: SourceOptions
 ) -> dict[str, float]:
-    """Return for how many rows an entry of each stream counts, so that maxRowsPerPartition keeps maxBytesPerPartition, too.
+    """Return how many rows an entry of each stream counts for; maxRowsPerPartition then enforces maxBytesPerPartition.
 
     Args:
         connection: to the server.
-        places: by stream, ids in order; the entries at some of them, or the next ones, are looked at.
+        places: ids by stream, in order; the entries at some of these ids, or the next ones, are sampled.
         options: with maxBytesPerPartition.
     """
     assert options.max_bytes_per_partition is not None
@@ -106,5 +106,5 @@ def rows_worth(
 
 
 def evenly(after: int, upto: int) -> list[int]:
-    """Return ids between two, as many as `rows_worth` looks at."""
+    """Return evenly spaced ids between two, as many as `rows_worth` samples."""
     return [after + 1 + (upto - after) * step // _SAMPLES for step in range(min(_SAMPLES, upto - after))]

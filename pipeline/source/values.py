@@ -1,7 +1,8 @@
-"""Texts and JSON values of entries as typed Arrow arrays; what does not fit becomes null, and its index is returned.
+"""Convert texts and JSON values of entries to typed Arrow arrays; a value that does not fit becomes null.
 
-A text fits a column where Spark's own cast of that string gives a value (see `casts` and `moments`). A number or a boolean of JSON
-fits where its text does; only ``BINARY`` has a rule of its own, which is base64.
+A text fits a column if Spark's own cast of that string gives a value (see `casts` and `moments`). A JSON number or
+boolean fits if its text does. Only ``BINARY`` has its own rule: base64. The indices of values that do not fit are
+returned.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ TIME_FORMATS: Final = {
     "milliseconds": 1000,
     "microseconds": 1_000_000,
 }  # and how many a second has
-# Of the years 1 and 9999, with which Python's datetime begins and ends.
+# The years 1 and 9999 are the limits of Python's datetime.
 _FIRST_MICROSECOND: Final = -62_135_596_800_000_000
 _LAST_MICROSECOND: Final = 253_402_300_799_999_999
 
-# Spark's types that the sink writes and the source reads.
+# The Spark types that the sink writes and the source reads.
 _SUPPORTED: Final = frozenset(
     "ArrayType BinaryType BooleanType ByteType CharType DateType DecimalType DoubleType FloatType IntegerType LongType MapType "
     "NullType ShortType StringType StructType TimestampNTZType TimestampType VarcharType".split()
@@ -43,13 +44,13 @@ _SUPPORTED: Final = frozenset(
 
 
 class UnsupportedTypeError(LabelledError, TypeError):
-    """A column has a type that no entry's value can become."""
+    """No value of an entry can be converted to a column's type."""
 
     label = "UNSUPPORTED_TYPE"
 
 
 def unsupported(kind: DataType) -> DataType | None:
-    """Return the type in a Spark type, or itself, whose values have no text that is read back; None: there is none."""
+    """Return the part of a Spark type (or the type itself) that has no readable text form; None if there is none."""
     if type(kind).__name__ not in _SUPPORTED:
         return kind
     parts = [getattr(kind, name) for name in ("elementType", "keyType", "valueType") if hasattr(kind, name)]
@@ -58,7 +59,7 @@ def unsupported(kind: DataType) -> DataType | None:
 
 
 def text_array(raw: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
-    r"""Return names and free texts as strings or binary; bytes that are no UTF-8 show as ``\xNN`` in a string."""
+    r"""Return names or free texts as strings or binary; in strings, bytes that are not UTF-8 become ``\xNN``."""
     try:
         return pa.array(raw, kind)
     except (pa.ArrowInvalid, UnicodeDecodeError):
@@ -70,16 +71,18 @@ def text_array(raw: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
 def parse_texts(
     raw: Sequence[bytes | None], kind: pa.DataType, times: str = ISO, zone: str = "UTC"
 ) -> Parsed:
-    """Read texts as one type: the array, and the indices that could not be read. Arrays, maps and structs are JSON.
+    """Convert texts to one type; return the array, and the indices of texts that do not fit.
+
+    Arrays, maps and structs are read as JSON.
 
     Args:
         raw: the texts.
         kind: the type.
-        times: what a column of timestamps holds: one of ``TIME_FORMATS``; within JSON they are always ISO 8601.
-        zone: of the session: that of times which name none.
+        times: the format of timestamps, one of ``TIME_FORMATS``; within JSON it is always ISO 8601.
+        zone: the session's zone, for times without one.
 
     Raises:
-        UnsupportedTypeError: nothing is read as that type.
+        UnsupportedTypeError: the type cannot be read.
     """
     if pa.types.is_binary(kind):
         return pa.array(raw, kind), []
@@ -92,15 +95,15 @@ def parse_texts(
         except pa.ArrowInvalid:
             words = [_decoded(word) for word in raw]
             return pa.array(words, kind), [at for at, word in enumerate(words) if word is None is not raw[at]]
-    # Bytes that are no UTF-8 are no digits either.
+    # Bytes that are not UTF-8 are not digits either.
     return _noted(given, _cast(pc.cast(given, pa.string(), safe=False), kind, times, zone))
 
 
 def parse_json(values: Sequence[Any], kind: pa.DataType, times: str = ISO, zone: str = "UTC") -> Parsed:
-    """Take decoded JSON values as one type: the array, and the indices that do not fit; see ``parse_texts``.
+    """Convert decoded JSON values to one type; return the array, and the indices that do not fit (see ``parse_texts``).
 
     Raises:
-        UnsupportedTypeError: nothing is read as that type.
+        UnsupportedTypeError: the type cannot be read.
     """
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         return _lists(values, kind, zone)
@@ -124,10 +127,10 @@ def parse_json(values: Sequence[Any], kind: pa.DataType, times: str = ISO, zone:
 
 
 def decode_json(text: bytes, *, exact: bool = False) -> Any:
-    """Return one JSON document; ``exact`` keeps fractions as decimals.
+    """Decode one JSON document; ``exact`` keeps fractions as decimals.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not valid JSON.
     """
     try:
         return json.loads(text, parse_float=Decimal) if exact else json.loads(text)
@@ -138,7 +141,7 @@ def decode_json(text: bytes, *, exact: bool = False) -> Any:
 
 
 def needs_exact(kind: pa.DataType) -> bool:
-    """Return whether a type has numbers in it that a float of Python may not be: decimals, and 32-bit floats, which would be rounded twice."""
+    """Return True if the type contains numbers that a Python float may round: decimals, and 32-bit floats (rounded twice)."""
     if pa.types.is_decimal(kind) or pa.types.is_float32(kind):
         return True
     return any(needs_exact(kind.field(index).type) for index in range(kind.num_fields))
@@ -148,7 +151,7 @@ def needs_exact(kind: pa.DataType) -> bool:
 
 
 def _noted(given: pa.Array, cells: pa.Array) -> Parsed:
-    """Return cells, and the indices at which there was something that they have not."""
+    """Return the cells, and the indices of values that became null."""
     if cells.null_count == given.null_count:
         return cells, []
     return cells, pc.indices_nonzero(pc.and_(given.is_valid(), cells.is_null())).to_pylist()
@@ -171,7 +174,7 @@ def _cast(texts: pa.Array, kind: pa.DataType, times: str, zone: str) -> pa.Array
 
 
 def _epochs(texts: pa.Array, kind: pa.DataType, per_second: int) -> pa.Array:
-    """Return times that are numbers since 1970, whole ones or with a fraction."""
+    """Convert numbers since 1970 to times; the numbers may have a fraction."""
     factor = 1_000_000 // per_second
     whole = casts.integers(texts, pa.int64())
     limit = _LAST_MICROSECOND // factor
@@ -179,7 +182,7 @@ def _epochs(texts: pa.Array, kind: pa.DataType, per_second: int) -> pa.Array:
         casts.kept(pc.and_(pc.greater_equal(whole, -limit), pc.less_equal(whole, limit)), whole), factor
     )
     if micros.null_count > texts.null_count:
-        # Floating-point numbers of seconds are not exact to the microsecond after the year 2255.
+        # A float of seconds is not exact to the microsecond after the year 2255.
         exact = casts.decimals(texts, pa.decimal128(18, len(str(factor)) - 1))
         parts = pc.multiply(casts.kept(whole.is_null(), exact), pa.scalar(Decimal(factor)))
         parts = parts.cast(pa.int64())
@@ -215,7 +218,7 @@ def _parse_nested(raw: Sequence[bytes | None], kind: pa.DataType, zone: str) -> 
 
 
 def _text(value: Any, *, any_kind: bool) -> str | None:
-    """Return the text of a JSON value, which is to be cast; None: it is null, or an array or object and not asked for as a string."""
+    """Return the text of a JSON value to cast. None for null, and for an array or object unless a string is wanted."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -237,7 +240,7 @@ def _is_encodable(word: str) -> bool:
 
 
 def _lists(values: Sequence[Any], kind: pa.DataType, zone: str) -> Parsed:
-    """Read arrays, or maps, whose members are parsed as one column."""
+    """Convert arrays or maps; their members are parsed as one column."""
     is_map = pa.types.is_map(kind)
     if is_map and not pa.types.is_string(kind.key_type):
         raise UnsupportedTypeError("maps of JSON have string keys")
@@ -262,7 +265,7 @@ def _lists(values: Sequence[Any], kind: pa.DataType, zone: str) -> Parsed:
         spoilt = {bisect_right(starts, at) - 1 for at in (*wrong, *wrong_keys)}
         bad |= spoilt
         rows = [None if at in spoilt else row for at, row in enumerate(rows)]
-    # A null among the starts is a row that is null.
+    # A null offset marks a null row.
     offsets = pa.array(
         [None if row is None else start for row, start in zip(rows, starts, strict=True)] + [len(members)],
         pa.int32(),
