@@ -1,7 +1,8 @@
-"""Acknowledges a batch of group mode when Spark has committed it, rather than when Spark asks for the next one.
+"""Acknowledge a batch of group mode when Spark commits it, not when Spark asks for the next one.
 
-A source learns of a commit only when the next batch is made: with a long trigger interval that is late, and for the last
-batch before ``query.stop()`` it is at the next start. Spark notifies the listeners in the driver at once, though::
+A source learns of a commit only when the next batch is made. With a long trigger interval that is late, and for the
+last batch before ``query.stop()`` it happens at the next start. Spark notifies listeners in the driver at once,
+though::
 
     query = frame.writeStream.trigger(processingTime="10 minutes").start()
     acknowledger = Acknowledger(query, options)  # those of the source
@@ -11,7 +12,7 @@ batch before ``query.stop()`` it is at the next start. Spark notifies the listen
     spark.streams.removeListener(acknowledger)
     acknowledger.settle("/path/to/checkpoint")
 
-Not for queries with asyncProgressTrackingEnabled: those commit later than they report.
+Do not use it for queries with asyncProgressTrackingEnabled: they commit later than they report.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ LOG: Final = logging.getLogger("rillet.pipeline")
 
 
 class Acknowledger(StreamingQueryListener):
-    """Listens to one query, over a connection of its own. Acknowledging an entry twice does nothing.
+    """Listens to one query and acknowledges over its own connection. Acknowledging an entry twice has no effect.
 
     Args:
         query: a query that reads in group mode.
-        options: of its source.
+        options: the options of its source.
 
     Raises:
         OptionError: one is missing or malformed.
@@ -65,13 +66,13 @@ class Acknowledger(StreamingQueryListener):
         self._lock = threading.Lock()
 
     def settle(self, checkpoint: str | os.PathLike[str]) -> int:
-        """Acknowledge the last batch that a checkpoint has as committed, and close; return its number, or -1.
+        """Acknowledge the last batch that a checkpoint records as committed, and close; return its number, or -1.
 
         Args:
-            checkpoint: a folder of this machine, or as a text the address of one on any file system of Spark's.
+            checkpoint: a local folder, or as a string the address of a folder on any file system that Spark can reach.
 
         Raises:
-            JobError: Spark does not reach it.
+            JobError: Spark cannot reach it.
             OSError: it cannot be read.
             RedisError: the server cannot be reached, or refuses. The next start of the query acknowledges the batch.
         """
@@ -82,7 +83,7 @@ class Acknowledger(StreamingQueryListener):
                 folder = LocalFolder(Path(checkpoint))
             number = max((int(name) for name in folder.names("commits") if name.isdigit()), default=-1)
             if number >= 0:
-                # A version, what Spark needs, then the offset of each source.
+                # An offset file holds a version, Spark's metadata, then the offset of each source.
                 self._acknowledge(folder.text("offsets", str(number)).splitlines()[2:])
             return number
         finally:
@@ -105,27 +106,27 @@ class Acknowledger(StreamingQueryListener):
                     self._member.acknowledge(batch.pieces, without)
 
     def _own(self, text: Any) -> GroupOffset | None:
-        """Return the offset of our group that this is; another source of the query may have others."""
+        """Return this offset if it is of our group; other sources of the query may read other groups."""
         try:
             offset = GroupOffset.of_json(text) if isinstance(text, str) and text.startswith("{") else None
         except OffsetError:
             return None
         return offset if offset is not None and offset.group == self._member.group else None
 
-    # What Spark calls
+    # Called by Spark
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """Nothing is committed yet."""
+        """Do nothing: no batch is committed yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        """A batch is in the commit log."""
+        """Acknowledge the batch, which is now in the commit log."""
         if str(event.progress.id) != self._query:
             return
         try:
             self._acknowledge([source.endOffset for source in event.progress.sources])
         except RedisError as error:
-            # The source does it with the next batch.
+            # The source acknowledges it with the next batch.
             LOG.warning("batch %d is not acknowledged yet: %s", event.progress.batchId, error)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """Do nothing: commits were reported before, or are read by ``settle``."""
+        """Do nothing: all commits were reported before, or ``settle`` reads them."""

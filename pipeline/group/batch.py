@@ -1,4 +1,4 @@
-"""Gathers the next batch of group mode: our own pending entries, idle ones of others, then new ones."""
+"""Gather the next batch of group mode: our own pending entries, then idle entries of other consumers, then new entries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _IN_A_ROUND_TRIP: Final = 20
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a batch may hold; the bytes are those of fields and values, and one reply may go beyond."""
+    """The limits of a batch. The byte limit counts fields and values; a batch exceeds it by at most one reply."""
 
     rows: int
     size: int | None = None
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass
 class Batch:
-    """What was gathered, and what became of the rest: deleted before it was read, or moved to the dead letters."""
+    """The gathered entries, and counts of the others: deleted before they were read, or moved to the dead letters."""
 
     pieces: list[BatchPart] = field(default_factory=list)
     rows: int = 0
@@ -46,12 +46,12 @@ class Batch:
     dead: int = 0
 
     def room(self, limits: Limits) -> int:
-        """Return how many more rows it may take."""
+        """Return how many more rows the batch may take."""
         if limits.size is None or not self.rows:
             return limits.rows - self.rows
         if self.size >= limits.size:
             return 0
-        # Entries that follow are about as long as those before.
+        # Assume that the next entries are about as long as the previous ones.
         fitting = (limits.size - self.size) * self.rows // max(self.size, 1)
         return min(limits.rows - self.rows, max(fitting, 1))
 
@@ -59,7 +59,7 @@ class Batch:
 def give_up(
     member: Member, options: GroupOptions, stream: str, poison: Sequence[Idle], least_idle_ms: int
 ) -> tuple[int, list[int]]:
-    """Move what was delivered too often to the dead letters; return how many, and the ids of what had been deleted."""
+    """Move entries delivered too often to the dead letters; return their number, and the ids of deleted ones."""
     taken = member.take(stream, poison, least_idle_ms, deliver=False)
     reason = f"delivered too often and never acknowledged (maxDeliveries={options.max_deliveries})"
     moved, gone = move_to_dead_letters(member, stream, options.dead_letters_of(stream), taken.ours, reason)
@@ -67,12 +67,12 @@ def give_up(
 
 
 class Gatherer:
-    """Gathers one batch after the other. A new one first looks for entries that were delivered to its predecessor and are in no batch.
+    """Gathers one batch after another. A new gatherer first looks for entries that were delivered but are in no batch.
 
     Args:
         member: the consumer that reads.
-        options: how.
-        clock: seconds; when to look for idle entries again.
+        options: the options of the source.
+        clock: seconds; decides when to look for idle entries again.
     """
 
     def __init__(self, member: Member, options: GroupOptions, clock: Callable[[], float]) -> None:
@@ -87,7 +87,7 @@ class Gatherer:
         self._streams_at: float | None = None
 
     def streams(self) -> list[str]:
-        """Return the streams to be read now; a pattern is looked up again now and then."""
+        """Return the streams to read; a pattern is looked up again regularly."""
         now = self._clock()
         if self._streams_at is None or now - self._streams_at >= self._options.discovery_ms / 1000:
             self._streams = self._options.names(self.member.connection)
@@ -95,7 +95,7 @@ class Gatherer:
         return list(self._streams)
 
     def has_any(self, until: dict[str, int] | None) -> bool:
-        """Return whether there is something to gather, as far as that shows without having it delivered."""
+        """Return True if there seem to be entries to gather, as far as this shows without delivering them."""
         streams = self.streams() if until is None else list(until)
         facts = self.member.all_facts(streams)
         return any(
@@ -107,20 +107,20 @@ class Gatherer:
         )
 
     def ends(self) -> dict[str, int]:
-        """Return the last id of each stream; 0-0 for one that does not exist."""
+        """Return the last id of each stream to read; 0-0 for a missing stream."""
         return self.last_ids(self.streams())
 
     def last_ids(self, streams: Iterable[str]) -> dict[str, int]:
-        """Return the last id of each of these; 0-0 for one that does not exist."""
+        """Return the last id of each of these streams; 0-0 for a missing stream."""
         states = fetch_states(self.member.connection, streams)
         return {stream: 0 if now is None else now.last for stream, now in states.items()}
 
     def gather(self, limits: Limits, until: dict[str, int] | None) -> Batch:
-        """Return the next batch, empty when there is nothing to read.
+        """Return the next batch; empty if there is nothing to read.
 
         Args:
             limits: of this batch.
-            until: by stream, the id after which nothing is to be read; None: no bound.
+            until: the last id to read, by stream; None: no bound.
         """
         batch = Batch()
         streams = self.streams() if until is None else list(until)
@@ -141,9 +141,9 @@ class Gatherer:
         return batch
 
     def _sieve(self, streams: Sequence[str]) -> tuple[set[str], set[str]]:
-        """Return in which streams something may be pending, and in which something may be new.
+        """Return the streams that may have pending entries, and the streams that may have new ones.
 
-        Of many streams two round trips say that; of few it would take as many as looking into them.
+        With many streams two round trips find them; with few, looking into each stream costs no more.
         """
         if len(streams) < _MANY:
             return set(streams), set(streams)
@@ -156,9 +156,9 @@ class Gatherer:
         return set(streams) - idle, set(streams) - read
 
     def _try_apart(self, batch: Batch, streams: Sequence[str], limits: Limits) -> bool:
-        """Take a part of what is pending with us and may be delivered once more: one of them may be poison (see `redelivery`).
+        """Take a part of our pending entries that have one delivery left: one may be poison (see `redelivery`).
 
-        First what was delivered most often: the poison is among those.
+        Begin with the entries delivered most often, because the poison is among them.
         """
         most = self._options.max_deliveries
         unseen = [stream for stream in streams if stream not in self._recovered]
@@ -180,9 +180,9 @@ class Gatherer:
         return False
 
     def _recover(self, batch: Batch, stream: str, limits: Limits) -> None:
-        """Take what is pending with us and in no batch: an earlier run ended between delivery and Spark's log."""
+        """Take our pending entries that are in no batch: an earlier run ended between delivery and Spark's log."""
         self._ensure_group(stream)
-        # It was a batch once, and comes back as it was: its bytes only count for what is to follow.
+        # It was a batch before and returns unchanged; its bytes only reduce the room for further entries.
         room = min(limits.rows - batch.rows, _MOST_AT_ONCE)
         if room <= 0:
             return
@@ -192,7 +192,7 @@ class Gatherer:
             self._recovered.add(stream)
 
     def _ensure_group(self, stream: str) -> None:
-        """A stream that a pattern found later has its group made when it is first seen."""
+        """A stream that the pattern found later gets its group when it is first seen."""
         if self._options.create_group and self._options.pattern is not None:
             self.member.create_groups({stream: "0"})
 
@@ -220,7 +220,7 @@ class Gatherer:
         self._look_again = self._clock() + wait
 
     def _weigh(self, limits: Limits) -> int | None:
-        """Return how many entries to have in a reply, if it matters how long they are."""
+        """Return the number of entries per reply if their size matters, else None."""
         return None if limits.size is None else self._options.fetch_size
 
     def _take(
@@ -257,7 +257,7 @@ class Gatherer:
     def _read_new(
         self, batch: Batch, streams: Sequence[str], limits: Limits, until: dict[str, int] | None
     ) -> None:
-        """Read the streams in turn, a reply each, until all are dry or the batch is full."""
+        """Read the streams in turn, one reply each, until all are empty or the batch is full."""
         waiting = deque(streams)
         waiting.rotate(-self._turn)
         self._turn += 1
@@ -265,7 +265,7 @@ class Gatherer:
             room = min(batch.room(limits), self._pace.count)
             if room <= 0:
                 return
-            # Of limited bytes it is known after each reply how many are left.
+            # With a byte limit, each reply shows how many bytes are left.
             at_once = 1 if limits.size is not None else min(batch.room(limits) // room, _IN_A_ROUND_TRIP)
             asked: dict[str, int] = {}
             for stream in [waiting.popleft() for _ in range(min(at_once, len(waiting)))]:
@@ -279,7 +279,7 @@ class Gatherer:
                     batch.pieces.append(run)
                     batch.rows += run.count
                     batch.size += size
-                    # A reply that ends for its size says nothing of what follows.
+                    # A reply that ended at the byte limit does not show whether more entries follow.
                     if run.count == asked[stream] or limits.size is not None:
                         waiting.append(stream)
 
@@ -292,13 +292,13 @@ class Gatherer:
         return {stream: self.member.read_new_within(stream, most, left) for stream, most in asked.items()}
 
     def _unread(self, stream: str, end: int, most: int) -> int:
-        """Return how many entries are new up to an id, as far as that matters; others may be quicker with some of them."""
+        """Return how many entries up to an id are new, if that matters. Other consumers may take some of them first."""
         delivered = self.member.last_delivered(stream)
         if delivered >= end:
             return 0
         if self.last_ids([stream])[stream] == end:
             return most
-        # The stream has grown: count what was there.
+        # The stream has grown: count the entries that existed before.
         entries = self.member.connection.call(
             "XRANGE", key_of(stream), f"({ids.text(delivered)}", ids.text(end), "COUNT", most
         )

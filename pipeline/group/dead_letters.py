@@ -1,6 +1,6 @@
-"""Poison messages: entries delivered too often move to a dead-letter stream, together with their acknowledgement.
+"""Poison messages: move entries that were delivered too often to a dead-letter stream, and acknowledge them.
 
-A dead letter is the entry with its fields as they were, in their order, after six of ours (``HEADER``)::
+A dead letter has six header fields (``HEADER``), then the fields of the entry in their order::
 
     rillet.stream orders  rillet.id 1700000000000-0  rillet.group billing  rillet.consumer worker-3
     rillet.deliveries 5   rillet.reason "delivered 5 times and never acknowledged (maxDeliveries=5)"   <the entry>
@@ -29,7 +29,7 @@ _AT_ONCE: Final = 100
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """One entry of a dead-letter stream: where it came from, why it is here, and its fields."""
+    """One entry of a dead-letter stream: its origin, the reason, and the fields of the original entry."""
 
     stream: str
     stream_id: int
@@ -40,7 +40,7 @@ class DeadLetter:
     fields: tuple[bytes, ...]
 
     def words(self) -> list[bytes]:
-        """Return its fields and values in the dead-letter stream."""
+        """Return the fields and values of the dead letter."""
         texts = ids.text(self.stream_id), self.group, self.consumer, str(self.deliveries), self.reason
         values = key_of(self.stream), *(text.encode() for text in texts)
         header = [word for pair in zip(HEADER, values, strict=True) for word in pair]
@@ -48,10 +48,10 @@ class DeadLetter:
 
     @classmethod
     def of_words(cls, words: Sequence[bytes]) -> DeadLetter:
-        """Read the fields and values of an entry of a dead-letter stream.
+        """Parse the fields and values of an entry of a dead-letter stream.
 
         Raises:
-            ValueError: the entry is no dead letter.
+            ValueError: the entry is not a dead letter.
         """
         width = 2 * len(HEADER)
         if tuple(words[:width:2]) != HEADER:
@@ -68,22 +68,22 @@ def move_to_dead_letters(
 ) -> tuple[int, list[int]]:
     """Move entries that are pending with us to the dead-letter stream, each exactly once.
 
-    XADD and XACK are one transaction, which the dead-letter stream, being watched, lets through once: if its reply is
-    lost and it comes late after all, it fails.
+    XADD and XACK run in one transaction that watches the dead-letter stream. If the reply is lost and a retry
+    succeeds, the first transaction fails should it arrive late.
 
     Args:
-        member: the consumer that has them pending.
-        stream: where they are.
+        member: the consumer that owns the pending entries.
+        stream: their stream.
         target: the dead-letter stream.
-        poison: the entries, made ours by ``Member.take``.
-        reason: why, for the reader.
+        poison: the entries, claimed by ``Member.take``.
+        reason: a text for the reader of the dead letter.
 
     Returns:
-        How many were moved, and the ids of those that had been deleted from the stream (just acknowledged).
+        How many were moved, and the ids of entries that the stream no longer had (only acknowledged).
 
     Raises:
         ServerError: the target is not a stream, or the server refuses to write.
-        ConnectionLost: begin again: what was moved is no longer pending.
+        ConnectionLost: start again; moved entries are no longer pending.
     """
     moved = 0
     gone: list[int] = []
@@ -126,13 +126,13 @@ def _move_page(
         else:
             gone.append(each.stream_id)
             acks.append(ack)
-    # Of a command that the server refuses the first word is said, not EXEC's that something was refused.
+    # Show the error of the command that was refused, not the EXECABORT of EXEC.
     replies = connection.pipeline([("MULTI",), *letters, *acks, ("EXEC",)])
     results: list[Any] | None = checked(replies)[-1]
     if results is None:
         return None
     checked(results)
-    # One that a consumer took from us and acknowledged in between was not ours to move.
+    # An entry that another consumer claimed and acknowledged in the meantime is not moved.
     count = len(letters)
     not_ours = [
         added for added, acked in zip(results[:count], results[count : 2 * count], strict=True) if not acked

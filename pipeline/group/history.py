@@ -1,11 +1,12 @@
-"""Whether the streams of a group are still those that were read, and whether the group is where it was.
+"""Check that the streams of a group still have the history that was read, and that the group has not moved.
 
-A position of group mode is what was there when a batch was gathered: the last id that the group had delivered, how many
-entries that were, and the stream as it was seen. `source.judgement` judges streams by it. What was trimmed or deleted
-in the meantime is no loss here, for others read and tidy up, too; of entries that were pending with us it shows when they are taken.
+A position of group mode holds the facts of the moment when a batch was gathered: the group's last delivered id, the
+number of entries delivered, and the state of the stream. `source.judgement` judges streams by it. Entries that were
+trimmed or deleted in the meantime count as no loss here, because other consumers read and delete, too; for entries
+that were pending with us, the loss shows when they are taken.
 
-A group that was moved back delivers again what it had delivered: that may be a failover to a replica that had all entries
-but not all deliveries, or someone's XGROUP SETID. Nothing is lost then, so it is said and no more.
+A group that was moved back delivers entries again: after a failover to a replica that had all entries but not all
+deliveries, or after an XGROUP SETID. Nothing is lost then, so it is only logged.
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ def judge(
     """Compare streams with the positions that were taken in them.
 
     Args:
-        member: whose group it is.
+        member: the consumer whose group it is.
         positions: by stream.
         fail: option failOnDataLoss.
-        page: entries in one reply, where they have to be counted.
+        page: entries per reply when entries must be counted.
 
     Returns:
-        The positions as streams are now that are not as they were, None of those that were deleted; and the streams that
-        have another history, or none: what was delivered before is not to be acknowledged there.
+        The new positions of streams that have changed (None for deleted ones), and the streams with another history or
+        none: do not acknowledge there what was delivered before.
 
     Raises:
-        DataLossError: a stream has another history, or was deleted with entries that were not delivered, and ``fail`` is set.
+        DataLossError: a stream has another history, or was deleted with undelivered entries, and ``fail`` is set.
     """
     connection = member.connection
     states = fetch_states(connection, positions)
-    # Entries that others removed are none of ours to count.
+    # Entries that other consumers removed are not counted.
     uncounted = {name: replace(at, added=None) for name, at in positions.items()}
     answers = check_entries(connection, uncounted, states)
     changed: dict[str, Position | None] = {}
@@ -83,7 +84,7 @@ def judge(
 
 
 def take_positions(member: Member, streams: Iterable[str]) -> dict[str, Position]:
-    """Return where streams and group are now; without streams that are none, or that the group does not read."""
+    """Return the current positions; leave out keys that are no streams or that the group does not read."""
     states = fetch_states(member.connection, streams)
     facts = member.all_facts([name for name, now in states.items() if now is not None])
     found = {name: _position(states[name], row) for name, row in facts.items()}

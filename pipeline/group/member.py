@@ -1,7 +1,7 @@
-"""The driver as a member of a consumer group: takes entries over, gets new ones, acknowledges what Spark committed.
+"""The driver as a member of a consumer group: claim entries, read new ones, acknowledge what Spark has committed.
 
-Commands that deliver are sent once. When a reply is lost the entries are in our pending list all the same, which is
-why `own` looks there: a caller that catches `ConnectionLost` starts again from it and misses nothing.
+Commands that deliver are sent once. If their reply is lost, the entries are in our PEL all the same, and `own` finds
+them there: a caller that catches `ConnectionLost` starts again from `own` and misses nothing.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Idle:
 
 @dataclass
 class Taken:
-    """What came of taking entries over: ours now, left to others, or no longer in the stream.
+    """The result of claiming entries: ours now, left to other consumers, or no longer in the stream.
 
-    ``size`` is how many bytes those of ours have, if the caller asked for it.
+    ``size`` is the bytes of our entries, if the caller asked for it.
     """
 
     ours: list[Idle] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Taken:
 
 
 class Member:
-    """One consumer of one group, over one connection."""
+    """One consumer of one group, on one connection."""
 
     def __init__(self, connection: Connection, group: str, consumer: str) -> None:
         self.connection = connection
@@ -56,13 +56,13 @@ class Member:
         self._sized = SizedReads(connection)
 
     def create_groups(self, starts: Mapping[str, str]) -> None:
-        """Create the group in streams, and empty streams where there are none; a group that exists stays where it stands.
+        """Create the group in streams, and missing streams as empty ones; an existing group keeps its position.
 
         Args:
-            starts: by stream the id after which the group reads, or ``"$"``.
+            starts: the id after which the group reads, by stream, or ``"$"``.
 
         Raises:
-            ServerError: a key is no stream, or the server refuses.
+            ServerError: a key is not a stream, or the server refuses.
         """
         asked = [
             ("XGROUP", "CREATE", key_of(stream), self.group, start, "MKSTREAM")
@@ -72,14 +72,14 @@ class Member:
             if isinstance(reply, ServerError) and reply.code != "BUSYGROUP":
                 raise reply
 
-    # Entries that were delivered before
+    # Pending entries
 
     def own(self, stream: str, most: int) -> list[Idle]:
-        """Return what is pending with us: while no batch is under way, entries that no batch ever named."""
+        """Return our pending entries; while no batch is running, these are entries that were never in a batch."""
         return self._pending_with(self.consumer, stream, "-", "+", most)
 
     def pending_between(self, stream: str, first: int, last: int, owner: str) -> list[Idle]:
-        """Return what is pending with a consumer from one id to another."""
+        """Return the pending entries of a consumer between two ids, both included."""
         return self._pending_with(owner, stream, ids.text(first), ids.text(last), _GREATEST_COUNT)
 
     def _pending_with(self, owner: str, stream: str, start: str, end: str, most: int) -> list[Idle]:
@@ -94,12 +94,12 @@ class Member:
         return found
 
     def idle(self, stream: str, least_idle_ms: int, most: int) -> list[Idle]:
-        """Return what others have had for at least so long, or gave back."""
+        """Return pending entries of other consumers that are idle for at least this long, or were released (XNACK)."""
         page = self._pending(stream, ["IDLE", least_idle_ms, "-", "+", most])
         return [each for each in page if each.owner != self.consumer]
 
     def pending(self, stream: str, texts: Sequence[str]) -> list[Idle]:
-        """Return those of some ids that are pending, with any consumer."""
+        """Return the ids that are pending, with any consumer."""
         asked = [("XPENDING", key_of(stream), self.group, text, text, 1) for text in texts]
         return [_idle(row) for rows in checked(self.connection.pipeline(asked)) for row in rows]
 
@@ -116,25 +116,25 @@ class Member:
         deliver: bool = True,
         weigh: int | None = None,
     ) -> Taken:
-        """Make entries ours, unless another consumer was quicker.
+        """Claim entries for us, unless another consumer was faster.
 
         Args:
             stream: the key.
-            wanted: what ``own`` or ``idle`` found.
-            least_idle_ms: leave what was delivered since.
+            wanted: entries found by ``own`` or ``idle``.
+            least_idle_ms: skip entries that were delivered more recently.
             deliver: count it as a delivery; the result has the new counts.
-            weigh: have the entries themselves, so many in a reply, for their bytes; None: their ids do.
+            weigh: fetch the entries themselves, this many per reply, to learn their bytes; None: fetch only their ids.
         """
         result = Taken()
         alike: dict[int, list[Idle]] = {}
         for each in wanted:
             alike.setdefault(each.deliveries, []).append(each)
         for deliveries, members in alike.items():
-            # XNACK FATAL leaves the greatest count there is.
+            # XNACK FATAL sets the delivery count to the maximum.
             now = min(deliveries + 1, _GREATEST_COUNT) if deliver else deliveries
             for page in _pages(members, weigh or _PAGE):
                 words = [ids.text(each.stream_id) for each in page]
-                # With or without JUSTID the counter becomes what RETRYCOUNT says.
+                # RETRYCOUNT sets the delivery count, with or without JUSTID.
                 options: list[str | int] = [*words, "RETRYCOUNT", now, *([] if weigh else ["JUSTID"])]
                 reply = self.connection.call(
                     *("XCLAIM", key_of(stream), self.group, self.consumer),
@@ -143,7 +143,7 @@ class Member:
                     repeatable=least_idle_ms == 0,
                 )
                 if weigh:
-                    # Before Redis 7 there is a null for what is gone.
+                    # Before Redis 7 the reply has a null for a deleted entry.
                     entries = [entry for entry in reply if entry]
                     result.size += _size(entries)
                     reply = [word for word, _ in entries]
@@ -156,7 +156,7 @@ class Member:
         return result
 
     def _gone(self, stream: str, missed: Sequence[Idle]) -> list[int]:
-        """Return those of them that the stream no longer has: XCLAIM dropped them; the others were quicker with the rest."""
+        """Return the ids that the stream no longer has, which XCLAIM dropped; other consumers claimed the rest first."""
         words = [ids.text(each.stream_id) for each in missed]
         replies = checked(
             self.connection.pipeline([("XRANGE", key_of(stream), word, word) for word in words])
@@ -166,13 +166,13 @@ class Member:
     # New entries
 
     def read_new(self, most: Mapping[str, int]) -> dict[str, tuple[Run | None, int]]:
-        """Have new entries delivered, in one round trip.
+        """Read new entries of several streams in one round trip.
 
         Args:
-            most: how many, by stream.
+            most: the most entries, by stream.
 
         Returns:
-            By stream what came, or None, and its bytes.
+            The entries by stream, or None, and their bytes.
         """
         reader = ("XREADGROUP", "GROUP", self.group, self.consumer)
         asked = [(*reader, "COUNT", count, "STREAMS", key_of(name), ">") for name, count in most.items()]
@@ -180,16 +180,16 @@ class Member:
         return {name: _run(name, reply) for name, reply in zip(most, replies, strict=True)}
 
     def read_new_within(self, stream: str, most: int, size: int) -> tuple[Run | None, int]:
-        """Have new entries of one stream delivered, up to the one with which so many bytes are reached, if the server can.
+        """Read new entries of one stream until a byte limit is reached, if the server supports that.
 
         Returns:
-            What came, or None, and its bytes.
+            The entries, or None, and their bytes.
         """
         reader = ("XREADGROUP", "GROUP", self.group, self.consumer, "COUNT", most)
         return _run(stream, self._sized.call(reader, size, ("STREAMS", key_of(stream), ">")))
 
     def last_delivered(self, stream: str) -> int:
-        """Return the id up to which the group has read.
+        """Return the group's last delivered id.
 
         Raises:
             ServerError: ``NOGROUP``.
@@ -197,7 +197,7 @@ class Member:
         return ids.parse(self.facts(stream)[b"last-delivered-id"])
 
     def facts(self, stream: str) -> dict[bytes, Any]:
-        """Return the row of XINFO GROUPS of our group.
+        """Return our group's row of XINFO GROUPS.
 
         Raises:
             ServerError: ``NOGROUP``, or the stream does not exist.
@@ -208,7 +208,7 @@ class Member:
         return facts
 
     def all_facts(self, streams: Sequence[str]) -> dict[str, dict[bytes, Any]]:
-        """Return the rows of our group in one round trip; without those of streams that have none, or do not exist."""
+        """Return our group's rows of several streams in one round trip, without streams that have none or do not exist."""
         replies = self.connection.pipeline([("XINFO", "GROUPS", key_of(stream)) for stream in streams])
         rows = {
             stream: self._row(reply)
@@ -229,11 +229,11 @@ class Member:
     def acknowledge(
         self, pieces: Iterable[BatchPart], without: Mapping[str, frozenset[int]] | None = None
     ) -> None:
-        """Acknowledge all entries of a batch, whichever consumer owns them by now; repeating it is harmless.
+        """Acknowledge all entries of a batch, whoever owns them now; repeating it is harmless.
 
         Args:
             pieces: of the batch.
-            without: what it went on without, by stream.
+            without: entries that the batch left out, by stream.
         """
         every = list(pieces)
         kept = {
@@ -243,7 +243,7 @@ class Member:
         for at in range(0, len(every), _PIECES_AT_ONCE):
             page = every[at : at + _PIECES_AT_ONCE]
             runs = [piece for piece in page if isinstance(piece, Run)]
-            # All entries of a run were delivered to us: no more than its count can be pending.
+            # All entries of a run were delivered to us, so at most ``count`` can be pending.
             asked = [
                 (
                     "XPENDING",

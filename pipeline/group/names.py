@@ -1,9 +1,9 @@
-"""Whether a consumer's name is in use by another query: two of one name take each other's pending entries for their own.
+"""Detect that another query uses the same consumer name: each would take the other's pending entries for its own.
 
-The connection of a query's driver has a name, which CLIENT LIST shows as long as the driver lives, and no longer:
-``rillet:group:<group>:<consumer>:<query>:<streams>``. The query's part comes from its checkpoint: the same query, started
-again, is no other one. Streams are checksums of their names, or of the pattern: two queries may be
-the same consumer of groups of other streams.
+The driver's connection has a client name, which CLIENT LIST shows exactly as long as the driver lives:
+``rillet:group:<group>:<consumer>:<query>:<streams>``. The query's part comes from its checkpoint, so a restarted query
+has the same one. The streams' part is a checksum of their names, or of the pattern: two queries may be the same
+consumer of groups of different streams.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _MOST_STREAMS: Final = 100
 
 
 def refuse_a_shared_name(server: Connection, options: GroupOptions, consumer: str, query: str) -> None:
-    """Refuse a consumer that a query with another checkpoint is; of two that start at once the first one goes on.
+    """Refuse a consumer name that a query with another checkpoint uses; if two start at once, the first continues.
 
     Args:
-        server: the connection of our driver, which gets its name.
-        options: the group, and what we read.
-        consumer: the name.
-        query: ours, from the checkpoint.
+        server: our driver's connection, which gets its client name here.
+        options: the group and the streams.
+        consumer: the consumer name.
+        query: our query's part of the name, from the checkpoint.
 
     Raises:
         OptionError: the name is in use.

@@ -1,15 +1,16 @@
-"""What a batch of group mode consists of: the ids its driver got, as offset in Spark's log and as work for tasks.
+"""The entries of a batch of group mode, by id: as the offset in Spark's log and as work for tasks.
 
-The offset names every id, so that a restart reads the very same batch again: new entries as runs (one XREADGROUP reply
-holds *all* entries between its first and its last), claimed ones one by one, each as its distance from the one before::
+The offset holds every id, so that a restart reads exactly the same batch again. New entries are runs (one XREADGROUP
+reply holds *all* entries between its first and its last). Claimed entries are listed one by one, each as its distance
+from the previous one::
 
     {"v": 3, "mode": "group", …, "pieces": {"orders": [[["1700000000000-0", "1700000000009-4", 50]],
                                                        [["worker-3", 2, "1699999999000-0 3-0 0-1"]]]}}
 
-Of a stream that is a list of runs, each ``[first, last, count]`` or ``[id]``, and one of claims, each ``[owner, deliveries,
-ids]``, which is left out where it is empty. Ids and ``positions`` are as in `source.offsets`.
+A stream has a list of runs, each ``[first, last, count]`` or ``[id]``, and a list of claims, each ``[owner,
+deliveries, ids]``, which is left out if it is empty. Ids and ``positions`` have the form of `source.offsets`.
 
-Nothing here talks to a server or to Spark.
+This module uses neither a server nor Spark.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _MODE: Final = "group"
 
 @dataclass(frozen=True)
 class Run:
-    """``count`` entries of a stream: all there were from ``first`` to ``last`` when they were delivered as new."""
+    """New entries of a stream: ``count`` is all that existed from ``first`` to ``last`` when they were delivered."""
 
     stream: str
     first: int
@@ -50,9 +51,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Claim:
-    """Entries taken over from ``owner`` (our own name: from an earlier run of this query), all delivered equally often.
+    """Entries claimed from ``owner``, all with the same delivery count.
 
-    ``deliveries`` counts this delivery too; ``ids`` ascend.
+    If ``owner`` is our own name, an earlier run of this query left them. ``deliveries`` includes this delivery;
+    ``ids`` ascend.
     """
 
     stream: str
@@ -62,7 +64,7 @@ class Claim:
 
     @property
     def count(self) -> int:
-        """How many entries these are."""
+        """The number of entries."""
         return len(self.ids)
 
 
@@ -71,12 +73,15 @@ BatchPart = Run | Claim
 
 @dataclass(frozen=True)
 class GroupOffset:
-    """One batch, and with it the place of a query: ``batch`` rises by one with each, also when ids come back.
+    """One batch, and the position of a query. ``batch`` is one higher than before even if the same ids return.
 
-    ``gone`` and ``dead`` count, since the query began, entries that had been deleted before they could be read and
-    those moved to the dead-letter stream. ``positions`` is how the streams were when entries of theirs were last in a
-    batch, or when their groups were created. ``query`` is a name by chance, of this checkpoint and no other.
-    ``is_named_only``: the batch that begins here is gathered once this offset, and with it the consumer's name, is in Spark's log.
+    Attributes:
+        gone: entries that were deleted before they could be read, since the query began.
+        dead: entries moved to the dead-letter stream, since the query began.
+        positions: the state of each stream when entries of it were last in a batch, or when its group was created.
+        query: a random name, unique to this checkpoint.
+        is_named_only: the batch that begins here is gathered only once this offset, and with it the consumer's name,
+            is in Spark's log.
     """
 
     group: str
@@ -92,7 +97,7 @@ class GroupOffset:
 
     @property
     def rows(self) -> int:
-        """How many entries the batch holds."""
+        """The number of entries in the batch."""
         return sum(piece.count for piece in self.pieces)
 
     def following(
@@ -119,7 +124,7 @@ class GroupOffset:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the form Spark keeps: a dict of plain values."""
+        """Return the form that Spark keeps: a dict of plain values."""
         streams: dict[str, list[list[Any]]] = {}
         for piece in self.pieces:
             if isinstance(piece, Run):
@@ -151,10 +156,10 @@ class GroupOffset:
 
     @classmethod
     def of_json(cls, given: Mapping[str, Any] | str) -> GroupOffset:
-        """Read what ``as_json`` made, also as text.
+        """Parse the result of ``as_json``, as a dict or as text.
 
         Raises:
-            OffsetError: another version, or the offset of another mode.
+            OffsetError: another version, or an offset of the other mode.
         """
         try:
             fields: Mapping[str, Any] = json.loads(given) if isinstance(given, str) else given
@@ -187,7 +192,7 @@ class GroupOffset:
 
 
 def claims_of(stream: str, taken: Iterable[tuple[int, str, int]], most: int) -> list[Claim]:
-    """Put (id, owner, deliveries) together to claims of at most ``most`` ids each."""
+    """Group (id, owner, deliveries) into claims of at most ``most`` ids each."""
     alike: dict[tuple[str, int], list[int]] = {}
     for stream_id, owner, deliveries in taken:
         alike.setdefault((owner, deliveries), []).append(stream_id)
@@ -200,7 +205,7 @@ def claims_of(stream: str, taken: Iterable[tuple[int, str, int]], most: int) -> 
 
 
 def shares(pieces: Sequence[BatchPart], weights: Sequence[float], parts: int) -> list[list[BatchPart]]:
-    """Split the pieces, in their order, into at most ``parts`` lists of about equal weight, none empty."""
+    """Split the pieces, in order, into at most ``parts`` lists of about equal weight, none empty."""
     total = sum(weights)
     result: list[list[BatchPart]] = [[] for _ in range(parts)]
     before = 0.0
@@ -216,7 +221,10 @@ def _run(stream: str, first: str | int, last: str | int | None = None, count: in
 
 
 def steps_of_ids(members: Sequence[int]) -> str:
-    """Write ids in ascending order, each as its distance from the one before: ``"1700000000000-0 3-0 0-1"``; a new time restarts the sequence."""
+    """Write ascending ids, each as its distance from the previous one: ``"1700000000000-0 3-0 0-1"``.
+
+    A new time restarts the sequence number.
+    """
     words = []
     for before, now in pairwise((0, *members)):
         ms, seq = ids.split(now)
@@ -226,7 +234,7 @@ def steps_of_ids(members: Sequence[int]) -> str:
 
 
 def ids_of_steps(packed: str) -> tuple[int, ...]:
-    """Read what ``steps_of_ids`` wrote."""
+    """Parse the result of ``steps_of_ids``."""
     members: list[int] = []
     ms = seq = 0
     for word in packed.split():

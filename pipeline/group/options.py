@@ -1,4 +1,4 @@
-"""The options of reading as a consumer of a group."""
+"""The options for reading as a consumer of a group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACE: Final = "<stream>"
 
 @dataclass(frozen=True, kw_only=True)
 class GroupOptions(TriggerOptions):
-    """What ``spark.readStream`` has in group mode; ``start`` is the id after which a group that we create reads."""
+    """The options of ``spark.readStream`` in group mode; ``start`` is the id after which a group created by us reads."""
 
     max_rows: int = option(
         "maxRowsPerTrigger",
@@ -71,7 +71,7 @@ class GroupOptions(TriggerOptions):
                     )
 
     def dead_letters_of(self, stream: str) -> str:
-        """Return the dead-letter stream of a stream: ``<stream>`` in it becomes the hash tag of the stream, with braces."""
+        """Return the dead-letter stream of a stream: ``<stream>`` becomes the stream's hash tag, with braces."""
         target = self.dead_letter_stream
         assert target is not None
         before, placed, after = target.partition(_PLACE)
@@ -85,12 +85,12 @@ class GroupOptions(TriggerOptions):
         return "0" if start == EARLIEST else "$"
 
     def later_start_of(self, stream: str) -> str:
-        """Return the same of a stream that comes to a query that runs: all of it is new, unless an id or a time is given."""
+        """Return the start for a stream that appears during the query: its beginning, unless an id or a time is given."""
         start = self.start.later(stream)
         return ids.text(start) if isinstance(start, int) else "0"
 
     def names(self, connection: Connection) -> list[str]:
-        """Return the streams that there are to read now; dead letters are none of them."""
+        """Return the existing streams to read now, without dead-letter streams."""
         found = super().names(connection)
         if self.pattern is None or self.dead_letter_stream is None:
             return found

@@ -1,18 +1,18 @@
-"""A batch that Spark runs again, and the entries that it then goes on without.
+"""Redeliver a batch that Spark repeats, without the entries that were delivered too often.
 
-Spark runs a logged batch again as it was. For its entries that is another delivery, so it is counted (XCLAIM with
-RETRYCOUNT). An entry that has used up ``maxDeliveries`` moves to the dead letters; but a batch fails as a whole, and which of its
-entries is the poison nobody says. So when the last allowed delivery comes, the batch goes on with a sixteenth of those
-entries, and the rest follow in batches of as many, one after the other. The batch with the poison fails, and is divided again,
-until it is alone. Up to 16 entries that takes no delivery more than ``maxDeliveries``; of 100,000 it takes three more.
+Spark repeats a logged batch unchanged. For its entries that is another delivery, so it is counted (XCLAIM with
+RETRYCOUNT). An entry that has used up ``maxDeliveries`` moves to the dead letters. But a batch fails as a whole, so
+the poisonous entry is unknown. Therefore, at the last allowed delivery, the batch continues with a sixteenth of those
+entries, and the rest follow in batches of the same size. The batch with the poison fails and is divided again, until
+the poison is alone. Up to 16 entries need no delivery beyond ``maxDeliveries``; 100,000 entries need three more.
 
-What a batch goes on without is in the server before a task sees it: a hash, ``rillet:group:<group>:<consumer>``, with a
-field for each batch. A restart reads it, and plans and acknowledges the same entries. ``rillet pipeline deadletter
-move`` writes there, too: a field for each entry, whichever batch has it.
+The entries that a batch leaves out are recorded in the server before a task sees the batch: in a hash,
+``rillet:group:<group>:<consumer>``, with one field per batch. A restart reads it, and plans and acknowledges the same
+entries. ``rillet pipeline deadletter move`` writes to this hash, too: one field per entry, valid for any batch.
 
-A query without option ``consumer`` has a name by chance, and a restart finds it in Spark's log. Nothing may be delivered
-to a name that is in no log. So the first batch is gathered when Spark plans it, and not before, and its entries are kept in
-the server as well.
+A query without the option ``consumer`` has a random consumer name, which a restart finds in Spark's log. Nothing may
+be delivered to a name that is not logged. So the first batch is gathered only when Spark plans it, and its entries are
+recorded in the server, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KEPT_BATCHES: Final = 100
 
 
 def left_out(connection: Connection, batch: GroupOffset) -> Without:
-    """Return the entries, by stream, that a batch goes on without."""
+    """Return the entries that a batch leaves out, by stream."""
     words: list[bytes] = connection.call("HGETALL", _key(batch.group, batch.consumer))
     found: dict[str, set[int]] = {}
     for name, value in zip(words[::2], words[1::2], strict=True):
@@ -51,7 +51,7 @@ def left_out(connection: Connection, batch: GroupOffset) -> Without:
 
 
 def leave_out_of_batch(connection: Connection, batch: GroupOffset, without: Without) -> None:
-    """Record what a batch goes on without, for 30 days from its last start on."""
+    """Record the entries that a batch leaves out, for 30 days after its last start."""
     key = _key(batch.group, batch.consumer)
     streams = {stream: steps_of_ids(sorted(members)) for stream, members in without.items()}
     commands: list[tuple[str | int, ...]] = [
@@ -65,39 +65,39 @@ def leave_out_of_batch(connection: Connection, batch: GroupOffset, without: With
 def leave_out_of_any(
     connection: Connection, group: str, consumer: str, stream: str, members: Iterable[int]
 ) -> None:
-    """Record that whichever batch has these entries goes on without them."""
+    """Record entries that any batch leaves out."""
     key = _key(group, consumer)
     fields = [word for each in members for word in (json.dumps([ids.text(each), stream]), "")]
     checked(connection.pipeline([("HSET", key, *fields), ("PEXPIRE", key, _KEPT_MS)], repeatable=True))
 
 
 def keep_first(connection: Connection, batch: GroupOffset) -> None:
-    """Record the entries of a first batch, which were gathered after its offset was in Spark's log."""
+    """Record the entries of a first batch, which was gathered after its offset was in Spark's log."""
     connection.call("SET", _first_key(batch), json.dumps(batch.as_json()), repeatable=True)
 
 
 def first_kept(connection: Connection, batch: GroupOffset) -> GroupOffset | None:
-    """Return a first batch with its entries; None: they were not gathered yet."""
+    """Return a first batch with its recorded entries; None if it has not been gathered."""
     text = connection.call("GET", _first_key(batch))
     return None if text is None else GroupOffset.of_json(text.decode())
 
 
 def forget_first(connection: Connection, batch: GroupOffset) -> None:
-    """Let the record of a first batch that was acknowledged go, in 30 days."""
+    """Let the record of an acknowledged first batch expire in 30 days."""
     connection.call("PEXPIRE", _first_key(batch), _KEPT_MS, repeatable=True)
 
 
 def trial_size(entries: int) -> int:
-    """Return how many of so many entries, one of which may be the poison, are tried in one batch."""
+    """Return how many of these entries, one of which may be the poison, to try in one batch."""
     return max(-(-entries // _DIVIDED_BY), 1)
 
 
 class Redelivery:
-    """What becomes of the entries of a batch that is run again.
+    """Decides about the entries of a batch that is repeated.
 
     Args:
-        member: the consumer that runs it.
-        most: ``maxDeliveries``; None: they are counted, and that is all.
+        member: the consumer that repeats it.
+        most: ``maxDeliveries``; None: only count deliveries.
     """
 
     def __init__(self, member: Member, most: int | None) -> None:
@@ -107,9 +107,10 @@ class Redelivery:
     def divide(
         self, batch: GroupOffset, without: Without
     ) -> tuple[dict[str, list[Idle]], dict[str, list[Idle]], dict[str, list[Idle]]]:
-        """Return what is delivered again, what waits for a later batch, and what moves to the dead letters, by stream.
+        """Divide the entries, by stream: deliver again, leave for a later batch, move to the dead letters.
 
-        Entries of the batch that another consumer has claimed, or that are acknowledged, are in none of them: they stay in the batch.
+        Entries that another consumer has claimed, or that are acknowledged, are in none of the three: they stay in the
+        batch.
         """
         pending = self._pending(batch, without)
         again: dict[str, list[Idle]] = {}
@@ -134,7 +135,7 @@ class Redelivery:
         return again, waiting, dead
 
     def _pending(self, batch: GroupOffset, without: Without) -> list[tuple[str, Idle]]:
-        """Return the entries of a batch that are pending with its consumer, or with ours."""
+        """Return the entries of a batch that are pending with its consumer or with ours."""
         owners = dict.fromkeys([batch.consumer, self._member.consumer])
         found: list[tuple[str, Idle]] = []
         for piece in batch.pieces:
@@ -155,12 +156,12 @@ class Redelivery:
 
 
 def ids_by_stream(entries: Mapping[str, Sequence[Idle]]) -> Without:
-    """Return the ids alone."""
+    """Return only the ids."""
     return {stream: frozenset(each.stream_id for each in members) for stream, members in entries.items()}
 
 
 def joined(one: Mapping[str, frozenset[int]], other: Mapping[str, frozenset[int]]) -> Without:
-    """Return the entries of both."""
+    """Merge two sets of entries by stream."""
     return {
         stream: one.get(stream, frozenset()) | other.get(stream, frozenset()) for stream in {*one, *other}
     }

@@ -1,11 +1,11 @@
-"""Group mode: a streaming query that is one consumer of a consumer group, beside others if there are others.
+"""Group mode: a streaming query that is one consumer of a consumer group, alone or beside others.
 
-The driver has entries delivered and puts their ids into the offset; tasks fetch the entries by XRANGE, as often as
-they must; when Spark has committed the batch, the driver acknowledges it. Whatever is delivered to us and in no offset
-(the driver died in between) is in our pending list, and goes into the next batch.
+The driver reads entries and puts their ids into the offset. Tasks fetch the entries by XRANGE, as often as needed.
+When Spark has committed the batch, the driver acknowledges it. Entries that were delivered to us but are in no offset
+(the driver died in between) are in our PEL and go into the next batch.
 
-Why in ``latestOffset``: Spark asks for the next offset only when the batch that ends at ``start`` is in its commit
-log, after a restart too. ``commit`` comes later, and never for the last batch of a query.
+Acknowledging happens in ``latestOffset``, because Spark asks for the next offset only when the batch that ends at
+``start`` is in its commit log, even after a restart. ``commit`` comes later, and never for the last batch of a query.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ _NO_GROUP: Final = {
 
 
 def group_columns() -> dict[str, DataType]:
-    """Return the columns that group mode adds, for a schema.
+    """Return the columns that group mode adds to a schema.
 
-    ``consumer`` is the consumer that the entry was claimed from, or for a new one our own name; ``delivery_count`` counts this
-    delivery, too; ``claimed`` says whether it was taken over from another consumer.
+    ``consumer`` is the consumer that the entry was claimed from; for a new entry it is our own name.
+    ``delivery_count`` includes this delivery; ``claimed`` is true if the entry was claimed from another consumer.
     """
     return spark_types(GROUP_COLUMNS)
 
@@ -113,13 +113,13 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._missed_by_tasks = MissedEntries(stops=self._options.fail_on_data_loss)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Tasks get a copy, which must not drag a socket along.
+        # Tasks get a copy, which must not include the socket.
         return self.__dict__ | {"_gatherer": None}
 
-    # In the driver
+    # Called in the driver
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Create the groups that are missing, and begin before the first batch."""
+        """Create missing groups; return the offset before the first batch."""
         query = uuid.uuid4().hex[:8]
         options = self._options
         consumer = options.consumer or f"spark-{query}"
@@ -131,7 +131,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return begin.as_json()
 
     def _become(self, offset: GroupOffset) -> None:
-        """Be the query of a checkpoint, and its consumer, unless an option names another one."""
+        """Take the name of a checkpoint's query, and its consumer name unless an option sets one."""
         self._query = self._query or offset.query or uuid.uuid4().hex[:8]
         consumer = self._options.consumer or offset.consumer
         if consumer != self._consumer:
@@ -139,32 +139,32 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._consumer = consumer
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Note where the streams end now: entries added later are for another run."""
+        """Record the current ends of the streams; entries added later belong to another run."""
         self._until = self._gathering().ends()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limits of the options; Spark shows them, we keep them ourselves."""
+        """Return the limits of the options. Spark only shows them; this reader enforces them."""
         if self._options.max_bytes is not None:
             return ReadMaxBytes(self._options.max_bytes)
         return ReadMaxRows(self._options.max_rows)
 
     @gc_paused()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Acknowledge the batch that Spark has committed, and have the next one delivered.
+        """Acknowledge the batch that Spark has committed, and gather the next one.
 
         Raises:
             OffsetError: the checkpoint belongs to another group.
             DataLossError: pending entries were deleted, or a stream has another history, and ``failOnDataLoss`` is on.
-            OptionError: fields of the entries have names of columns that are none.
+            OptionError: a field of the entries has the name of a metadata column.
             ServerError: the group is gone, or the server refuses.
-            ConnectionLost: no answer, after all retries.
+            ConnectionLost: no answer after all retries.
         """
         committed = self._own(GroupOffset.of_json(start))
         self._become(committed)
         if committed.is_named_only:
             committed = self._first_batch = self._first_batch or self._kept(committed)
         if committed.batch != self._returned:
-            # We begin, or what we returned last never became a batch: look into our pending list.
+            # The query starts, or the last offset never became a batch: look into our PEL.
             self.stop()
             self._positions = dict(committed.positions)
         if committed.batch == 0 and self._options.consumer is None:
@@ -180,7 +180,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return self._following(committed, batch).as_json()
 
     def _gathered(self, committed: GroupOffset, limits: Limits) -> tuple[Batch, bool]:
-        """Return the next batch and whether positions were corrected; nothing is lost in it, and no field has a column's name."""
+        """Gather the next batch, check it for losses and name clashes; also return whether positions were corrected."""
         batch, is_repaired = self._next(committed, limits)
         self._gone += len(batch.gone) + sum(
             self._missed_by_tasks.take(self._gathering().member.connection).values()
@@ -196,7 +196,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return first_kept(self._gathering().member.connection, named) or named
 
     def _first(self, start: GroupOffset, named: GroupOffset) -> GroupOffset:
-        """Return the first batch of a consumer that is named in Spark's log, gathered now unless it was before."""
+        """Return the first batch of a consumer that Spark's log names; gather it unless that was done before."""
         self._become(named)
         if self._first_batch is None:
             self._first_batch = first_kept(self._gathering().member.connection, named)
@@ -223,7 +223,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return following
 
     def _judge(self, member: Member) -> set[str]:
-        """Return the streams that are not what they were, from now on known as they are."""
+        """Return the streams whose history has changed, and adopt their current state."""
         options = self._options
         changed, broken = judge(
             member, self._positions, fail=options.fail_on_data_loss, page=options.fetch_size
@@ -234,7 +234,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return broken
 
     def _check_names(self, batch: Batch) -> None:
-        """Refuse what a schema would read wrongly; what was delivered stays pending with us."""
+        """Refuse fields with a column's name, before rows are read; delivered entries stay pending with us."""
         streams = self._name_clashes.unseen(piece.stream for piece in batch.pieces)
         try:
             self._name_clashes.check(fetch_states(self._gathering().member.connection, streams))
@@ -243,16 +243,17 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             raise
 
     def _next(self, committed: GroupOffset, limits: Limits) -> tuple[Batch, bool]:
-        """Acknowledge one batch and gather the next, again from the start when the connection breaks.
+        """Acknowledge one batch and gather the next; start again if the connection breaks.
 
         Returns:
-            The batch, and whether positions were corrected, which is to be in the offset even without one.
+            The batch, and whether positions were corrected. A correction must be in the offset even if the batch is
+            empty.
         """
         broken: set[str] = set()
         is_found_again = self._options.pattern is None
         while True:
             try:
-                # Entries whose delivery we did not hear of are pending with us, where a new gatherer looks first.
+                # Entries whose delivery was not confirmed are pending with us; a new gatherer looks there first.
                 return in_spite_of_losses(
                     lambda: self._next_once(committed, limits, broken),
                     self._options.endpoint.retries,
@@ -270,12 +271,12 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         gatherer = self._gathering()
         broken |= self._judge(gatherer.member)
         if broken or gatherer.member.connection.breaks:
-            # The server may not have our last acknowledgement: what is pending with us is looked at again.
+            # The server may lack our last acknowledgement, so look at our pending entries again.
             self.stop()
             self._acknowledged = -1
             gatherer = self._gathering()
         if committed.batch != self._acknowledged:
-            # What has the ids of a lost batch now is perhaps of another one.
+            # Entries that now have the ids of a lost batch may be different ones.
             ours = [piece for piece in committed.pieces if piece.stream not in broken]
             gatherer.member.acknowledge(ours, self._left_out(committed))
             self._acknowledged = committed.batch
@@ -294,9 +295,9 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return batch, bool(broken)
 
     def _ensure_groups(self, gatherer: Gatherer) -> None:
-        """Create the group of streams that were added to option ``streams``, or were deleted when all was read.
+        """Create the group for streams that were added to option ``streams``, or deleted after all was read.
 
-        A group that was there before, and is not, is an error instead.
+        If a group existed before and is missing now, that is an error.
         """
         options = self._options
         if options.pattern is not None or not options.create_group:
@@ -307,7 +308,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     @gc_paused()
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Return where the group stands, by stream: how far it and the stream are, entries not delivered (null if unknown), pending."""
+        """Return by stream the group's last delivered id, the stream's end, lag (null if unknown) and pending."""
         gatherer = self._gathering()
         rows = gatherer.member.all_facts(gatherer.streams())
         newest = gatherer.last_ids(rows)
@@ -324,7 +325,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     @gc_paused()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[GroupPartition]:
-        """Share the entries of a batch among tasks."""
+        """Distribute the entries of a batch over tasks."""
         if start == end:
             return []
         batch = self._own(GroupOffset.of_json(end))
@@ -360,7 +361,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return rows_worth(self._gathering().member.connection, places, self._options)
 
     def _left_out(self, batch: GroupOffset) -> Without:
-        """Return what a batch goes on without."""
+        """Return the entries that a batch leaves out, by stream."""
         if batch.batch == self._returned:
             return {}  # it is ours, and was not run again
         if self._without[0] != batch.batch:
@@ -370,10 +371,10 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return self._without[1]
 
     def _run_again(self, batch: GroupOffset) -> Without:
-        """Count another delivery of a batch that an earlier driver planned, and leave out what was delivered too often.
+        """Count another delivery of a batch that an earlier driver planned; leave out entries delivered too often.
 
         Raises:
-            DataLossError: an entry to be moved to the dead letters was deleted, and ``failOnDataLoss`` is on.
+            DataLossError: an entry for the dead letters was deleted, and ``failOnDataLoss`` is on.
         """
         if self._without[0] == batch.batch:
             return self._without[1]
@@ -452,10 +453,10 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             )
         return offset
 
-    # In a task
+    # Called in a task
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Fetch the entries of a partition; the same ones whenever it is asked.
+        """Fetch the entries of a partition; always the same ones.
 
         Raises:
             DataLossError: some were deleted since they were delivered, and ``failOnDataLoss`` is on.

@@ -1,4 +1,4 @@
-"""What a task of group mode does: fetch the entries of a batch by their ids, and make sure that all of them were still there."""
+"""Tasks of group mode: fetch the entries of a batch by their ids, and verify that none is missing."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ GROUP_COLUMNS: Final = {"consumer": pa.string(), "delivery_count": pa.int64(), "
 
 @dataclass
 class GroupPartition(InputPartition):
-    """The entries that one task reads, but for those ``without``, by stream; everything it needs to know of its batch.
+    """The entries that one task reads, except ``without`` (by stream), with all it needs to know of its batch.
 
-    ``missed`` is where it notes what it does not find (`source.missed`).
+    ``missed`` is where the task records entries that it does not find (`source.missed`).
     """
 
     consumer: str
@@ -46,7 +46,7 @@ class GroupPartition(InputPartition):
 def read_pieces(
     partition: GroupPartition, columns: Columns, options: GroupOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a partition, those of short pieces in batches of several streams.
+    """Yield the rows of a partition; short pieces of several streams share a batch of rows.
 
     Raises:
         DataLossError: some entries were deleted since they were delivered, and ``failOnDataLoss`` is on.
@@ -77,7 +77,7 @@ def read_pieces(
 
 
 def _kept(piece: BatchPart, found: list[Any], without: frozenset[int] | None) -> tuple[list[Any], int]:
-    """Return the entries of a piece that belong to the batch, and how many are missing; fewer than none: there are too many."""
+    """Return the entries of a piece that belong to the batch, and how many are missing (negative: there are too many)."""
     if not without:
         return found, piece.count - len(found)
     kept = [entry for entry in found if ids.parse(entry[0]) not in without]
@@ -92,7 +92,7 @@ def _holds(piece: BatchPart, stream_id: int) -> bool:
 def _fetched(
     connection: Connection, pieces: Sequence[BatchPart], pace: Pace
 ) -> Iterator[tuple[BatchPart, list[Any], int]]:
-    """Fetch pieces in their order, with their bytes, short runs many at a time."""
+    """Fetch pieces in order, with their bytes; many short runs in one round trip."""
     page: list[Run] = []
     rows = 0
     for piece in pieces:
@@ -124,7 +124,7 @@ def _short(
 
 
 def _fetch(connection: Connection, piece: BatchPart, pace: Pace) -> tuple[list[Any], int]:
-    """Return the entries of a piece that are still there, and their bytes."""
+    """Return the entries of a piece that still exist, and their bytes."""
     entries: list[Any] = []
     size = 0
     key = key_of(piece.stream)

@@ -1,9 +1,10 @@
-"""The entries that a stream ever had, out of an append-only folder: also those it had under another name.
+"""Find all entries that a stream ever had, in an append-only folder, including those it had under another name.
 
-A name stands for different streams in the course of time: keys are deleted and made again, renamed, copied, moved,
-swapped and restored. Here each of those streams has a number; one that comes of another has it as its parent, and its
-past up to then. A first walk over the files finds out which numbers the wanted name ever stood for, a second one takes
-their entries; where they do not follow each other in the files as their ids do, there are more walks, which are merged.
+Over time a name stands for different streams: keys are deleted and created again, renamed, copied, moved, swapped and
+restored. Here each of those streams has a number. A stream that was made from another one has it as its parent, with
+the parent's past up to that moment. A first walk over the files finds the numbers that the wanted name ever stood for;
+a second walk takes their entries. If entries are not in ID order in the files, more walks follow, and their results
+are merged.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     Place = tuple[int, str]  # database and name, as the ledger writes it
 
-# These change entries, groups and deliveries: they leave every key the stream that it is.
+# These commands change entries, groups and deliveries, but never which stream a key holds.
 _WITHIN: Final = frozenset(
     b"XCLAIM XACK XACKDEL XDEL XDELEX XNACK XTRIM XGROUP XSETID MULTI EXEC".split(),
 )
@@ -41,7 +42,7 @@ _RESTORE: Final = frozenset({b"RESTORE", b"RESTORE-ASKING"})
 
 
 class Entry(NamedTuple):
-    """An entry: its id as a number, and its fields and values one after the other."""
+    """An entry: its id as a number, and its fields and values in one flat list."""
 
     stream_id: int
     words: list[bytes]
@@ -49,7 +50,7 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class _Numbered:
-    """A stream: what it comes of and since when, and where its first and last entries are."""
+    """A stream: its parent and when it left it, and where its first and last entries are."""
 
     parent: int | None = None
     since: int = 0
@@ -59,15 +60,15 @@ class _Numbered:
     last_id: int = -1
 
     def is_before(self, other: _Numbered) -> bool:
-        """Return whether all of its entries come before the other's, in the files and by their ids."""
+        """Return True if all its entries precede the other's, in the files and by their ids."""
         return self.last_at <= other.first_at and self.last_id < other.first_id
 
 
 @dataclass
 class _Streams:
-    """Which stream every name stands for, as commands go by in the order of the files: the same in each walk.
+    """Tracks which stream every name stands for while commands are read in file order; the same in each walk.
 
-    ``held`` are the streams that each of the watched names has stood for so far.
+    ``held`` has, for each watched name, the streams that it has stood for so far.
     """
 
     watched: frozenset[Place] = frozenset()
@@ -78,7 +79,7 @@ class _Streams:
     _recorder: Recorder = field(default_factory=Recorder)
 
     def add(self, place: Place, stream_id: int) -> int:
-        """Add an entry to a stream; return the stream's number. The ids of one number rise, whatever XSETID did."""
+        """Add an entry to a stream; return the stream's number. A new number begins where ids would not ascend (XSETID)."""
         number = self.names.get(place)
         if number is None or self.all[number].last_id >= stream_id:
             number = self._new(place, number)
@@ -89,7 +90,7 @@ class _Streams:
         return number
 
     def take(self, words: list[bytes]) -> Iterator[tuple[int, int, list[bytes] | bytes]]:
-        """Follow a command; yield number, id and fields of each entry that it adds."""
+        """Apply a command; yield the number, id and fields of each entry that it adds."""
         self.at += 1
         name = words[0].upper()
         if name in _WITHIN or not self._recorder.knows(name):
@@ -109,7 +110,7 @@ class _Streams:
             yield from self.found(self._recorder.db, words[1], stream)
 
     def found(self, db: int, key: bytes, stream: Stream) -> Iterator[tuple[int, int, bytes]]:
-        """Yield a stream that is there with all its entries, as ``take`` gives them."""
+        """Yield the entries of a stream that already exists, in the form of ``take``."""
         place = (db, spell_name(key))
         for stream_id, _, payload in iter_entries(stream):
             yield self.add(place, stream_id), stream_id, payload
@@ -148,13 +149,14 @@ class _Streams:
 
 
 def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Iterator[Entry]:
-    """Yield the entries that a stream ever had with ids between two, both included, in the order of their ids.
+    """Yield all entries that a stream ever had with ids between two, both included, in ID order.
 
-    That is what was added while the name was its name; and what was added to those streams that it was renamed, copied,
-    moved or restored from, up to then. What was deleted since is among it. An id that was given twice comes once.
+    These are the entries added under the name, and the entries of the streams that it was renamed, copied, moved or
+    restored from, up to that moment. Entries that were deleted later are included. An id that was used twice comes
+    once.
 
     Raises:
-        LedgerError: the files can not be read.
+        LedgerError: the files cannot be read.
     """
     parts = read_folder(source)
     streams, limits = _survey(parts, (db, spell_name(key_of(stream))))
@@ -169,12 +171,12 @@ def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Ite
 def find_contents(
     source: str, wanted: Collection[tuple[int, str, str]], *, history: bool = True
 ) -> dict[tuple[int, str, str], list[bytes]]:
-    """Return the fields of some entries, by database, stream and id as the ledger spells them, in one walk over the files.
+    """Return the fields of some entries, by (database, stream, id) in the ledger's spelling, in one walk over the files.
 
-    An id that was given twice, in streams of one name, is that of the later entry. What the files do not hold is left out.
+    If streams of one name used an id twice, the later entry counts. Entries that the files do not hold are left out.
 
     Raises:
-        LedgerError: the files can not be read.
+        LedgerError: the files cannot be read.
     """
     streams = _Streams(frozenset((db, stream) for db, stream, _ in wanted))
     numbers = {ids.parse(entry_id) for _, _, entry_id in wanted}
@@ -198,7 +200,7 @@ def find_contents(
 
 
 def _survey(parts: list[Part], wanted: Place) -> tuple[list[_Numbered], dict[int, float]]:
-    """Return all streams there were; and up to which command the entries of which of them are wanted."""
+    """Return all streams in the files, and the wanted ones with the command up to which their entries count."""
     streams = _Streams(frozenset({wanted}))
     for _ in _additions(parts, streams):
         pass
@@ -206,7 +208,7 @@ def _survey(parts: list[Part], wanted: Place) -> tuple[list[_Numbered], dict[int
 
 
 def _limits(streams: _Streams, wanted: Place) -> dict[int, float]:
-    """Return up to which command the entries of which streams are those of a name."""
+    """Return the streams whose entries belong to a name, each with the command up to which they do."""
     limits: dict[int, float] = dict.fromkeys(streams.held.get(wanted, ()), inf)
     waiting = list(limits)
     while waiting:
@@ -218,7 +220,7 @@ def _limits(streams: _Streams, wanted: Place) -> dict[int, float]:
 
 
 def _runs(streams: list[_Numbered], wanted: Iterable[int]) -> list[list[int]]:
-    """Return runs of streams that one walk gives in the order of their ids."""
+    """Return groups of streams whose entries one walk yields in ID order."""
     runs: list[list[int]] = []
     for number in sorted(wanted, key=lambda number: streams[number].first_at):
         numbered = streams[number]
@@ -234,7 +236,7 @@ def _runs(streams: list[_Numbered], wanted: Iterable[int]) -> list[list[int]]:
 
 
 def _entries(parts: list[Part], limits: dict[int, float]) -> Iterator[Entry]:
-    """Yield those of some streams, each up to a command."""
+    """Yield the entries of some streams, each up to a command."""
     streams = _Streams()
     for number, stream_id, fields in _additions(parts, streams):
         if streams.at <= limits.get(number, -1):
@@ -242,7 +244,7 @@ def _entries(parts: list[Part], limits: dict[int, float]) -> Iterator[Entry]:
 
 
 def _additions(parts: list[Part], streams: _Streams) -> Iterator[tuple[int, int, list[bytes] | bytes]]:
-    """Walk over the files; yield number, id and fields of every entry that was added to any stream."""
+    """Walk over the files; yield the number, id and fields of every entry added to any stream."""
     for part in parts:
         with open_path(part.path) as file:
             if part.is_base and part.is_whole():
@@ -254,7 +256,7 @@ def _additions(parts: list[Part], streams: _Streams) -> Iterator[tuple[int, int,
 
 
 def _in_base(file: Any, streams: _Streams) -> Iterator[tuple[int, int, bytes]]:
-    """Yield all entries of an RDB base, whose bytes are taken off the file; none if it is no RDB."""
+    """Yield all entries of an RDB base and consume its bytes; yield none if the file does not begin with RDB."""
     from ...storage.rdb import ByteSource, is_rdb
 
     source = ByteSource(file.read)

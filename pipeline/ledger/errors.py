@@ -1,4 +1,4 @@
-"""What can be wrong with an append-only file that is read as a ledger."""
+"""Errors of reading an append-only file as a ledger."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from ..error_tokens import LabelledError
 
 
 class LedgerError(LabelledError):
-    """The ledger can not be read, or would be wrong; the text says why and what to do."""
+    """The ledger cannot be read, or would be wrong; the text says why and what to do."""
 
     label = "LEDGER_UNREADABLE"
 
 
 class SplitError(LedgerError):
-    """A place taken for the beginning of a record was none, or was reached in another state than foreseen."""
+    """A supposed record border was none, or the state there differs from the expected one."""
 
     label = "LEDGER_SPLIT"
 
 
 class RowsLostError(LedgerError):
-    """Files are gone that were not read yet."""
+    """Files are gone that had not been read."""
 
     label = "LEDGER_ROWS_LOST"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesOptions:
-    """What ``spark.read`` has."""
+    """The options of ``spark.read``."""
 
     path: str = option(
         "path",
@@ -45,7 +45,7 @@ class FilesOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
-        """Read them.
+        """Read the options.
 
         Raises:
             OptionError: one is unknown, missing or malformed.
@@ -57,7 +57,7 @@ class FilesOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FollowingOptions(FilesOptions):
-    """What ``spark.readStream`` has."""
+    """The options of ``spark.readStream``."""
 
     max_bytes: int = option("maxBytesPerTrigger", number("bytes", 1), PIECE_SIZE, "the most in a micro-batch")
     start: str = option(
@@ -69,15 +69,15 @@ class FollowingOptions(FilesOptions):
 
 
 class LedgerDataSource(DataSource):
-    """Register it with ``rillet.pipeline.register(spark)``; then ``format("redis-aof")`` reads."""
+    """The data source. Register it with ``rillet.pipeline.register(spark)``; then ``format("redis-aof")`` reads."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the word for ``format``."""
+        """Return the name for ``format``."""
         return "redis-aof"
 
     def schema(self) -> StructType:
-        """Return the schema: one row an event, see ``ledger.schema``."""
+        """Return the schema: one row per event, see ``ledger.schema``."""
         return columns.struct()
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -93,13 +93,13 @@ class LedgerDataSource(DataSource):
 
 @dataclass
 class LedgerPartition(InputPartition):
-    """What one task reads."""
+    """The work of one task."""
 
     piece: FilePiece
 
 
 class LedgerReader(QuickAck, DataSourceReader):
-    """Reads a folder as it is now; what is appended later is not seen."""
+    """Reads a folder in its current state; ignores what is appended later."""
 
     def __init__(self, options: FilesOptions) -> None:
         self._options = options
@@ -116,7 +116,7 @@ class LedgerReader(QuickAck, DataSourceReader):
 
 
 class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows a folder; one lives in the driver for a whole query, tasks get copies without files."""
+    """Follows a folder for one query. It lives in the driver; tasks get copies without files."""
 
     def __init__(self, options: FollowingOptions) -> None:
         self._options = options
@@ -130,32 +130,32 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         )
 
     def __reduce__(self) -> tuple[type, tuple[FollowingOptions], dict[str, Any]]:
-        """Pickle the options only: each task gets a reader of its own."""
+        """Pickle only the options: each task gets its own reader."""
         return LedgerStreamReader, (self._options,), {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query begins."""
+        """Return the start of a new query."""
         follower = self._follower
         start = follower.first() if self._options.start == "earliest" else follower.last()
         return self._first_batch.begins_at(start.encode())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return so many bytes a batch."""
+        """Return the byte limit of a batch."""
         return ReadMaxBytes(self._options.max_bytes)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where the next batch ends; the start if nothing is new."""
+        """Return the end of the next batch; ``start`` if nothing is new."""
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 1 << 62
         at = Place.decode(start)
         self._ahead = self._follower.ahead(at, most)
         return start if self._ahead == at else self._first_batch.following(start, self._ahead.encode())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """See nothing that comes from now on."""
+        """Ignore everything that is written from now on."""
         self._follower.stop_here()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Return how far the server is, and how far behind it the batch returned last ends."""
+        """Return the server's position, and the distance from the end of the last batch to it."""
         if self._ahead is None:
             return None
         backlog = self._follower.backlog(self._ahead)
@@ -169,7 +169,7 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LedgerPartition]:
-        """Return what a batch reads."""
+        """Return the pieces of a batch."""
         pieces = self._follower.pieces(Place.decode(begin_of(start, end)), Place.decode(end))
         return [LedgerPartition(piece) for piece in pieces]
 
@@ -178,7 +178,7 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         return read_piece(partition.piece)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """A batch is done: its files need not be kept open."""
+        """Close files that only this batch needed: it is committed."""
         self._follower.forget(Place.decode(end))
 
     def stop(self) -> None:

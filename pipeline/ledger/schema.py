@@ -84,14 +84,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    # A row in the making, its words as they stand in the file:
-    # db, stream, group, entry id, consumer, event, at, retry count, last id, clock, detail
+    # A row in progress, its words as in the file: db, stream, group, entry id, consumer, event, at, retry count, last
+    # id, clock, detail
     Row = tuple[
         int | None, bytes | None, bytes | None, bytes | None, bytes | None, int,
         bytes | None, bytes | None, bytes | None, int | None, bytes | None,
     ]  # fmt: skip
 
-# Their order is the code by which rows in the making name them.
+# A row in progress names its event by the index in this list.
 EVENTS: Final = (
     "added",
     "deleted",
@@ -138,7 +138,7 @@ _COLUMNS: Final = (
 )
 NAMES: Final = tuple(name for name, _ in _COLUMNS)
 
-# What the replay makes of the rows: one row for each time that a consumer (or, after XNACK, none) held an entry.
+# The result of replaying the rows: one row for each time that a consumer (or, after XNACK, none) held an entry.
 _SPAN_COLUMNS: Final = (
     ("db", "int"),
     ("stream", "string"),
@@ -165,7 +165,7 @@ SPAN_DDL: Final = ", ".join(f"`{name}` {kind}" for name, kind in _SPAN_COLUMNS)
 
 
 def struct() -> StructType:
-    """Return the schema of ``redis-aof`` as Spark has it."""
+    """Return the schema of ``redis-aof`` as a Spark type."""
     from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
     kinds = {"int": IntegerType(), "bigint": LongType(), "string": StringType()}
@@ -173,7 +173,7 @@ def struct() -> StructType:
 
 
 def arrow(*, spans: bool = False) -> pa.Schema:
-    """Return the schema of the batches, equal to what Spark makes of ``struct``; or that of spans."""
+    """Return the schema of the batches, equal to the one that Spark derives from ``struct``; or the schema of spans."""
     import pyarrow as pa
 
     kinds = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}

@@ -1,7 +1,7 @@
-r"""Names and ids as the ledger spells them.
+r"""Spell names and ids as the ledger does.
 
-A name that is UTF-8 and has no backslash stays as it is. In any other, every backslash is spelled ``\x5c`` and every
-byte that is no UTF-8 ``\xNN``; so two names never look the same, and ``unspell_name`` finds the bytes again.
+A UTF-8 name without a backslash stays as it is. In any other name every backslash is spelled ``\x5c`` and every byte
+that is not UTF-8 ``\xNN``. So different names have different spellings, and ``unspell_name`` restores the bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def spell_name(name: bytes) -> str:
 
 
 def unspell_name(text: str) -> bytes:
-    """Return the name that a text stands for."""
+    """Return the bytes of a spelled name."""
     return b"".join(
         piece.encode() if place % 2 == 0 else bytes.fromhex(piece)
         for place, piece in enumerate(_SPELLED.split(text))
@@ -32,7 +32,7 @@ def unspell_name(text: str) -> bytes:
 
 
 def canonical_id(word: bytes) -> bytes:
-    """Return an id in canonical spelling; ``-`` and ``+`` become the lowest and highest id, another word (``$``) stays."""
+    """Return an id in canonical form; ``-`` and ``+`` become the lowest and highest id, other words (``$``) stay."""
     if _IS_CANONICAL.match(word):
         return word
     if word == b"-":
@@ -46,6 +46,6 @@ def canonical_id(word: bytes) -> bytes:
 
 
 def id_number(text: str | bytes) -> int:
-    """Return a canonical id as an integer that orders as ids do."""
+    """Return a canonical id as an integer with the same order."""
     ms, _, seq = text.partition("-" if isinstance(text, str) else b"-")  # type: ignore[arg-type]
     return int(ms) << 64 | int(seq)

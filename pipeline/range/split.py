@@ -66,8 +66,8 @@ def part_count(rows: int, *, least: int, rows_per_part: float) -> int:
 def share_rows(limit: int, backlogs: dict[str, int]) -> dict[str, int]:
     """Divide a number of rows among streams in proportion to their backlogs; each stream with a backlog gets some.
 
-    Streams without a backlog are left out. The shares add up to the limit, or to one row each if there are more streams
-    than that.
+    Streams without a backlog are left out. The shares add up to the limit, or to one row each if there are more
+    streams than that.
     """
     waiting = {name: rows for name, rows in backlogs.items() if rows > 0}
     total = sum(waiting.values())

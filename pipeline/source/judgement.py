@@ -1,7 +1,7 @@
 """Judge whether a stream is still the one in which a position was taken. No other module judges this.
 
-No server keeps the history of a stream. A position therefore remembers numbers and entries that identify the stream and
-give the number of unread entries:
+No server keeps the history of a stream. A position therefore remembers numbers and entries that identify the stream
+and give the number of unread entries:
 
 - ``entries-added`` and the number of entries removed only grow, and so do the last id and the first entry;
 - the newest entry that was seen still exists, unless something was removed since;
@@ -11,8 +11,8 @@ give the number of unread entries:
 ``max-deleted-entry-id`` changes with XDEL only, not with trimming, not even with XTRIM ACKED, which may remove entries
 from the middle.
 
-A contradiction means that the stream's history changed: it was rolled back (a lagging replica was promoted, or a server
-restarted from an older file), or it was deleted and created again.
+A contradiction means that the stream's history changed: it was rolled back (a lagging replica was promoted, or a
+server restarted from an older file), or it was deleted and created again.
 """
 
 from __future__ import annotations
@@ -90,8 +90,7 @@ def reconcile(at: Position, now: StreamState | None, look: StreamLook) -> Verdic
 
     Returns:
         The verdict. Continuing at its position skips no new entry and repeats no known one; judging the stream again
-        from
-        that position gives GOES_ON.
+        from that position gives GOES_ON.
     """
     if now is None:
         if at.is_ended or at == Position(0, 0):

@@ -141,7 +141,7 @@ def decode_json(text: bytes, *, exact: bool = False) -> Any:
 
 
 def needs_exact(kind: pa.DataType) -> bool:
-    """Return True if the type contains numbers that a Python float may round: decimals, and 32-bit floats (rounded twice)."""
+    """Return True if the type contains numbers that a Python float may round: decimals, and 32-bit floats."""
     if pa.types.is_decimal(kind) or pa.types.is_float32(kind):
         return True
     return any(needs_exact(kind.field(index).type) for index in range(kind.num_fields))

@@ -1,1 +1,1 @@
-"""Which files a ledger has, the pieces they are cut into, and following a server that writes."""
+"""Find the files of a ledger, cut them into pieces, and follow a server that writes them."""

@@ -1,8 +1,8 @@
-"""Which files of an append-only folder make up the ledger, and in which order they are read.
+"""Choose the files of an append-only folder that make up the ledger, and their order.
 
-The oldest base that is still there, then every incr file since, up to the one that is being written: files that
-rewrites have replaced and that are kept as history (``aof-history-retention``; ``aof-disable-auto-gc yes`` of Redis)
-reach further back than the live ones. Later bases say nothing new and are passed over.
+The ledger begins with the oldest base that still exists and goes on with every incr file since, up to the one being
+written. Files that rewrites replaced, but that are kept as history (``aof-history-retention``; ``aof-disable-auto-gc
+yes`` of Redis), reach further back than the live ones. Later bases contain nothing new and are skipped.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Part:
     """One file of the ledger.
 
     Attributes:
-        path: where it is; with ``.gz`` behind its name if it was packed.
-        file_seq: of its rows.
+        path: its path, with ``.gz`` if it was compressed.
+        file_seq: the number that its rows get.
         is_base: whether it describes the state before the first incr file.
         is_open: whether the server may still write to it.
     """
@@ -40,26 +40,26 @@ class Part:
     is_open: bool
 
     def exists(self) -> bool:
-        """Return whether it is there now."""
+        """Return True if the file exists now."""
         return Path(self.path).exists()
 
     def size(self) -> int:
-        """Return its size in bytes at present, packed if it is packed."""
+        """Return its current size in bytes; of a compressed file the compressed size."""
         return Path(self.path).stat().st_size
 
     def is_whole(self) -> bool:
-        """Return whether it can only be read from its start to its end: packed, or with an RDB head."""
+        """Return True if it can only be read from start to end: it is compressed, or begins with RDB."""
         with open(self.path, "rb") as file:  # noqa: PTH123
             return is_whole_head(file.read(5))
 
 
 def is_whole_head(head: bytes) -> bool:
-    """Return whether a file that begins so is packed, or RDB: there are no places in it to begin at."""
+    """Return True if a file with this beginning is compressed or RDB, so that reading can only start at its beginning."""
     return head[:2] == _GZIP or head in _RDB
 
 
 def read_folder(path: str, *, history: bool = True) -> list[Part]:
-    """Return the files of a ledger, oldest first; the last one is the one being written.
+    """Return the files of a ledger, oldest first; the last one is being written.
 
     Args:
         path: the folder (appenddirname), its manifest file, or a single append-only file.
@@ -102,7 +102,7 @@ def _parts(folder: Path, manifest: Manifest, *, history: bool) -> list[Part]:
 
 
 def _chain(folder: Path, kept: Sequence[Generation], live: Generation) -> list[Generation]:
-    """Return the generations that follow each other without a gap up to the live one, beginning with a base."""
+    """Return the consecutive generations up to the live one, without a gap, beginning with a base."""
     chain = [live]
     for generation in reversed(kept):
         seqs = [info.seq for info in [*generation.incr, *chain[0].incr[:1]]]

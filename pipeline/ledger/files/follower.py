@@ -1,10 +1,10 @@
-"""Following an append-only folder while a server writes to it, and across its rewrites.
+"""Follow an append-only folder while a server writes to it and rewrites it.
 
-A place in the ledger is a file and a cursor in it. Places are always between two records and outside of
-transactions, found by going over every record before them; so no piece needs the proof of another one.
+A place in the ledger is a file and a cursor in it. Places are always between two records and outside of transactions.
+They are found by reading every record before them, so no piece depends on a proof by another one.
 
-Files that a rewrite removes stay readable for a process that has them open: the follower opens what it will read when
-it first sees it. What was not open is lost, which is an error; servers that keep history
+A process can read files that a rewrite has removed as long as it has them open. So the follower opens each file when
+it first sees it. A removed file that was not open is lost, which is an error. Servers that keep history
 (``aof-history-retention``, ``aof-disable-auto-gc yes``) lose nothing.
 """
 
@@ -28,14 +28,14 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a reader stands: in which file, and where in it."""
+    """The position of a reader: a file, and a cursor in it."""
 
     file_seq: int
     is_base: bool
     cursor: Cursor = START
 
     def encode(self) -> dict[str, Any]:
-        """As the checkpoint keeps it."""
+        """Return the form that the checkpoint keeps."""
         cursor = self.cursor
         return {
             "v": _VERSION,
@@ -49,10 +49,10 @@ class Place:
 
     @classmethod
     def decode(cls, offset: dict[str, Any]) -> Place:
-        """Return the reverse.
+        """Parse the result of ``encode``.
 
         Raises:
-            LedgerError: it is of a version that is not known.
+            LedgerError: it has an unknown version.
         """
         if offset.get("v") != _VERSION:
             raise LedgerError(f"an offset that this version does not know: {offset}")
@@ -62,7 +62,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A piece, and the place behind it."""
+    """A piece, and the place after it."""
 
     piece: FilePiece | None
     place: Place
@@ -70,13 +70,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is written and was not read up to some place.
+    """The part of the ledger that is written but not yet read.
 
     Attributes:
         file_seq: the file being written.
         position: its size.
-        size: bytes, as they lie on disk, between the place and there.
-        seconds: between the last annotation read and the last write; None if none was read yet.
+        size: bytes on disk between the place and that position.
+        seconds: between the last annotation read and the last write; None if no annotation was read yet.
     """
 
     file_seq: int
@@ -89,10 +89,10 @@ class Follower:
     """Reads ahead in one folder.
 
     Args:
-        path: as of ``read_folder``.
-        piece_size: bytes of one piece at most, about.
+        path: as in ``read_folder``.
+        piece_size: approximate maximum bytes of one piece.
         history: whether to begin with kept files.
-        tolerate_loss: go on with the oldest base there is where files are gone that were not read.
+        tolerate_loss: if unread files are gone, continue with the oldest base that exists.
     """
 
     def __init__(
@@ -107,23 +107,23 @@ class Follower:
         self._target: tuple[int, int] | None = None  # a file, and bytes of it
 
     def first(self) -> Place:
-        """Return where the ledger begins."""
+        """Return the first place of the ledger."""
         part = self._look()[0]
         return Place(part.file_seq, part.is_base)
 
     def last(self) -> Place:
-        """Return where it ends at present."""
+        """Return its current end."""
         part = self._look()[-1]
         steps = list(self._walk(Place(part.file_seq, part.is_base), None))
         return steps[-1].place if steps else Place(part.file_seq, part.is_base)
 
     def stop_here(self) -> None:
-        """From now on, see nothing that is not there yet."""
+        """Ignore everything that is written from now on."""
         part = self._look()[-1]
         self._target = part.file_seq, part.size()
 
     def backlog(self, place: Place) -> Backlog:
-        """Return what is there behind a place. In files that are packed or that a rewrite is yet to reach, too."""
+        """Return the backlog after a place, including compressed files and files that a rewrite has not replaced yet."""
         last = self._look()[-1]
         stats = {key: os.fstat(file.fileno()) for key, (_, file) in self._files.items()}
         newest = stats[last.file_seq, last.is_base]
@@ -139,33 +139,33 @@ class Follower:
         return Backlog(last.file_seq, newest.st_size, max(size, 0), seconds)
 
     def ahead(self, start: Place, most: int) -> Place:
-        """Return a place about so many bytes further, or as far as all is whole; the start if nothing is new."""
+        """Return a place about this many bytes further, at most the last whole record; the start if nothing is new."""
         steps = list(self._walk(start, most))
         end = steps[-1].place if steps else start
         self._steps = {(start, end): steps}
         return end
 
     def pieces(self, start: Place, end: Place) -> list[FilePiece]:
-        """Return what lies between two places."""
+        """Return the pieces between two places."""
         steps = self._steps.get((start, end))
         if steps is None:
             steps = list(self._walk(start, None, end))
         return [step.piece for step in steps if step.piece is not None]
 
     def forget(self, end: Place) -> None:
-        """All before a place was taken over; its files need not be kept open."""
+        """Close the files before a place: everything there has been processed."""
         for key in [key for key in self._files if key < (end.file_seq, not end.is_base)]:
             if key != (end.file_seq, end.is_base):
                 self._files.pop(key)[1].close()
 
     def close(self) -> None:
-        """Give all files free."""
+        """Close all files."""
         for _, file in self._files.values():
             file.close()
         self._files.clear()
 
     def _look(self) -> list[Part]:
-        """Return the files there are now; they are kept open."""
+        """Return the current files, and keep them open."""
         while True:
             parts = read_folder(self._path, history=self._history)
             try:
@@ -231,7 +231,7 @@ class Follower:
             yield Step(piece, place)
 
     def _following(self, place: Place, parts: list[Part]) -> Place | None:
-        # Files that are gone but open count as well.
+        # Include files that are removed but still open.
         seqs = {seq for seq, is_base in self._files if not is_base}
         seqs |= {part.file_seq for part in parts if not part.is_base}
         if place.is_base:

@@ -1,6 +1,6 @@
-"""One piece of one file, as batches of rows; the piece proves that it begins and ends where it should.
+"""Read one piece of one file as batches of rows, and prove that it begins and ends at the expected places.
 
-Pieces are what tasks get: they can be pickled, and hold all that a task needs.
+Tasks get pieces: they can be pickled, and contain all that a task needs.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _BATCH: Final = 1 << 15  # rows
 
 @dataclass(frozen=True, slots=True)
 class FilePiece:
-    """From where to where in which file.
+    """A part of a file, from ``start`` to ``end``.
 
     Attributes:
         path: of the file.
         file_seq: as in the rows.
         is_base: whether the rows describe the state before the first incr file.
-        start: where it begins; what was assumed there is proved by the piece before.
-        end: where it must end, and in which state; None: where the file does, which must be whole.
-        data: the bytes from start to end, where the file may be gone.
+        start: where it begins; the previous piece proves that this is right.
+        end: where it must end, and the state there; None: at the end of the file, which must be whole.
+        data: the bytes from start to end, if the file may be gone.
     """
 
     path: str
@@ -51,11 +51,11 @@ class FilePiece:
 
 
 def read_piece(piece: FilePiece) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a piece; in order only by their ordinals.
+    """Yield the rows of a piece; only their ordinals give their order.
 
     Raises:
-        SplitError: it does not begin, or does not end, as was assumed: its rows are wrong.
-        LedgerError: the file is damaged, or has a record that can not be understood.
+        SplitError: it does not begin or end as expected: its rows are wrong.
+        LedgerError: the file is damaged, or has a record that cannot be understood.
     """
     start = piece.start
     with open_file(piece) as file:
@@ -70,7 +70,7 @@ def read_piece(piece: FilePiece) -> Iterator[pa.RecordBatch]:
 
 
 def _read_rdb(piece: FilePiece, source: ByteSource) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of an RDB file, and of the commands that may follow it."""
+    """Yield the rows of an RDB file, and of commands that follow it."""
     sorter = Sorter(Recorder())
     recorder = sorter.recorder
     recorder.rows += base_rows(source)
@@ -88,7 +88,7 @@ def _origin(piece: FilePiece) -> int:
 
 
 class _Reading:
-    """The commands of a piece, from some place on."""
+    """Reads the commands of a piece, starting at some place."""
 
     def __init__(self, piece: FilePiece, start: Cursor) -> None:
         self._piece = piece
@@ -97,7 +97,7 @@ class _Reading:
         self._ordinals = Ordinals(_origin(piece), start)
 
     def batches(self, file: IO[bytes] | ByteSource) -> Iterator[pa.RecordBatch]:
-        """Yield rows in batches."""
+        """Yield the rows in batches."""
         sorter = self._sorter
         end = None if self._piece.end is None else self._piece.end.position
         for segment in self._walk.segments(file.read, end):
@@ -109,9 +109,9 @@ class _Reading:
         yield from batches(sorter, self._piece.file_seq)
 
     def _prove(self) -> None:
-        """Check that the next piece begins where this one ends, and in the same state.
+        """Check that this piece ends where the next one begins, in the same state.
 
-        So all pieces are right if the first one is, which begins where the file does.
+        The first piece begins where the file begins, so by induction all pieces are right.
         """
         piece, end = self._piece, self._piece.end
         walk, recorder = self._walk, self._sorter.recorder
@@ -129,14 +129,14 @@ class _Reading:
 
 
 def open_file(piece: FilePiece) -> IO[bytes]:
-    """Return the bytes of a piece's file; a gzipped one unpacked."""
+    """Open the file of a piece, decompressed if it is gzipped."""
     if piece.data is not None:
         return io.BytesIO(piece.data)
     return open_path(piece.path)
 
 
 def open_path(path: str) -> IO[bytes]:
-    """Return a file, unpacked if it is gzipped."""
+    """Open a file, decompressed if it is gzipped."""
     file = open(path, "rb")  # noqa: PTH123, SIM115 - a path as Spark gave it; the caller closes
     head = file.read(len(_GZIP))
     file.seek(0)

@@ -1,1 +1,1 @@
-"""From the bytes of a file to rows: records, their ordinals, and the rows they make."""
+"""Turn the bytes of a file into records, their ordinals, and their rows."""

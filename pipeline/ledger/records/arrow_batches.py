@@ -1,4 +1,4 @@
-"""What a sorter gathered as Arrow batches, a column at a time."""
+"""Convert the rows that a sorter has gathered to Arrow batches, column by column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
 def batches(sorter: Sorter, file_seq: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that were gathered, a batch for each kind of command; the sorter is empty then."""
+    """Yield the gathered rows, one batch per kind of command, and empty the sorter."""
     states = sorter.states
     commands = {
         "kind": _bytes(b"".join(sorter.kinds)),
@@ -62,7 +62,7 @@ def batches(sorter: Sorter, file_seq: int) -> Iterator[pa.RecordBatch]:
 
 
 def _each_ack(rows: dict[str, Any], ends: list[int]) -> dict[str, Any]:
-    """Return the columns of XACKs with a row for each of their ids."""
+    """Return the columns of XACK commands, with one row per acknowledged id."""
     ids, begins = rows.pop("entry_id"), pa.array(ends, pa.int32())
     command = pc.list_parent_indices(pa.ListArray.from_arrays(begins, ids))
     rows = {name: column.take(command) for name, column in rows.items()}
@@ -95,7 +95,7 @@ def _recorded(sorter: Sorter, file_seq: int) -> pa.RecordBatch:
 
 
 def _batch(columns: dict[str, Any], file_seq: int) -> pa.RecordBatch:
-    """Return rows of the ledger; columns that are not given are null."""
+    """Return a batch of ledger rows; columns that are not given are null."""
     number = len(columns["ordinal"])
     columns["file_seq"] = pa.repeat(pa.scalar(file_seq, pa.int64()), number)
     arrays = [
@@ -105,7 +105,7 @@ def _batch(columns: dict[str, Any], file_seq: int) -> pa.RecordBatch:
 
 
 def _of_kind(commands: dict[str, Any], kind: int) -> dict[str, Any]:
-    """Return ordinal, clock and database of the commands of a kind."""
+    """Return the ordinals, clocks and databases of the commands of a kind."""
     these = pc.equal(commands["kind"], kind)
     return {name: column.filter(these) for name, column in commands.items() if name != "kind"}
 
@@ -123,11 +123,11 @@ def _integers(values: array[int]) -> Any:
 
 
 def _spread(runs: list[tuple[int, Any]], kind: Any) -> Any:
-    """Return one value for each place, as an Arrow type; the runs say up to which place which one holds."""
+    """Expand run-length values to one per index, as an Arrow type; each run gives its end and its value."""
     ends: list[int] = []
     values: list[Any] = []
     for end, value in runs:
-        # Of two that end at one place the second holds nowhere.
+        # If two runs end at the same index, the second one is empty.
         if end and (not ends or end > ends[-1]):
             ends.append(end)
             values.append(value)
@@ -142,7 +142,7 @@ def _or(values: Any, others: Any) -> Any:
 
 
 def names_column(words: Words) -> Any:
-    """Return a column of names as the ledger spells them."""
+    """Return a column of names in the ledger's spelling."""
     if (first := words[0]) is not None and words.count(first) == len(words):
         return pa.repeat(spell_name(first), len(words))
     found = pa.array(words, pa.binary())
@@ -159,12 +159,12 @@ def _each(words: Words, spell: Callable[[bytes], str]) -> Any:
 
 
 def ids_column(words: Words) -> Any:
-    """Return a column of ids in their canonical form; of any words."""
+    """Return a column of ids in canonical form; words that are no ids are allowed."""
     return _each(words, lambda word: canonical_id(word).decode(errors="backslashreplace"))
 
 
 def numbers_column(words: Words) -> Any:
-    """Return a column of 64-bit numbers; null for what is none."""
+    """Return a column of 64-bit numbers; null for words that are no numbers."""
     try:
         return pa.array(words, pa.binary()).cast(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:
@@ -172,7 +172,7 @@ def numbers_column(words: Words) -> Any:
 
 
 def number_of(word: bytes | str) -> int | None:
-    """Return a 64-bit number, or None."""
+    """Return a word as a 64-bit number, or None."""
     try:
         value = int(word)
     except ValueError:
@@ -181,13 +181,13 @@ def number_of(word: bytes | str) -> int | None:
 
 
 def _split(pieces: list[bytes]) -> Any:
-    """Return a column of texts that stand with commas between them."""
+    """Split a comma-separated text into a column of texts."""
     joined = pa.array([b",".join(pieces)], pa.binary()).cast(pa.string())
     return pc.split_pattern(joined, ",").flatten()
 
 
 def _split_numbers(pieces: list[bytes]) -> Any:
-    """As ``_split``, as numbers; null for what is none."""
+    """Split a comma-separated text into a column of numbers; null for texts that are no numbers."""
     texts = _split(pieces)
     try:
         return texts.cast(pa.int64())
@@ -195,7 +195,7 @@ def _split_numbers(pieces: list[bytes]) -> Any:
         return pa.array(map(number_of, texts.to_pylist()), pa.int64())
 
 
-# The columns of usual commands.
+# The columns of common commands.
 _COLUMNS: Final[dict[str, Callable[[list[bytes]], Any]]] = {
     "stream": names_column, "group": names_column, "consumer": names_column, "entry_id": _split, "last_id": _split,
     "at_ms": _split_numbers, "retry_count": _split_numbers,

@@ -1,4 +1,4 @@
-"""The ordinal of each record of a file: it depends on the block in which the record ends."""
+"""Compute the ordinal of each record of a file from the block in which the record ends."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class Ordinals:
-    """Numbers the records of a file, read from one place on.
+    """Numbers the records of a file, starting at some place.
 
     Args:
-        origin: what is added to all ordinals.
-        start: where it begins.
+        origin: added to all ordinals.
+        start: the place of the first record.
     """
 
     def __init__(self, origin: int, start: Cursor) -> None:
@@ -24,7 +24,7 @@ class Ordinals:
         self._index = start.index  # of the next record, if it ends in this block
 
     def of_block(self, block: int, number: int) -> range:
-        """Return the ordinals of the next records, which all end in one block."""
+        """Return the ordinals of the next records, all of which end in one block."""
         if block != self._block:
             self._block, self._index = block, 0
         first = self._origin + block * on.BLOCK_ORDINAL + self._index * on.RECORD

@@ -1,4 +1,4 @@
-"""The streams of an RDB base, or of a RESTOREd payload, as the rows that would make them."""
+"""Describe the streams of an RDB base, or of a RESTORE payload, as the rows that would create them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ..schema import Row
 
 _DATABASES: Final = 1 << 14  # more than any server is configured with
-# The detail of an entry that was found pending; and of one whose message is not there.
+# Details of entries found pending, with and without their message.
 FOUND: Final = b"FOUND"
 GONE: Final = b"GONE"
 
 
 def base_streams(source: ByteSource) -> Iterator[tuple[int, bytes, Stream]]:
-    """Yield database, key and stream of all streams of an RDB file, which is taken off the source.
+    """Yield (database, key, stream) for all streams of an RDB file, and consume its bytes.
 
     Raises:
         LedgerError: the file is damaged.
@@ -52,7 +52,7 @@ def base_rows(source: ByteSource) -> Iterator[Row]:
 
 
 def restored_stream(payload: bytes) -> Stream | None:
-    """Return the stream in a payload of RESTORE; None if it is something else.
+    """Return the stream in a RESTORE payload; None if it holds another type.
 
     Raises:
         LedgerError: the payload is damaged.
@@ -68,7 +68,7 @@ def restored_stream(payload: bytes) -> Stream | None:
 
 
 def stream_rows(db: int, key: bytes, clock: int | None, stream: Stream) -> Iterator[Row]:
-    """Yield the rows of one stream: its entries, its groups and what they have pending."""
+    """Yield the rows of one stream: its entries, its groups and their pending entries."""
     for number in ids_from(stream, 0):
         ms = b"%d" % (number >> 64)
         yield db, key, None, encode(number), None, on.ADDED, ms, None, None, clock, None

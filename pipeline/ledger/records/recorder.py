@@ -1,6 +1,6 @@
-"""From records to rows: which events one command of an append-only file means, by that command alone.
+"""Turn records into rows: the events that one command of an append-only file means on its own.
 
-``arrow_batches`` makes Arrow of the rows; ``schema`` describes the events.
+``arrow_batches`` converts the rows to Arrow; ``schema`` describes the events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _POLICIES: Final = frozenset({b"KEEPREF", b"DELREF", b"ACKED"})
 
-# Commands that leave something else than a stream in the key at this place, whatever was there.
+# Commands that store another type than a stream in the key at this index, whatever it held.
 _OVERWRITE: Final = {
     b"SET": 1, b"SETEX": 1, b"PSETEX": 1, b"GETSET": 1,
     b"SUNIONSTORE": 1, b"SINTERSTORE": 1, b"SDIFFSTORE": 1,
@@ -35,9 +35,9 @@ _STORE_OPTION: Final = (b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER")
 
 
 class Recorder:
-    """Takes commands one by one, in the order of the file, and makes their rows.
+    """Takes commands one by one, in file order, and makes their rows.
 
-    It is the specification of what a command means; ``sorter`` returns the same rows, faster.
+    It is the specification of the meaning of commands; ``sorter`` returns the same rows, faster.
 
     Attributes:
         db: the selected database.
@@ -60,14 +60,14 @@ class Recorder:
         self._add = self.rows.append
 
     def knows(self, name: bytes) -> bool:
-        """Return whether a command of this name, in upper case, says anything about streams."""
+        """Return True if commands with this name (upper case) may affect streams."""
         return name in self._handlers
 
     def take(self, command: list[bytes], ordinal: int) -> None:
-        """Take a command that says something about streams.
+        """Take a command that may affect streams.
 
         Raises:
-            LedgerError: it can not be understood; what the ledger said would be wrong.
+            LedgerError: it cannot be understood; the ledger would be wrong.
         """
         before = len(self.rows)
         try:
@@ -146,7 +146,7 @@ class Recorder:
 
     @staticmethod
     def _limits(words: list[bytes], place: int) -> tuple[int, dict[bytes, bytes], bool]:
-        """Read options up to the id (or the end): its place, the limit and policy, whether IDMP is among them."""
+        """Parse options up to the id (or the end): return its index, the limit and policy, and whether IDMP is used."""
         limit: dict[bytes, bytes] = {}
         policy: bytes | None = None
         is_idempotent = False
@@ -154,7 +154,7 @@ class Recorder:
             option = words[place].upper()
             if option in {b"MAXLEN", b"MINID"}:
                 place += 1
-                # "~" is resolved by every server that writes such files.
+                # Servers resolve "~" before they write such files.
                 if words[place] in {b"=", b"~"}:
                     place += 1
                 limit[option] = words[place]
@@ -317,7 +317,7 @@ class Recorder:
         self.in_transaction = False
 
     def overwritten(self, place: int) -> Handler:
-        """Return a handler of commands that store something in the key at a place."""
+        """Return a handler for commands that store another type in the key at this index."""
 
         def handler(words: list[bytes]) -> None:
             self._put(on.KEY_DELETED, words[place])
@@ -325,7 +325,7 @@ class Recorder:
         return handler
 
     def handlers(self) -> Iterator[tuple[bytes, Handler]]:
-        """Yield what is done about each command, by its name; all others say nothing about streams."""
+        """Yield the handlers by command name; commands without one do not affect streams."""
         for name in (
             b"XCLAIM XADD XTRIM XACKDEL XDEL XDELEX XNACK XGROUP XSETID DEL MSET MSETEX FLUSHDB FLUSHALL RENAME "
             b"MOVE COPY SWAPDB RESTORE SELECT MULTI EXEC"
@@ -343,10 +343,10 @@ class Recorder:
 
 
 def claim_event(entry_id: bytes, last: bytes | None, count: bytes | None) -> int:
-    """Return whether an XCLAIM is a delivery: the first, of an entry that the group had not passed.
+    """Return the event of an XCLAIM: delivered (the first time, an entry that the group had not passed) or claimed.
 
     Raises:
-        InvalidID: one is no id.
+        InvalidID: a word is not an id.
     """
     first = count == b"1" and (last is None or parse(entry_id) >= _parse_last(last))
     return on.DELIVERED if first else on.CLAIMED

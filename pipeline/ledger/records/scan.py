@@ -1,7 +1,7 @@
-"""Walking over a piece of an append-only file, block by block, with the state that records depend on.
+"""Walk over a piece of an append-only file, block by block, and track the state that records depend on.
 
-A block is 64 KiB of the file. What a walk gives for a block are the commands that *end* in it; so the blocks are
-the same wherever a walk begins, and so are the ordinals made of them.
+A block is 64 KiB of the file. For each block a walk yields the commands that *end* in it. So blocks, and the ordinals
+made of them, are the same wherever a walk begins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HASH: Final = 0x23  # '#'
 _SECONDS: Final = b"#TS:"
 _MILLISECONDS: Final = b"#MS:"
-# Fed behind some bytes: it is a command of its own exactly if nothing before it is open.
+# A probe that is fed after some bytes: it parses as a command exactly if no record before it is incomplete.
 MARK: Final = b"\0end of the piece"
 MARK_RECORD: Final = b"*1\r\n$%d\r\n%b\r\n" % (len(MARK), MARK)
 _SIP: Final = 1 << 14  # bytes; hiredis moves what it has not parsed yet again and again
@@ -30,13 +30,13 @@ _OF_STATE: Final = frozenset({b"SELECT", b"MULTI", b"EXEC"})
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place between two records of a file and in no transaction, and what the records behind it depend on.
+    """A place between two records of a file, outside of transactions, and the state on which the next records depend.
 
     Attributes:
         position: bytes from the start of the file.
         db: the selected database.
         clock: Unix milliseconds of the last annotation, None before the first.
-        index: how many records end in the same block, before this place.
+        index: the number of records before this place that end in the same block.
     """
 
     position: int = 0
@@ -49,7 +49,7 @@ START: Final = Cursor()
 
 
 class Segment(NamedTuple):
-    """Commands that end in one block; and up to how many of them which clock held, of which the last holds on."""
+    """Commands that end in one block, and their clocks: each clock with the number of commands up to which it holds."""
 
     block: int
     commands: list[list[bytes]]
@@ -57,11 +57,11 @@ class Segment(NamedTuple):
 
 
 class Walk:
-    """Cuts the bytes of a file into commands; values that look like annotations are not taken for them.
+    """Cuts the bytes of a file into commands. A value that looks like an annotation stays a value.
 
     Attributes:
         clock: of the last annotation.
-        position: behind the last byte that was read.
+        position: after the last byte that was read.
     """
 
     def __init__(self, start: Cursor) -> None:
@@ -71,15 +71,15 @@ class Walk:
         self._line: bytes | None = None  # an annotation that has begun and not ended
 
     def is_before_record(self) -> bool:
-        """Return whether the next byte, which is known to be a ``*``, is the first one of a record.
+        """Return True if the next byte, which is a ``*``, begins a record.
 
-        The reader may have taken the head or some words of a record and say that nothing is left; but then the next
-        byte is a ``$``.
+        The reader may have consumed the header or some words of a record and report that nothing is left; but then the
+        next byte would be a ``$``.
         """
         return self._line is None and not self._reader.has_data()
 
     def ends_whole(self) -> bool:
-        """Return whether the last byte was the last one of a record or of an annotation; the walk is over then."""
+        """Return True if the last byte ended a record or an annotation; the walk is over then."""
         if self._line is not None:
             return False
         self._reader.feed(MARK_RECORD)
@@ -92,7 +92,7 @@ class Walk:
         """Read up to a place or, without one, as far as there are bytes.
 
         Raises:
-            SplitError: this is not how commands look.
+            SplitError: these bytes are not commands.
         """
         while end is None or self.position < end:
             limit = BLOCK - self.position % BLOCK
@@ -102,17 +102,17 @@ class Walk:
             yield self.feed(data)
 
     def feed(self, data: bytes) -> Segment:
-        """Go on with bytes of one block.
+        """Continue with bytes of one block.
 
         Raises:
-            SplitError: this is not how commands look.
+            SplitError: these bytes are not commands.
         """
         block = self.position // BLOCK
         self.position += len(data)
         commands: list[list[bytes]] = []
         clocks: list[tuple[int, int | None]] = []
         try:
-            # One byte is found much faster than two.
+            # Searching one byte is much faster than searching two.
             if self._line is None and b"#" not in data:
                 commands = parse(self._reader, data, 0, len(data))
             else:
@@ -134,7 +134,7 @@ class Walk:
                 clocks.append((len(commands), self.clock))
                 at = self._annotation(data, at)
                 continue
-            # A line that begins with # is an annotation if all before it is whole.
+            # A line that begins with # is an annotation if everything before it is complete.
             upto = data.find(b"\n#", at) + 1 or len(data)
             reader.feed(data, at, upto - at)
             at = upto
@@ -152,10 +152,10 @@ class Walk:
 
 
 def parse(reader: hiredis.Reader, data: bytes, start: int, end: int) -> list[list[bytes]]:
-    """Feed some of the bytes to a reader, and return the commands that are whole then.
+    """Feed bytes to a reader, and return the commands that are now complete.
 
     Raises:
-        HiredisError, MemoryError: this is not how commands look.
+        HiredisError, MemoryError: these bytes are not commands.
     """
     commands: list[list[bytes]] = []
     for at in range(start, end, _SIP):
@@ -165,12 +165,12 @@ def parse(reader: hiredis.Reader, data: bytes, start: int, end: int) -> list[lis
 
 
 def are_commands(found: list[list[bytes]]) -> bool:
-    """Return whether what hiredis found are commands; it also reads much else."""
+    """Return True if all values that hiredis parsed are commands; it parses many other types, too."""
     return not found or (set(map(type, found)) == {list} and all(found))
 
 
 def read_annotation(line: bytes, clock: int | None) -> int | None:
-    """Return the time that an annotation states, in milliseconds; lines that state none leave the clock as it was."""
+    """Return the time of an annotation in milliseconds; the previous clock if the line has no time."""
     kind, digits = line[:4], line[4:].strip()
     if not digits.isdigit():
         return clock
@@ -180,7 +180,7 @@ def read_annotation(line: bytes, clock: int | None) -> int | None:
 
 
 def read_annotations(data: bytes, clock: int | None) -> int | None:
-    """Return the time after the annotations that stand at the beginning of some bytes."""
+    """Return the clock after the annotations at the beginning of some bytes."""
     at = 0
     while data[at : at + 1] == b"#":
         end = data.find(b"\n", at) + 1 or len(data)
@@ -190,9 +190,9 @@ def read_annotations(data: bytes, clock: int | None) -> int | None:
 
 
 class Frontier:
-    """Walks ahead in a file that grows: finds a place up to which all is whole.
+    """Walks ahead in a growing file and finds a place up to which everything is complete.
 
-    Such a place is between two records and in no transaction. One frontier is for one advance.
+    Such a place is between two records and outside of transactions. A frontier serves one advance.
     """
 
     def __init__(self, start: Cursor) -> None:
@@ -203,10 +203,10 @@ class Frontier:
         self._rest: list[bytes] = []  # what was read behind that place
 
     def advance(self, read: Callable[[int], bytes], most: int) -> Cursor:
-        """Go over so many bytes, or as many as there are; one record or transaction may be longer.
+        """Walk over about this many bytes, or as many as exist; one record or transaction may exceed them.
 
         Args:
-            read: gives up to so many bytes of the file, from the start on; none at its present end.
+            read: returns at most this many bytes of the file, from the start on; none at its current end.
             most: bytes.
 
         Raises:
@@ -248,7 +248,7 @@ class Frontier:
             self._rest.clear()
 
     def _read_rest(self) -> None:
-        """Find the last such place among those that the walk has passed without knowing where they are."""
+        """Find the last such place among the records that the walk passed in one step."""
         rest = b"".join(self._rest)
         scan = scan_by_hand(rest)
         assert scan.begins is not None
@@ -268,14 +268,14 @@ class Frontier:
 
 
 def advance(file: IO[bytes], start: Cursor, size: int, most: int) -> Cursor:
-    """As ``Frontier.advance``, in a file of which so many bytes count."""
+    """Same as ``Frontier.advance``, in a file of which only the first ``size`` bytes count."""
     file.seek(start.position)
     return Frontier(start).advance(lambda count: file.read(min(count, size - file.tell())), most)
 
 
 @dataclass(slots=True)
 class _State:
-    """What a frontier knows at a place, and how many records end in a block up to there."""
+    """The state of a frontier at a place, and the number of records that end in the block so far."""
 
     position: int
     db: int

@@ -1,7 +1,7 @@
-"""Sort the commands of a file by what they are.
+"""Sort the commands of a file by kind, many at a time.
 
-Such files mostly consist of a few commands in the one form in which servers write them; those are kept as columns,
-many at a time. All others, and these in any other form, go to a ``Recorder`` one by one, which gives the same rows.
+Such files mostly consist of a few commands in the one form that servers write. The sorter keeps those as columns. All
+others, and these in any other form, go one by one to a ``Recorder``, which makes the same rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NOTHING, OTHER, ADD, CLAIM, ACK, MOVE, ADD_MAXLEN, MULTI, EXEC = range(9)
 
-# By their names, whatever their case.
+# By command name, in any case.
 USUAL: Final = {
     b"XADD": ADD, b"XCLAIM": CLAIM, b"XACK": ACK, b"XGROUP": MOVE, b"MULTI": MULTI, b"EXEC": EXEC,
 }  # fmt: skip
@@ -36,7 +36,7 @@ _MAXLEN: Final = frozenset({b"MAXLEN", b"maxlen"})
 _LIMIT_WORDS: Final = 5  # XADD key MAXLEN = number
 _FIRST_ID: Final = 3  # word of XACK
 _DIGITS: Final = b"0123456789"
-# Halves that are padded, or perhaps beyond 63 bits; searched for one by one, as each has a byte that is found quickly.
+# ID halves with leading zeros, or perhaps beyond 63 bits. One search each: each pattern has a byte that is found fast.
 _ODD_HALVES: Final = re.compile(rb"-(?:0[0-9]|[0-9]{19})"), re.compile(rb",[0-9]{19}")
 
 
@@ -44,11 +44,11 @@ class Form(NamedTuple):
     """The one form in which servers write a command.
 
     Attributes:
-        number: of words that are looked at.
-        is_whole: whether there are no others.
-        fixed: words that are always the same, by their places.
-        ids, numbers: the places of canonical ids, and of numbers.
-        columns: of the rows, and the places of their words.
+        number: how many words are examined.
+        is_whole: whether the command has no further words.
+        fixed: words that are always the same, by index.
+        ids, numbers: the indices of canonical ids, and of numbers.
+        columns: the columns of the rows, with the indices of their words.
     """
 
     number: int
@@ -59,9 +59,9 @@ class Form(NamedTuple):
     columns: dict[str, int]
 
 
-# XACK has a row for each of many ids and a way of its own. All this takes about a third of the recorder's time on files of Rillet and
-# of Redis 8.10. Without MOVE it takes 3 to 10 % more at reads of ten entries, each of which ends in one; without ADD_MAXLEN three times as
-# much where streams have a MAXLEN.
+# XACK has one row per id, and therefore its own code. Sorting takes about a third of the recorder's time on files of
+# Rillet and of Redis 8.10. Without the form MOVE it takes 3 to 10 % longer for reads of ten entries, each of which ends
+# in one; without ADD_MAXLEN it takes three times as long if streams have a MAXLEN.
 FORMS: Final = {
     ADD: Form(3, False, {}, (2,), (), {"stream": 1, "entry_id": 2}),
     ADD_MAXLEN: Form(6, False, {3: b"="}, (5,), (4,), {"stream": 1, "entry_id": 5, "retry_count": 4}),
@@ -77,18 +77,18 @@ Columns = dict[str, list[bytes]]
 
 
 class Sorter:
-    """Takes commands in the order of the file.
+    """Takes commands in file order.
 
     Attributes:
         recorder: makes the other rows; it knows the database and whether a transaction is open.
-        rows: how many rows were gathered.
-        number: how many commands were taken.
-        kinds: of these commands.
-        ordinals: of these commands.
-        states: up to how many commands which clock and which database held.
-        columns: the words of the usual commands, by kind and column; ids and numbers with commas between them.
+        rows: the number of gathered rows.
+        number: the number of commands taken.
+        kinds: the kinds of these commands.
+        ordinals: the ordinals of these commands.
+        states: each clock and database, with the number of commands up to which it holds.
+        columns: the words of common commands, by kind and column; ids and numbers separated by commas.
         claims: the event of each XCLAIM.
-        ack_ends: how many ids there are, up to and with each XACK.
+        ack_ends: the number of ids up to and including each XACK.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -97,7 +97,7 @@ class Sorter:
         self.empty()
 
     def empty(self) -> None:
-        """Drop what was gathered; keep the state."""
+        """Drop the gathered rows; keep the state."""
         self.rows = self.number = 0
         self.kinds: list[bytes] = []
         self.ordinals = array("q")
@@ -113,15 +113,15 @@ class Sorter:
     def take(
         self, commands: Commands, ordinals: Sequence[int], clocks: Sequence[tuple[int, int | None]]
     ) -> None:
-        """Take commands in the order of the file.
+        """Take commands in file order.
 
         Args:
-            commands: as they stand there.
-            ordinals: of each.
-            clocks: up to how many of them which time held.
+            commands: as in the file.
+            ordinals: one for each command.
+            clocks: each time, with the number of commands up to which it holds.
 
         Raises:
-            LedgerError: one can not be understood; what the ledger said would be wrong.
+            LedgerError: a command cannot be understood; the ledger would be wrong.
         """
         if not commands:
             return
@@ -149,7 +149,7 @@ class Sorter:
     def _sort(
         self, commands: Commands, kinds: bytes, kind: int, take: Callable[[Commands, int], bool]
     ) -> bytes:
-        """Take the commands of one kind that are usual; return the kinds, where those that are not are others."""
+        """Take the commands of one kind that have its form; return the kinds, with "other" for the commands that do not."""
         if kind not in kinds:
             return kinds
         taken = _taken(list(compress(commands, kinds.translate(_IS[kind]))), kind, take)
@@ -230,7 +230,7 @@ class Sorter:
 
 
 class _Kinds(dict[Any, int]):
-    """What a command is, by its name as it is spelled in the file."""
+    """The kind of a command by its name as spelled in the file."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -244,7 +244,7 @@ class _Kinds(dict[Any, int]):
 
 
 def _taken(commands: Commands, kind: int, take: Callable[[Commands, int], bool]) -> list[bool]:
-    """Take all that are usual, in their order: halves where not all of them are; return which they were."""
+    """Take all commands that have the form, in order, by bisection; return a mask of them."""
     if take(commands, kind):
         return [True] * len(commands)
     if len(commands) == 1:
@@ -254,7 +254,7 @@ def _taken(commands: Commands, kind: int, take: Callable[[Commands, int], bool])
 
 
 def _are_ids(joined: bytes, number: int) -> bool:
-    """Return whether words with commas between them are ids in their canonical form; False for some rare ones that are."""
+    """Return True if comma-separated words are ids in canonical form; False for some rare ones that are."""
     within = b",%b," % joined
     return (
         joined.translate(None, _DIGITS) == b"-," * (number - 1) + b"-"
@@ -266,11 +266,11 @@ def _are_ids(joined: bytes, number: int) -> bool:
 
 
 def _are_numbers(joined: bytes, number: int) -> bool:
-    """Return whether words with commas between them have only digits; one may have none."""
+    """Return True if comma-separated words have only digits; a word may be empty."""
     return joined.translate(None, _DIGITS) == b"," * (number - 1)
 
 
 def _same(words: Sequence[bytes]) -> Sequence[bytes]:
-    """Return words that are equal as one object: most names of a block are, and so many objects need not be kept."""
+    """Replace equal words by one object: most names in a block are equal, so this saves memory."""
     first = words[0]
     return [first] * len(words) if words.count(first) == len(words) else words

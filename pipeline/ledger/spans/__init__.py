@@ -1,1 +1,1 @@
-"""From rows to spans: which consumer held which entry from when to when."""
+"""Turn rows into spans: which consumer held which entry from when to when."""

@@ -1,9 +1,9 @@
-"""What the rows of a ledger mean together: which consumer held which entry from when to when.
+"""Replay the rows of a ledger into spans: which consumer held which entry from when to when.
 
 A row says what one record says. Whether an XCLAIM moved an entry or found its message gone, which entries a trim
-took, whose pending list a deletion touched: that depends on all rows before. ``Replay`` takes rows in order, keeps what
-a server would keep of them, and returns *spans*: one for each time that a consumer held an entry. All rows of a key, of
-those it was copied or renamed from and to, and of whole databases must go through one replay.
+removed, and which PEL a deletion changed, depends on all earlier rows. ``Replay`` takes rows in order, keeps the state
+that a server would keep, and returns *spans*: one for each time that a consumer held an entry. One replay must get all
+rows of a key, of the keys it was copied or renamed from and to, and of whole databases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FATAL_COUNT: Final = (1 << 63) - 1
 
 
 class Span(NamedTuple):
-    """A time that a consumer held an entry; ``schema`` describes the columns."""
+    """One time that a consumer held an entry; ``schema`` describes the columns."""
 
     db: int
     stream: str
@@ -44,7 +44,7 @@ class Span(NamedTuple):
 
 
 class _Group:
-    """A consumer group: what it has pending, and how far it has come."""
+    """A consumer group: its pending entries, and its last delivered id."""
 
     __slots__ = ("last", "pending")
 
@@ -54,7 +54,7 @@ class _Group:
 
 
 class _Stream:
-    """A stream: which entries are there, and its groups."""
+    """A stream: its entries and its groups."""
 
     __slots__ = ("groups", "last", "live", "order")
 
@@ -74,7 +74,7 @@ class _Stream:
         return any(group.last < number or entry_id in group.pending for group in self.groups.values())
 
     def trimmed(self, most: int | None, lowest: str | None, policy: str | None) -> list[str]:
-        """Trim, and return the ids that were removed."""
+        """Trim, and return the removed ids."""
         gone: list[str] = []
         order, live = self.order, self.live
         stays: list[str] = []
@@ -97,15 +97,15 @@ class _Stream:
 
 
 class Replay:
-    """The state a ledger leads to, row by row.
+    """The state of the server after each row of a ledger.
 
-    ``feed`` gives the spans that a row ends; ``rest`` those that are still open.
+    ``feed`` returns the spans that a row ends; ``rest`` returns the open ones.
     """
 
     def __init__(self) -> None:
         self._streams: dict[tuple[int, str], _Stream] = {}
         self._ended: list[Span] = []
-        # The row in hand.
+        # The current row.
         self._position: Position = (0, 0)
         self._clock: int | None = None
         self._actions = {
@@ -127,7 +127,7 @@ class Replay:
         }
 
     def feed(self, row: Row) -> list[Span]:
-        """Take the next row; the spans that it ends."""
+        """Apply the next row; return the spans that it ends."""
         action = self._actions.get(row[5])  # type: ignore[arg-type]
         if action is None:
             return []
@@ -140,13 +140,13 @@ class Replay:
         return ended
 
     def rest(self) -> Iterator[Span]:
-        """Yield the spans that no row has ended."""
+        """Yield the open spans."""
         for stream in self._streams.values():
             for group in stream.groups.values():
                 yield from group.pending.values()
 
     def pending(self, db: int, stream: str, group: str) -> dict[str, tuple[str | None, int]]:
-        """Return the pending list of a group at present: (consumer, delivery count) by id, in order of the ids."""
+        """Return the current PEL of a group: (consumer, delivery count) by id, in ID order."""
         there = self._streams.get((db, stream))
         found = there.groups.get(group) if there else None
         spans = sorted(found.pending.items(), key=lambda item: id_number(item[0])) if found else []
@@ -203,7 +203,7 @@ class Replay:
             group.last = max(group.last, id_number(last))  # type: ignore[arg-type]
         held = group.pending.get(entry_id)  # type: ignore[arg-type]
         if detail != "GONE" and entry_id not in stream.live:
-            # A claim of an entry whose message is gone removes it from the list.
+            # Claiming an entry whose message is gone removes it from the PEL.
             if held is not None:
                 self._end(group, held.entry_id, "dropped")
             return
@@ -251,7 +251,7 @@ class Replay:
         )  # fmt: skip
 
     def _end(self, group: _Group, entry_id: str, how: str) -> bool:
-        """End a span; return whether there was one."""
+        """End a span; return True if there was one."""
         span = group.pending.pop(entry_id, None)
         if span is None:
             return False
@@ -318,7 +318,7 @@ class Replay:
             self._streams[db, name] = self._moved(original, db, name)
 
     def _moved(self, original: _Stream, db: int, name: str) -> _Stream:
-        """Return a copy in another place: what it has pending is found there."""
+        """Return a copy for another key, which takes the pending entries along."""
         copy = _Stream()
         copy.live, copy.order, copy.last = set(original.live), deque(original.order), original.last
         seq, ordinal = self._position

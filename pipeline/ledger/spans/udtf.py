@@ -1,4 +1,4 @@
-"""``Replay`` as a table function of Spark: rows of a lineage go in, in order, and spans come out."""
+"""Run ``Replay`` as a table function of Spark: the rows of a lineage go in, in order, and spans come out."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BATCH = 1 << 13
 
 
 def replay(rows: pa.Table) -> pa.Table:
-    """Return the spans of a whole ledger, in this process.
+    """Return the spans of a whole ledger, computed in this process.
 
     Args:
-        rows: of ``redis-aof``, in their order.
+        rows: of ``redis-aof``, in order.
     """
     function = Spans()
     found = [spans for batch in rows.to_batches() for spans in function.eval(batch)]
@@ -30,14 +30,14 @@ def replay(rows: pa.Table) -> pa.Table:
 
 
 class Spans:
-    """One is made for each lineage."""
+    """The table function; Spark makes one for each lineage."""
 
     def __init__(self) -> None:
         self._replay = Replay()
         self._found: list[Span] = []
 
     def eval(self, rows: pa.RecordBatch) -> Iterator[pa.Table]:
-        """Take rows in order; the spans that they end."""
+        """Apply rows in order; return the spans that they end."""
         feed, found = self._replay.feed, self._found
         for row in zip(*(rows.column(name).to_pylist() for name in NAMES), strict=True):
             found += feed(row)
@@ -45,7 +45,7 @@ class Spans:
             yield self._table()
 
     def terminate(self) -> Iterator[pa.Table]:
-        """Yield the spans that no row has ended."""
+        """Yield the open spans."""
         self._found += self._replay.rest()
         if self._found:
             yield self._table()
@@ -60,15 +60,15 @@ class Spans:
 
 
 class RowSpans:
-    """The same for a Spark that hands over one row after the other."""
+    """The table function for a Spark version that passes one row at a time."""
 
     def __init__(self) -> None:
         self._replay = Replay()
 
     def eval(self, row: Row) -> Iterator[Span]:
-        """Take the next row; the spans that it ends."""
+        """Apply the next row; return the spans that it ends."""
         yield from self._replay.feed(tuple(row[name] for name in NAMES))
 
     def terminate(self) -> Iterator[Span]:
-        """Yield the spans that no row has ended."""
+        """Yield the open spans."""
         yield from self._replay.rest()

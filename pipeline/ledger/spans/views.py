@@ -1,16 +1,17 @@
-"""Questions to a ledger in SQL: what was pending when, what was delivered more than once, how long things took.
+"""Ask a ledger in SQL: what was pending when, what was delivered more than once, how long did processing take.
 
-``register`` makes temporary views over a frame of ``redis-aof`` (or over its rows kept elsewhere):
+``register`` creates temporary views over a frame of ``redis-aof`` (or over stored rows):
 
 - ``<prefix>``: the rows.
-- ``<prefix>_spans``: which consumer held what from when to when (``schema.SPAN_DDL``). All else rests on it; CACHE TABLE it.
-- ``<prefix>_entries``: one row for each entry and group: deliveries, redeliveries, consumers, when it was delivered
-  first and acknowledged, and how long that took (``to_ack_ms``; null where the file has no annotations).
-- ``<prefix>_redelivery``: the same for each group.
-- ``<prefix>_lag``: at each move of a group: entries added, entries read, and the difference; null for a stream that was
-  renamed, copied or swapped here, up to its next XSETID.
+- ``<prefix>_spans``: which consumer held what from when to when (``schema.SPAN_DDL``). The other views read it; CACHE
+  TABLE it.
+- ``<prefix>_entries``: one row per entry and group: deliveries, redeliveries, consumers, the times of the first
+  delivery and of the acknowledgement, and the time between them (``to_ack_ms``; null if the file has no annotations).
+- ``<prefix>_redelivery``: the same, summed by group.
+- ``<prefix>_lag``: entries added, entries read, and the difference, whenever a group moved. Null for a stream that was
+  renamed, copied or swapped, up to its next XSETID.
 
-``pending_at`` is the pending list of all groups at any moment.
+``pending_at`` returns the pending entries of all groups at any moment.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ FROM {prefix}_entries
 GROUP BY db, stream, `group`
 """
 
-# Rows about whole databases, and with each of them those of ``keys`` that it is about.
+# Rows about whole databases, each with the rows of ``keys`` that it affects.
 WHOLE_DATABASES: Final = """
     {rows} AS whole
     JOIN keys ON whole.db IS NULL OR keys.db = whole.db
@@ -104,12 +105,12 @@ WHERE event IN ('group-set', 'group-created') AND retry_count >= 0
 
 
 def register(spark: SparkSession, ledger: DataFrame, prefix: str = "ledger") -> None:
-    """Make the views. Keys that were copied, moved or renamed are looked for at once: that reads the ledger.
+    """Create the views. This reads the ledger, to find keys that were copied, moved or renamed.
 
     Args:
         spark: the session.
         ledger: rows with the columns of ``schema``.
-        prefix: what the names of the views begin with.
+        prefix: the prefix of the views' names.
     """
     from pyspark.sql import functions as f
 
@@ -139,13 +140,15 @@ def pending_at(
     at_ms: int | None = None,
     prefix: str = "ledger",
 ) -> DataFrame:
-    """Return what was pending at a moment: one row for each entry, with its consumer, count and time of delivery.
+    """Return the entries pending at a moment: one row each, with consumer, delivery count and delivery time.
+
+    Without ``position`` and ``at_ms`` the moment is the end of the ledger.
 
     Args:
         spark: the session, with the views of this prefix.
-        position: just after the row with this (file_seq, ordinal); without moment, where the ledger ends.
+        position: just after the row with this (file_seq, ordinal).
         at_ms: just after the last row whose clock is not later.
-        prefix: as of ``register``.
+        prefix: as in ``register``.
     """
     from pyspark.sql import functions as f
 
@@ -153,7 +156,7 @@ def pending_at(
         found = spark.table(prefix).where(f.col("clock_ms") <= at_ms)
         last = found.agg(f.max(f.struct("file_seq", "ordinal")).alias("last")).first()
         place = None if last is None else last["last"]
-        # Before the first of all rows with a clock nothing is known to have happened.
+        # The moment is before the first row with a clock, so nothing is known to have happened.
         position = (-1, 0) if place is None else (place["file_seq"], place["ordinal"])
     spans = spark.table(f"{prefix}_spans")
     if position is None:
@@ -167,8 +170,8 @@ def pending_at(
 
 
 def _lines(spark: SparkSession, prefix: str) -> DataFrame:
-    """Return the rows with the lineage that each belongs to: keys that one replay must see together."""
-    # Few, as a rule none.
+    """Return the rows with their lineage: a group of keys that one replay must see together."""
+    # Few, usually none.
     wide = spark.sql(
         f"SELECT DISTINCT db, stream, event, detail FROM {prefix} "  # noqa: S608 - names of ours
         "WHERE event IN ('key-copied', 'databases-swapped')"
@@ -185,7 +188,7 @@ def _lines(spark: SparkSession, prefix: str) -> DataFrame:
             f"LEFT JOIN {prefix}_copied ON lineage = own"
         )
     spark.sql(named).createOrReplaceTempView(f"{prefix}_named")
-    # What concerns whole databases concerns every lineage.
+    # Rows about whole databases belong to every lineage.
     return spark.sql(
         f"SELECT * FROM {prefix}_named UNION ALL SELECT {_COLUMNS}, lineage FROM {prefix} "  # noqa: S608
         f"CROSS JOIN (SELECT DISTINCT lineage FROM {prefix}_named) WHERE stream IS NULL"
@@ -193,14 +196,14 @@ def _lines(spark: SparkSession, prefix: str) -> DataFrame:
 
 
 def lineages(rows: list[tuple[int, str | None, str, str]]) -> tuple[dict[int, int], dict[str, str]]:
-    """Return which databases, and which keys, have ever been one another's.
+    """Group the databases, and the keys, that were ever renamed, copied, moved or swapped into one another.
 
     Args:
-        rows: db, stream, event and detail of the rows that say so.
+        rows: db, stream, event and detail of the rows that did so.
 
     Returns:
-        For each such database the one that stands for all; for each such key, as "<that database> <stream>", the one
-        that stands for all.
+        For each such database the representative of its group; for each such key, as "<representative database>
+        <stream>", the representative of its group.
     """
     databases: dict[int, int] = {}
     keys: dict[str, str] = {}
