@@ -39,6 +39,7 @@ class Presence:
         self._topology = topology
         self.node = node
         self._owners: list[Shard | None] = []  # of the slots, at the last search for lost keys
+        self._master = node.shard.master  # at the last search for lost shard channels
         self._is_cut = False  # a partition separates it from its master
         server.cluster.join(topology, node)
         for name in _ANNOUNCED:
@@ -52,6 +53,7 @@ class Presence:
         node.listens = server.config.bind[0], server.config.port
         node.body = self
         self._owners = [node.shard] * SLOTS  # its keys may be of any slot
+        self._master = node.shard.master
         self._announce()
         self._topology.listeners.append(self._wake)
         self._topology.set_running(node, running=True)
@@ -203,9 +205,14 @@ class Presence:
                 blocking.unblock(client, error)
 
     def _drop_subscribers(self) -> None:
-        """End the subscriptions to shard channels whose slot this shard does not own."""
-        pubsub = self._server.pubsub
-        lost = [name for name in pubsub.shard_channels if not self._serves(key_slot(name))]
+        """End the subscriptions to shard channels whose slot this shard does not own, or whose slot has a new master.
+
+        After a failover clients subscribe again, even to the node that leads now; before 7.2 its own clients need not.
+        """
+        pubsub, master, before = self._server.pubsub, self.node.shard.master, self._master
+        self._master = master
+        all_of_them = master is not before and (before is self.node or self._server.compat.knows("7.2"))
+        lost = [name for name in pubsub.shard_channels if all_of_them or not self._serves(key_slot(name))]
         for name in lost:
             pubsub.end_shard_channel(name)
 

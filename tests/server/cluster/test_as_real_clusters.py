@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 from support.deployments.cluster_scene import Scene
 from support.until import until
+
+if TYPE_CHECKING:
+    from support.wire import Wire
 
 KEYS = """
 m0 SET b 1
@@ -480,6 +484,63 @@ def waiters(scene: Scene) -> list[str]:
     return answers
 
 
+# What a client has done before a failover, and asks after it; ``>`` only sends, ``<`` only reads.
+AT_FAILOVER = """
+m0 > BLPOP {b}list 0 | <
+m0 > XREAD BLOCK 0 STREAMS {b}st $ | <
+m0 > WAIT 5 0 | <
+m0 MULTI; SET b 2 | EXEC
+m0 MULTI; GET b | EXEC
+m0 READONLY; MULTI; GET b | EXEC
+m0 WATCH b | MULTI; SET b 3; EXEC
+m0 SUBSCRIBE ch; SSUBSCRIBE {b}ch | <; PING
+m0 READONLY | GET b; SET b 1
+m0 PING | GET b; SET b 1
+r0 READONLY; > XREAD BLOCK 0 STREAMS {b}st $ |
+r0 READONLY; MULTI; GET b | EXEC
+"""
+SINCE_7_2 = "r0 SUBSCRIBE ch; SSUBSCRIBE {b}ch | <; PING"
+
+
+def say(wire: Wire, script: str) -> list[str]:
+    """Run the parts of one half of a line above; return what was read."""
+    found = []
+    for part in filter(None, map(str.strip, script.split(";"))):
+        words = part.removeprefix("> ").split()
+        if words != ["<"]:
+            wire.send(*words)
+        if part[0] != ">":
+            found.append(str(wire.read()))
+    return found
+
+
+def fail_over(scene: Scene) -> list[str]:
+    """What clients get when the replica of their master takes over, and afterwards; the old master leads again then."""
+    scene.run("m0 SET b 1")
+    lines = AT_FAILOVER.strip().splitlines() + ([] if scene.kind == "redis7" else [SINCE_7_2])
+    clients = [(scene.wire(line[:2], protocol), line[3:].split("|")) for protocol in (2, 3) for line in lines]
+    for wire, (before, _) in clients:
+        say(wire, before)
+    take_over(scene, "r0", "m0")
+    answers = [f"{before}: {scene.normal(' '.join(say(wire, after)))}" for wire, (before, after) in clients]
+    assert not any(wire.pending() for wire, _ in clients)
+    take_over(scene, "m0", "r0")
+    scene.run("m0 DEL b")
+    return answers
+
+
+def take_over(scene: Scene, replica: str, master: str) -> None:
+    """Fail over, and wait until all know and the new replica has all data."""
+    assert scene.ask(replica, "CLUSTER", "FAILOVER") == "+OK"
+    for name, state in (
+        (replica, b"role:master"),
+        (master, b"role:slave"),
+        (master, b"master_link_status:up"),
+    ):
+        until(lambda name=name, state=state: state in scene.wires[name].call("INFO", "replication").value)
+    scene.settle()
+
+
 @pytest.mark.parametrize(
     ("real", "ours"),
     [
@@ -490,7 +551,8 @@ def waiters(scene: Scene) -> list[str]:
 )
 def test_a_cluster_answers_each_command_as_a_cluster_of_that_version(real, ours):
     def everything(scene: Scene) -> list[list]:
-        seen = [facts(scene), waiters(scene), play(scene), names(scene)]
+        failed_over = fail_over(scene) if real != "valkey" else []  # which redirects clients that wait
+        seen = [facts(scene), waiters(scene), play(scene), names(scene), failed_over]
         return [*seen, migrate(scene)] if real == "redis810" else seen
 
     with Scene(real) as theirs:
