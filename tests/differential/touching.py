@@ -28,6 +28,7 @@ Words = list[str]
 
 NAMES = frozenset(ALL_KEYS)
 IDLE = 2  # seconds: the clock of a real server ticks once a second
+WITNESS = "made last"  # a key that no step touches
 WAYS = ("plain", "multi", "script", "no-touch")
 SCRIPT = "return redis.pcall(unpack(ARGV))"
 # Commands that no grammar makes well, or that the random comparison leaves out.
@@ -350,6 +351,7 @@ class Walked:
         reads = [["EXISTS", step.prefix + key] for step in steps for key in step.keys]
         for at in range(0, len(reads), 200):
             _pipeline(self.reader, reads[at : at + 200])
+        self.control.call("SET", WITNESS, "v")
         _pushes(self.reader)
         _pushes(self.broadcast)
 
@@ -366,21 +368,22 @@ class Walked:
         else:
             reply = (self.shy if step.way == "no-touch" else self.client).call(*step.words)
         look = "FREQ" if self.is_lfu else "IDLETIME"
-        looks = _pipeline(self.control, [["OBJECT", look, name] for name in names])
+        looks = [["OBJECT", look, name] for name in (*names, WITNESS)]
+        *clocks, witness = _pipeline(self.control, [["MULTI"], *looks, ["EXEC"]])[-1].children
         return {
             "reply": reply.kind if reply.kind != "-" else str(reply),
-            "clocks": [self._clock(each) for each in looks],
+            "clocks": [self._clock(each.plain(), witness.plain()) for each in clocks],
             "dirty": self._dirty() - before,
             "watch": _pipeline(self.watcher, [["MULTI"], ["EXEC"]])[-1].is_null,
             "tracking": sorted(_pushes(self.reader)),
             "broadcast": sorted(_pushes(self.broadcast)),
         }
 
-    def _clock(self, node: Node) -> object:
-        value = node.plain()
+    def _clock(self, value: object, witness: int) -> object:
+        """Return the number of uses; or whether a key is idle since it was made, however long a step takes."""
         if self.is_lfu or not isinstance(value, int):
             return value
-        return "idle" if value >= IDLE else "fresh"
+        return "idle" if value >= witness else "fresh"
 
     def _dirty(self) -> int:
         text = self.control.call("INFO", "persistence").value

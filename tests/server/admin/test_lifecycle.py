@@ -348,7 +348,7 @@ def test_shutdown_closes_without_a_reply_and_keeps_the_data(options):
                 wire.read()
         process = server._process
         assert process is not None
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         server.start()
         with server.wire() as wire:
             assert str(wire.call("XRANGE", "s", "-", "+")) == '*[*[$"1-0" *[$"a" $"b"]]]'

@@ -213,7 +213,7 @@ class Events:
         self._client = deployment.client()
         self._pubsub = self._client.pubsub()
         self._pubsub.psubscribe("*")
-        assert self._pubsub.get_message(timeout=10)["type"] == "psubscribe"
+        assert self._pubsub.get_message(timeout=60)["type"] == "psubscribe"
         self.seen: list[str] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
