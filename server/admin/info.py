@@ -148,7 +148,7 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "rss_overhead_bytes", 0
     yield "mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"
     yield "mem_fragmentation_bytes", resident - used
-    yield "mem_not_counted_for_evict", not_counted_bytes(server) + server.keyspace.lazyfree.weight
+    yield "mem_not_counted_for_evict", not_counted_bytes(server) + server.keyspace.lazyfree.memory
     yield "mem_replication_backlog", len(server.replication.backlog or b"")
     yield "mem_total_replication_buffers", 0
     yield "mem_replica_full_sync_buffer", 0

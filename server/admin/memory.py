@@ -11,7 +11,7 @@ from ...commands.spec.command import handles
 from ...commands.spec.usage import help_of
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, key_bytes
+from ...storage.keyspace.memory import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, memory_of_key
 from . import specs
 from .memory_use import (
     PROGRAM_BYTES,
@@ -46,7 +46,7 @@ def memory_usage(client: Client, args: list[bytes]) -> bytes:
     value = client.db.peek(args[2])
     if value is None:
         return replies.null(client.resp)
-    return replies.integer(key_bytes(args[2], value, samples))
+    return replies.integer(memory_of_key(args[2], value, samples))
 
 
 @handles(specs.MEMORY_STATS)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...storage import system
-from ...storage.keyspace.metering import estimated_bytes
+from ...storage.keyspace.memory import memory_of_database
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -45,7 +45,7 @@ def overhead_bytes(server: Server) -> int:
     The interpreter and the program do not count, because servers of one process share them, and eviction cannot shrink
     them. ``used_memory_rss`` includes them.
     """
-    return SERVER_BYTES + buffer_bytes(server) + server.keyspace.lazyfree.weight + not_counted_bytes(server)
+    return SERVER_BYTES + buffer_bytes(server) + server.keyspace.lazyfree.memory + not_counted_bytes(server)
 
 
 def buffer_bytes(server: Server) -> int:
@@ -89,7 +89,7 @@ def dataset_bytes(server: Server) -> int:
     """Return the approximate bytes of all keys; without a meter, large databases are estimated."""
     return sum(
         [
-            estimated_bytes(db) if db.meter is None else db.meter.bytes_of(db)
+            memory_of_database(db) if db.meter is None else db.meter.memory_of(db)
             for db in server.keyspace.databases
             if db.entries
         ]

@@ -171,7 +171,7 @@ class Eviction:
         for db in self.server.keyspace.databases:
             if db.entries:
                 assert db.meter is not None
-                total += db.meter.bytes_of(db)
+                total += db.meter.memory_of(db)
         return total
 
     def _within_limit(self) -> None:
@@ -247,7 +247,7 @@ class Eviction:
                 started = perf_counter()
                 assert db.meter is not None
                 # If the size is unknown, stop here: the caller measures again what is left to evict.
-                size = db.meter.sizes.get(key, excess)
+                size = db.meter.memory.get(key, excess)
                 db.remove(key)
                 # Record the removal at once, in case a listener fails.
                 propagation.add(db.index, [word, key])
@@ -284,7 +284,7 @@ class Eviction:
         if policy.endswith("random"):
             return self._by_chance(volatile=policy.startswith("volatile"))
         meters = [db.meter for db in self.server.keyspace.databases if db.meter is not None]
-        mean = sum([meter.total for meter in meters]) // max(sum([len(meter.sizes) for meter in meters]), 1)
+        mean = sum([meter.total for meter in meters]) // max(sum([len(meter.memory) for meter in meters]), 1)
         number = min(max(excess // max(mean, 1), 1), _AT_ONCE)
         return self._best_candidates(number, volatile=policy.startswith("volatile"))
 

@@ -296,7 +296,7 @@ class KeptNode:
         return self._number
 
     @property
-    def size(self) -> int:
+    def memory(self) -> int:
         """Approximate memory in bytes."""
         return len(self._text) + PACKED_OBJECTS
 

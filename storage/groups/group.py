@@ -52,7 +52,7 @@ class Group(Freeable):
 
     def is_small(self) -> bool:
         """Return True if it has few consumers and pending entries."""
-        return max(self.weight) < _FEW
+        return max(self.counts) < _FEW
 
     def parts(self) -> Iterable[object]:
         """Return the consumers and the PEL."""
@@ -72,14 +72,14 @@ class Group(Freeable):
         return twin
 
     @property
-    def weight(self) -> tuple[int, int]:
+    def counts(self) -> tuple[int, int]:
         """How many consumers and pending entries take memory."""
         return len(self.consumers), len(self.pel)
 
     @property
     def memory(self) -> int:
         """Approximate memory of the pending entries, in bytes."""
-        return self.weight[1] * _ENTRY_BYTES
+        return self.counts[1] * _ENTRY_BYTES
 
     # Place in the stream
 
@@ -217,7 +217,7 @@ class BusyGroup(Group):
         return self.pel
 
     @property
-    def weight(self) -> tuple[int, int]:
+    def counts(self) -> tuple[int, int]:
         """How many consumers and pending entries take memory, including entries that ``work`` has yet to remove."""
         consumers, pel = (Group.__dict__[slot].__get__(self) for slot in ("consumers", "pel"))
         return len(consumers), len(pel)

@@ -48,7 +48,7 @@ def _group_parts(stream: Stream, group: Group) -> Iterator[bytes]:
 
 def memory(stream: Stream, samples: int) -> int:
     """Estimate the memory in bytes from ``samples`` chunks (0: all). Packed chunks count with their packed size."""
-    return _STREAM_BYTES + stream.estimated_bytes(samples) + _groups_bytes(stream.groups, samples)
+    return _STREAM_BYTES + stream.memory(samples) + _groups_bytes(stream.groups, samples)
 
 
 def _groups_bytes(groups: dict[bytes, Group], samples: int) -> int:
@@ -58,14 +58,14 @@ def _groups_bytes(groups: dict[bytes, Group], samples: int) -> int:
 
 
 def _group_bytes(group: Group) -> int:
-    return _GROUP_BYTES + group.weight[0] * _CONSUMER_BYTES + group.memory
+    return _GROUP_BYTES + group.counts[0] * _CONSUMER_BYTES + group.memory
 
 
 def rewritten_bytes(stream: Stream, key: bytes) -> int:
     """Estimate the bytes of the stream's commands in a rewritten AOF."""
     entries = stream.payload_bytes + stream.length * (len(key) + 10)
     return entries + sum(
-        group.weight[1] * (len(key) + len(name) + 130) for name, group in stream.groups.items()
+        group.counts[1] * (len(key) + len(name) + 130) for name, group in stream.groups.items()
     )
 
 

@@ -267,7 +267,7 @@ class Database:
         if type(before) is not bytes and before is not value:
             self.keyspace.lazyfree.free_later(before)
             if meter is not None:
-                self.keyspace.lazyfree.weigh(meter.sizes.get(key, 0))
+                self.keyspace.lazyfree.add_memory(meter.memory.get(key, 0))
         self.entries[key] = value
         if self.keyspace.touching:
             self.accessed[key] = self.keyspace.now
@@ -354,7 +354,7 @@ class Database:
         number = len(gone)
         free_later(gone, 0 if counted is False else number, counted=bool(counted))
         if self.meter is not None:
-            self.keyspace.lazyfree.weigh(self.meter.total)
+            self.keyspace.lazyfree.add_memory(self.meter.total)
             self.meter.clear()
             self.frequencies = {}
         for other in (self.expires, self.due, field_due, self.accessed, self.encodings, self.scan_order):

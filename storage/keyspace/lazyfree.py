@@ -30,16 +30,16 @@ class LazyFree:
     Attributes:
         pending: keys and groups that are not freed yet (INFO lazyfree_pending_objects).
         freed: number of freed objects (INFO lazyfreed_objects).
-        weight: approximate bytes of the pending objects, as far as the callers knew them.
+        memory: approximate bytes of the pending objects, as far as the callers knew them.
         on_queued: called when a value is queued; while it is None, every value is freed at once.
     """
 
-    __slots__ = ("_containers", "_holders", "_objects", "_waiting", "freed", "on_queued", "pending", "weight")
+    __slots__ = ("_containers", "_holders", "_objects", "_waiting", "freed", "memory", "on_queued", "pending")
 
     def __init__(self) -> None:
         self.pending = 0
         self.freed = 0
-        self.weight = 0
+        self.memory = 0
         self.on_queued: Callable[[], None] | None = None
         self._waiting: deque[tuple[object, int]] = deque()
         # The value being taken apart: the number of objects it counts for, and its parts. Parts that reference
@@ -62,10 +62,10 @@ class LazyFree:
         self.pending += objects
         self.on_queued()
 
-    def weigh(self, size: int) -> None:
+    def add_memory(self, size: int) -> None:
         """Add the bytes of the value that was queued last; no effect if it is already freed."""
         if self.pending:
-            self.weight += size
+            self.memory += size
 
     def step(self) -> bool:
         """Free a few hundred objects; return False when nothing is left."""
@@ -78,7 +78,7 @@ class LazyFree:
             self.freed += self._objects
             self._objects = 0
             if not self._waiting:
-                self.weight = 0
+                self.memory = 0
                 return False
             value, objects = self._waiting.popleft()
             if getrefcount(value) > _ALONE:

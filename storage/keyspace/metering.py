@@ -1,7 +1,7 @@
-"""The size of each key and its access frequency, kept only while a memory limit or a policy needs them.
+"""The memory of each key and its access frequency, kept only while a memory limit or a policy needs them.
 
 A database has no meter until ``switch_on``; from then on it calls the meter for each lookup and change of a key. A key
-whose value may have changed is *touched*: it is measured (``weights.key_bytes``) before the next use of the total. Keys
+whose value may have changed is *touched*: it is measured (``memory_of_key``) before the next use of the total. Keys
 that existed before the meter are measured a few at a time; until then each counts as the mean of the measured keys.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ..collections.base import SLOT_BYTES
 from ..value_types import TYPES
 from . import frequency
-from .weights import EXPIRY_ENTRY, all_key_bytes, key_bytes
+from .memory import EXPIRY_ENTRY, memory_of_key, memory_of_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,24 +25,23 @@ if TYPE_CHECKING:
 _PIECE: Final = 64  # keys per step of measuring
 _FIRST: Final = 512  # keys that are measured as soon as the meter is on, for a first mean
 _MOST_TOUCHED: Final = 256
-_LOOKED_AT: Final = 20_000  # in a larger database, the first keys serve as a sample
 _METER_ENTRY: Final = SLOT_BYTES + 32  # memory of the meter itself per key
 
 
 class Meter:
-    """The sizes of the keys of one database.
+    """The memory of each key of one database.
 
     Attributes:
-        sizes: key to its bytes at the last measurement.
-        total: the sum of ``sizes``.
+        memory: key to its bytes at the last measurement.
+        total: the sum of ``memory``.
         touched: keys that may have changed since they were measured.
         unseen: keys whose values change without a command: old chunks of streams are packed.
     """
 
-    __slots__ = ("_left", "sizes", "total", "touched", "unseen")
+    __slots__ = ("_left", "memory", "total", "touched", "unseen")
 
     def __init__(self) -> None:
-        self.sizes: dict[bytes, int] = {}
+        self.memory: dict[bytes, int] = {}
         self.total = 0
         self.touched: set[bytes] = set()
         self.unseen: dict[bytes, None] = {}
@@ -50,26 +49,26 @@ class Meter:
 
     def clear(self) -> None:
         """Forget all keys."""
-        self.sizes = {}
+        self.memory = {}
         self.total = 0
         self.touched = set()
         self.unseen = {}
         self._left = None
 
-    def note_size(self, key: bytes, value: Value, size: int) -> None:
-        """Record the size of a key that was measured."""
-        self.total += size - self.sizes.get(key, 0)
-        self.sizes[key] = size
+    def note_memory(self, key: bytes, value: Value, size: int) -> None:
+        """Record the memory of a key that was measured."""
+        self.total += size - self.memory.get(key, 0)
+        self.memory[key] = size
         if TYPES[type(value)].changes_unseen:
             self.unseen[key] = None
         elif self.unseen:
             self.unseen.pop(key, None)
 
     def forget(self, key: bytes) -> int:
-        """Forget a removed key; return its size."""
+        """Forget a removed key; return its memory."""
         self.touched.discard(key)
         self.unseen.pop(key, None)
-        size = self.sizes.pop(key, 0)
+        size = self.memory.pop(key, 0)
         self.total -= size
         return size
 
@@ -78,43 +77,43 @@ class Meter:
         for key in self.touched:
             value = entries.get(key)
             if value is not None:
-                self.note_size(key, value, key_bytes(key, value))
+                self.note_memory(key, value, memory_of_key(key, value))
         self.touched.clear()
 
     def measure_some(self, entries: dict[bytes, Value], limit: int = _PIECE) -> bool:
         """Measure some keys that were never measured; return False if all are measured."""
-        if len(self.sizes) >= len(entries):
+        if len(self.memory) >= len(entries):
             self._left = None
             return False
         if self._left is None:
             self._left = iter(list(entries))
         piece = list(islice(self._left, limit))
-        found = [(key, entries[key]) for key in piece if key not in self.sizes and key in entries]
-        for (key, value), size in zip(found, all_key_bytes(found), strict=True):
-            self.note_size(key, value, size)
+        found = [(key, entries[key]) for key in piece if key not in self.memory and key in entries]
+        for (key, value), size in zip(found, memory_of_keys(found), strict=True):
+            self.note_memory(key, value, size)
         if len(piece) == limit:
             return True
         self._left = None
-        return len(self.sizes) < len(entries)
+        return len(self.memory) < len(entries)
 
     def measure_unseen(self, entries: dict[bytes, Value], limit: int = _PIECE) -> None:
         """Remeasure some keys of ``unseen``, in rotation."""
         for key in list(islice(self.unseen, limit)):
             del self.unseen[key]
             if (value := entries.get(key)) is not None:
-                self.note_size(key, value, key_bytes(key, value))
+                self.note_memory(key, value, memory_of_key(key, value))
 
-    def bytes_of(self, db: Database) -> int:
+    def memory_of(self, db: Database) -> int:
         """Return the approximate memory of a database in bytes, including the meter."""
         entries = db.entries
         if self.touched:
             self.measure_touched(entries)
-        known, count = len(self.sizes), len(entries)
+        known, count = len(self.memory), len(entries)
         total = self.total
         if known < count:
             if not known:
                 self.measure_some(entries, _FIRST)
-                known, total = len(self.sizes), self.total
+                known, total = len(self.memory), self.total
             total = total * count // max(known, 1)
         return (
             total + count * _METER_ENTRY + len(db.expires) * EXPIRY_ENTRY + len(db.frequencies) * SLOT_BYTES
@@ -146,7 +145,7 @@ class Meter:
     def note_value(self, db: Database, key: bytes, value: Value) -> None:
         """Note that a key has a new value; a string is measured now, anything else later."""
         if type(value) is bytes:
-            self.note_size(key, value, key_bytes(key, value))
+            self.note_memory(key, value, memory_of_key(key, value))
         else:
             self._touch(db, key)
 
@@ -161,7 +160,7 @@ class Meter:
         size = self.forget(key)
         db.frequencies.pop(key, None)
         if type(value) is not bytes:
-            db.keyspace.lazyfree.weigh(size)
+            db.keyspace.lazyfree.add_memory(size)
 
     def count(self, db: Database, key: bytes) -> None:
         """Count an access if the policy is LFU."""
@@ -203,13 +202,3 @@ def measure_unseen(keyspace: Keyspace) -> None:
     for db in keyspace.databases:
         if db.meter is not None and db.meter.unseen:
             db.meter.measure_unseen(db.entries)
-
-
-def estimated_bytes(db: Database) -> int:
-    """Estimate the bytes of all keys of a database; extrapolate from the first keys if it is large."""
-    count = len(db.entries)
-    looked_at = min(count, _LOOKED_AT)
-    if not looked_at:
-        return 0
-    size = sum(all_key_bytes(islice(db.entries.items(), looked_at)))
-    return size * count // looked_at + len(db.expires) * EXPIRY_ENTRY

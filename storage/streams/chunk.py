@@ -84,9 +84,9 @@ class Chunk:
         return self.offsets[-1] - self.offsets[0]
 
     @property
-    def size(self) -> int:
+    def memory(self) -> int:
         """About the bytes of memory that it takes."""
-        packed = self.packed.size if self.packed else 0
+        packed = self.packed.memory if self.packed else 0
         return len(self.data) + _NUMBERS * len(self.ms) + _OBJECTS + packed
 
     def id_at(self, position: int) -> int:
@@ -199,7 +199,7 @@ class Chunk:
             assert type(self.data) is bytes
             packed = pack(Columns(self.data, self.ms, self.seq, self.offsets, self.heads))
             full = self.payload_bytes + _NUMBERS * len(self.ms) + _OBJECTS
-            self.packed = packed if packed.size < full * worth_while else NOT_WORTH_WHILE
+            self.packed = packed if packed.memory < full * worth_while else NOT_WORTH_WHILE
         return self.packed or None
 
     def copy(self) -> AnyChunk:

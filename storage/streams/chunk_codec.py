@@ -70,7 +70,7 @@ class Packed(Protocol):
     def __len__(self) -> int: ...
 
     @property
-    def size(self) -> int:
+    def memory(self) -> int:
         """About the bytes of memory that it takes."""
 
     @property
@@ -175,7 +175,7 @@ class Deflated:
         return number
 
     @property
-    def size(self) -> int:
+    def memory(self) -> int:
         """About the bytes of memory that it takes."""
         return len(self._raw) + PACKED_OBJECTS
 

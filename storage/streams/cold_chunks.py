@@ -139,12 +139,12 @@ class ChunkCache:
     def pack(self, stream: Stream, index: int) -> None:
         """Pack a closed chunk whose entries are accounted for, if that saves enough."""
         chunk = stream.chunks[index]
-        if type(chunk) is not Chunk or (before := chunk.size) > _MOST_BYTES:
+        if type(chunk) is not Chunk or (before := chunk.memory) > _MOST_BYTES:
             return
         packed = chunk.pack(self.worth_while)
         if packed is not None:
             stream.chunks[index] = packed
-            self._freed += before - packed.size
+            self._freed += before - packed.memory
 
     def _give_back(self) -> None:
         self._freed = 0
@@ -167,7 +167,7 @@ class ChunkCache:
         if not self.depth:
             chunk.packed = None
             return
-        size = chunk.size
+        size = chunk.memory
         self._unpacked.append(((ref(stream), ref(chunk)), size))
         self._unpacked_bytes += size
         while self._unpacked_bytes > self.limit and len(self._unpacked) > 1:

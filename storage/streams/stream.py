@@ -134,9 +134,9 @@ class Stream(Freeable):
         """Approximate bytes of the entries in replies; groups are not counted."""
         return estimate(self.chunks, _SAMPLES, attrgetter("payload_bytes"))
 
-    def estimated_bytes(self, samples: int) -> int:
+    def memory(self, samples: int) -> int:
         """Estimate the memory of the entries in bytes, from ``samples`` chunks (0: all)."""
-        return estimate(self.chunks, samples, attrgetter("size"))
+        return estimate(self.chunks, samples, attrgetter("memory"))
 
     # Adding
 

@@ -15,7 +15,7 @@ from rillet.storage.codecs.codec import Codec
 from rillet.storage.codecs.encoding import encode_string, read_string
 from rillet.storage.freeing import Freeable
 from rillet.storage.keyspace.keyspace import Keyspace
-from rillet.storage.keyspace.metering import estimated_bytes
+from rillet.storage.keyspace.memory import memory_of_database
 from rillet.storage.rdb import ByteSource, load_rdb, rdb_chunks
 from rillet.storage.value_types import BY_TYPE_BYTE, TYPES, ValueType
 
@@ -109,6 +109,6 @@ def test_files_hold_it(alone):
 
 def test_the_memory_limit_counts_it(alone):
     database = alone.server.keyspace.databases[0]
-    before = estimated_bytes(database)
+    before = memory_of_database(database)
     call(alone, "COPY", "k", "copied")
-    assert estimated_bytes(database) - before > 3000
+    assert memory_of_database(database) - before > 3000

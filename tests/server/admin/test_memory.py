@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.servers import start_server
 
-from rillet.server.admin.memory import key_bytes
+from rillet.server.admin.memory import memory_of_key
 from rillet.server.admin.memory_use import human_bytes, resident_bytes
 from rillet.storage.streams.stream import Stream
 
@@ -30,11 +30,11 @@ def test_the_process_takes_some_memory():
 
 
 def test_a_longer_value_takes_more():
-    assert key_bytes(b"k", b"x" * 1000) - key_bytes(b"k", b"x") == 999
+    assert memory_of_key(b"k", b"x" * 1000) - memory_of_key(b"k", b"x") == 999
     stream = Stream()
-    empty = key_bytes(b"k", stream)
+    empty = memory_of_key(b"k", stream)
     stream.append(1 << 64, b"*2\r\n$1\r\na\r\n$1\r\nb\r\n")
-    assert key_bytes(b"k", stream) > empty
+    assert memory_of_key(b"k", stream) > empty
 
 
 @pytest.fixture(scope="module")

@@ -123,7 +123,7 @@ KEPT = {
     """,
     "work that goes on: freeing what was dropped, and the flush and the fsync of this turn": """
         BackgroundJobs: _idle_jobs _jobs _timer
-        LazyFree: _containers _holders _objects _waiting freed pending weight
+        LazyFree: _containers _holders _objects _waiting freed memory pending
         Persistence: _syncing
         Replicas: _asked_for_acks _scheduled
         Replies: _closing _few _is_plain _released _sizes aside at_once held since

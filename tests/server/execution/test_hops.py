@@ -101,7 +101,7 @@ def test_a_set_that_evicts_32_keys_samples_weighs_and_evicts_in_one_loop(server,
 
     def exceed() -> None:
         db = inside.keyspace.databases[0]
-        inside.config.maxmemory = inside.eviction._used() - db.meter.bytes_of(db) * 31 // len(db)
+        inside.config.maxmemory = inside.eviction._used() - db.meter.memory_of(db) * 31 // len(db)
 
     journey = travel(server, wire, "SET", "new", "value", first=exceed)
     assert wire.read().plain() == b"OK"

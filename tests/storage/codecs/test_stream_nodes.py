@@ -156,7 +156,7 @@ def test_a_node_that_lost_an_entry_is_written_without_it():
 def test_a_kept_node_is_unpacked_by_the_first_access_and_takes_less_memory_until_then():
     data = file_of(plain_stream())
     stream, eager = stream_in(load(data)), stream_in(load(data, sanitize=True))
-    assert stream.estimated_bytes(0) < eager.estimated_bytes(0)
+    assert stream.memory(0) < eager.memory(0)
     assert stream.entry(1000 + NODE + 3 << 64) == eager.entry(1000 + NODE + 3 << 64) is not None
     assert [type(chunk).__name__ for chunk in stream.chunks] == ["Chunk", "Chunk", "KeptNode", "Chunk"]
 

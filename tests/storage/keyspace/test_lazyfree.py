@@ -309,10 +309,10 @@ def test_the_weight_of_a_group_counts_what_its_work_has_left_and_does_not_finish
     group.create_consumer(b"other", 0)
     number = len(group.consumers)
     group.delete_consumer_later(next(iter(group.consumers.values())))
-    assert group.weight == (number - 1, entries)
+    assert group.counts == (number - 1, entries)
     assert group.work is not None
     assert len(group.pel) < entries
-    assert group.weight == (number - 1, len(group.pel))
+    assert group.counts == (number - 1, len(group.pel))
 
 
 # Freed whole: each has at most some hundred objects.

@@ -16,7 +16,7 @@ from rillet.storage.collections.list import List
 from rillet.storage.keyspace import frequency, metering
 from rillet.storage.keyspace.frequency import Settings
 from rillet.storage.keyspace.keyspace import Keyspace
-from rillet.storage.keyspace.weights import key_bytes
+from rillet.storage.keyspace.memory import memory_of_key
 from rillet.storage.streams.stream import Stream
 
 MINUTE = 60_000
@@ -37,11 +37,11 @@ def keyspace():
 
 def measured(db):
     db.meter.measure_touched(db.entries)
-    return db.meter.sizes
+    return db.meter.memory
 
 
 def true_sizes(db):
-    return {key: key_bytes(key, value) for key, value in db.entries.items()}
+    return {key: memory_of_key(key, value) for key, value in db.entries.items()}
 
 
 def test_without_a_limit_databases_are_plain_and_nothing_is_kept():
@@ -58,11 +58,11 @@ def test_a_value_that_changes_after_it_was_looked_up_is_measured_at_the_next_loo
     db = keyspace.databases[0]
     stream = Stream()
     db.add(b"s", stream)
-    before = db.meter.bytes_of(db)
+    before = db.meter.memory_of(db)
     found = db.write(b"s")
     for number in range(1000):
         found.append((number + 1) << 64, entry(number))
-    assert db.meter.bytes_of(db) > before + 20_000
+    assert db.meter.memory_of(db) > before + 20_000
     assert measured(db) == true_sizes(db)
 
 
@@ -72,14 +72,14 @@ def test_keys_that_were_there_before_count_as_the_mean_until_they_are_measured()
     for number in range(5000):
         db.add(b"key:%04d" % number, b"x" * 100)
     metering.switch_on(keyspace)
-    estimated = db.meter.bytes_of(db)
-    assert len(db.meter.sizes) < 1000
+    estimated = db.meter.memory_of(db)
+    assert len(db.meter.memory) < 1000
     steps = 0
     while metering.measure_some(keyspace):
         steps += 1
         assert steps < 1000
-    assert len(db.meter.sizes) == 5000
-    assert db.meter.bytes_of(db) == estimated
+    assert len(db.meter.memory) == 5000
+    assert db.meter.memory_of(db) == estimated
     assert not metering.measure_some(keyspace)
 
 
@@ -106,13 +106,13 @@ def test_a_stream_whose_chunks_are_packed_without_a_command_is_measured_again(ke
     for number in range(5000):
         stream.append((number + 1) << 64, entry(number))
     db.add(b"k", b"v")
-    full = db.meter.bytes_of(db)
+    full = db.meter.memory_of(db)
     keyspace.cold.depth = 1
     for index in range(len(stream.chunks) - 1):
         keyspace.cold.pack(stream, index)
-    assert db.meter.bytes_of(db) == full
+    assert db.meter.memory_of(db) == full
     metering.measure_unseen(keyspace)
-    assert db.meter.bytes_of(db) < full * 0.7
+    assert db.meter.memory_of(db) < full * 0.7
     assert db.meter.total == sum(true_sizes(db).values())
 
 
@@ -122,11 +122,11 @@ def test_what_lazyfree_has_weighs_until_it_is_freed(keyspace):
     db.add(b"l", List([b"element %d" % number for number in range(5000)]))
     size = measured(db)[b"l"]
     db.remove(b"l")
-    assert keyspace.lazyfree.weight == size
-    assert db.meter.bytes_of(db) == 0
+    assert keyspace.lazyfree.memory == size
+    assert db.meter.memory_of(db) == 0
     while keyspace.lazyfree.step():
         pass
-    assert keyspace.lazyfree.weight == 0
+    assert keyspace.lazyfree.memory == 0
 
 
 def test_swapped_databases_take_their_sizes_along(keyspace):
@@ -144,8 +144,8 @@ def test_data_loaded_elsewhere_is_measured_after_the_takeover(keyspace):
     keyspace.take_over(fresh)
     while metering.measure_some(keyspace):
         pass
-    assert keyspace.databases[0].meter.sizes == true_sizes(keyspace.databases[0])
-    assert b"new" in keyspace.databases[0].meter.sizes
+    assert keyspace.databases[0].meter.memory == true_sizes(keyspace.databases[0])
+    assert b"new" in keyspace.databases[0].meter.memory
 
 
 def test_many_touched_keys_are_settled_on_the_way(keyspace):
@@ -360,22 +360,22 @@ class Metered(RuleBasedStateMachine):
         self.run(name)
         self.run("FLUSHALL")
         assert [db.meter.total for db in self.keyspace.databases] == [0] * 16
-        assert sum(db.meter.bytes_of(db) for db in self.keyspace.databases) == 0
+        assert sum(db.meter.memory_of(db) for db in self.keyspace.databases) == 0
 
     @rule()
     def freed(self):
         while self.keyspace.lazyfree.step():
             pass
-        assert self.keyspace.lazyfree.weight == 0
+        assert self.keyspace.lazyfree.memory == 0
 
     @invariant()
     def the_sum_is_that_of_the_keys(self):
         for db in self.keyspace.databases:
             assert measured(db) == true_sizes(db)
-            assert db.meter.total == sum(db.meter.sizes.values()) >= 0
+            assert db.meter.total == sum(db.meter.memory.values()) >= 0
             assert set(db.meter.unseen) == {key for key, value in db.entries.items() if type(value) is Stream}
             assert db.entries.keys() == db.accessed.keys()
-        assert self.keyspace.lazyfree.weight >= 0
+        assert self.keyspace.lazyfree.memory >= 0
 
 
 TestMetered = Metered.TestCase

@@ -52,7 +52,7 @@ def test_ascending_ids_come_out_whatever_the_steps_between_them(first, steps, se
 @pytest.mark.parametrize("step", [0, 1, 7, (1 << 32) - 1])
 def test_ids_in_equal_steps_take_next_to_no_room(step):
     def size(number: int) -> int:
-        return pack(columns_of([(10**12 + step * at, 0, b"an entry", 14) for at in range(number)])).size
+        return pack(columns_of([(10**12 + step * at, 0, b"an entry", 14) for at in range(number)])).memory
 
     assert size(128) - size(2) < 16
 

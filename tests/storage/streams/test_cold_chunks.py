@@ -78,7 +78,7 @@ def cold_chunks(stream: Stream) -> list[int]:
 
 
 def warm_bytes(stream: Stream) -> int:
-    return sum(chunk.size for chunk in stream.chunks if type(chunk) is Chunk and chunk.packed)
+    return sum(chunk.memory for chunk in stream.chunks if type(chunk) is Chunk and chunk.packed)
 
 
 class PackedAgainstPlain(RuleBasedStateMachine):
@@ -218,7 +218,7 @@ def test_all_but_the_newest_chunks_are_packed():
 def test_packed_entries_take_a_small_part_of_the_memory():
     stream, plain = packed_stream()[0], Stream()
     fill(plain)
-    assert stream.estimated_bytes(0) < plain.estimated_bytes(0) / 5
+    assert stream.memory(0) < plain.memory(0) / 5
     assert stream.payload_bytes == plain.payload_bytes
     assert len(cold_chunks(stream)) == 19  # even now
 
@@ -377,7 +377,7 @@ def test_going_through_everything_keeps_no_more_unpacked_than_the_limit():
         lambda stream: list(iter_entries(stream)),
         dump_value,
         lambda stream: stream.copy(),
-        lambda stream: stream.estimated_bytes(0),
+        lambda stream: stream.memory(0),
         lambda stream: stream.payload_bytes,
         lambda stream: trim(stream, 1, by_length=False),
         lambda stream: stream.rank(stream.last_id),

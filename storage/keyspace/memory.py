@@ -1,4 +1,4 @@
-"""Estimate the memory of a key with its value, for MEMORY USAGE and ``maxmemory``.
+"""Estimate the memory of keys with their values in bytes, for MEMORY USAGE and ``maxmemory``.
 
 The constants are for CPython on 64-bit systems, measured with tracemalloc over many keys of each type. A table grows by
 doubling, so the size of a slot is the mean of a full table and a new one.
@@ -6,6 +6,7 @@ doubling, so the size of a slot is the mean of a full table and a new one.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ..collections.base import OBJECT_BYTES
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..value_types import Value
+    from .database import Database
 
 KEY_ENTRY: Final = 90  # in `entries` and in `accessed`
 EXPIRY_ENTRY: Final = 130  # a slot in `expires`, the time, and the pair in the heap
 SAMPLES: Final = 5  # nested values to measure, by default
+_LOOKED_AT: Final = 20_000  # in a larger database, the first keys serve as a sample
 
 
-def key_bytes(name: bytes, value: Value, samples: int = SAMPLES) -> int:
+def memory_of_key(name: bytes, value: Value, samples: int = SAMPLES) -> int:
     """Estimate the bytes of one key with its value, without its expiry.
 
     Args:
@@ -31,7 +34,17 @@ def key_bytes(name: bytes, value: Value, samples: int = SAMPLES) -> int:
     return KEY_ENTRY + OBJECT_BYTES + len(name) + TYPES[type(value)].memory(value, samples)
 
 
-def all_key_bytes(pairs: Iterable[tuple[bytes, Value]]) -> list[int]:
-    """Estimate the bytes of many keys with their values, as ``key_bytes`` does."""
+def memory_of_keys(pairs: Iterable[tuple[bytes, Value]]) -> list[int]:
+    """Estimate the bytes of many keys with their values, as ``memory_of_key`` does."""
     own = KEY_ENTRY + OBJECT_BYTES
     return [own + len(name) + TYPES[type(value)].memory(value, SAMPLES) for name, value in pairs]
+
+
+def memory_of_database(db: Database) -> int:
+    """Estimate the bytes of all keys of a database; extrapolate from the first keys if it is large."""
+    count = len(db.entries)
+    looked_at = min(count, _LOOKED_AT)
+    if not looked_at:
+        return 0
+    size = sum(memory_of_keys(islice(db.entries.items(), looked_at)))
+    return size * count // looked_at + len(db.expires) * EXPIRY_ENTRY
