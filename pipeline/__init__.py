@@ -30,7 +30,7 @@ _PLACES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what this package exports at its first use."""
+    """Import an exported name when it is first used."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -1,7 +1,7 @@
-"""Folders of jobs, on any file system that Spark writes to: on this machine by Python, elsewhere by Spark's own access to it.
+"""Access the folders of jobs on any file system that Spark writes to: local ones with Python, others through Spark.
 
-Elsewhere is what has a scheme that Hadoop knows (``s3a://``, ``gs://``, ``abfss://``, ``hdfs://``), and a path without one
-where ``fs.defaultFS`` is elsewhere.
+Others are paths with a scheme that Hadoop knows (``s3a://``, ``gs://``, ``abfss://``, ``hdfs://``), and paths without
+a scheme if ``fs.defaultFS`` is not local.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _SCHEME: Final = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class JobError(LabelledError):
-    """A job can not do what it was asked; the text is for its user."""
+    """A job cannot do what was asked; the text is for the user."""
 
     label = "JOB_REFUSED"
 
 
 class LocalFolder:
-    """A folder of this machine, or mounted."""
+    """A local or mounted folder."""
 
     def __init__(self, path: Path) -> None:
         self.local = path
@@ -35,20 +35,20 @@ class LocalFolder:
         return str(self.local)
 
     def path(self, *parts: str) -> str:
-        """Return an absolute path with its scheme: Spark may be in another folder, and have another file system by default."""
+        """Return an absolute path with its scheme: Spark may run in another folder, with another default file system."""
         return f"file:{self.local.joinpath(*parts).resolve()}"  # not escaped: Hadoop reads it as it is
 
     def names(self, *parts: str) -> list[str]:
-        """Return what a folder in it holds."""
+        """List a folder in it."""
         path = self.local.joinpath(*parts)
         return [each.name for each in path.iterdir()] if path.is_dir() else []
 
     def text(self, *parts: str) -> str:
-        """Return what a file in it says."""
+        """Read a file in it."""
         return self.local.joinpath(*parts).read_text(encoding="utf-8")
 
     def make(self) -> None:
-        """Make the folder, unless it is there."""
+        """Create the folder if it does not exist."""
         self.local.mkdir(parents=True, exist_ok=True)
 
 
@@ -73,14 +73,14 @@ class SparkFolder:
         return self._root
 
     def path(self, *parts: str) -> str:
-        """Return the address of something in it."""
+        """Return the address of a path in the folder."""
         return "/".join([self._root.rstrip("/"), *parts])
 
     def names(self, *parts: str) -> list[str]:
-        """Return what a folder in it holds.
+        """List a folder in it.
 
         Raises:
-            OSError: it cannot be looked into.
+            OSError: it cannot be listed.
         """
         try:
             return [each.getPath().getName() for each in self._files.listStatus(self._at(*parts))]
@@ -90,7 +90,7 @@ class SparkFolder:
             raise _os_error(self.path(*parts), error) from error
 
     def text(self, *parts: str) -> str:
-        """Return what a file in it says.
+        """Read a file in it.
 
         Raises:
             OSError: it cannot be read.
@@ -105,10 +105,10 @@ class SparkFolder:
             raise _os_error(self.path(*parts), error) from error
 
     def make(self) -> None:
-        """Make the folder, unless it is there.
+        """Create the folder if it does not exist.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: it cannot be created.
         """
         try:
             self._files.mkdirs(self._at())
@@ -123,11 +123,11 @@ Folder = LocalFolder | SparkFolder
 
 
 def folder_of(word: str, spark: SparkSession | None) -> Folder:
-    """Return the folder that a word of the command line names: a path, or the URI of any file system that Spark knows.
+    """Return the folder for a word of the command line: a path, or a URI of any file system that Spark knows.
 
     Args:
-        word: as users write it.
-        spark: None, or a session of Spark Connect: only this machine's folders are reached.
+        word: as the user wrote it.
+        spark: None or a session of Spark Connect: only local folders are possible.
 
     Raises:
         JobError: Spark has no such file system, or cannot reach it.
@@ -144,7 +144,7 @@ def folder_of(word: str, spark: SparkSession | None) -> Folder:
 
 
 def local_folder(word: str) -> Path:
-    """Return the folder that a word names, of what works without Spark.
+    """Return the folder for a word of the command line, for verbs that work without Spark.
 
     Raises:
         JobError: it is on a file system that is not mounted here.

@@ -37,11 +37,11 @@ class RedisStreams(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the word for ``format``."""
+        """Return the name for ``format``."""
         return "redis-streams"
 
     def schema(self) -> StructType:
-        """Return the default columns; group mode adds three about each delivery."""
+        """Return the default columns; group mode adds three columns about the delivery."""
         options = Options(self.options)
         extra: dict[str, DataType] = {}
         if options[MODE] == "group":
@@ -94,7 +94,7 @@ class RedisStreams(DataSource):
 
 
 class PushingRedisStreams(RedisStreams):
-    """The same format for sessions with ``spark.sql.python.filterPushdown.enabled``: its readers take filters."""
+    """The format for sessions with ``spark.sql.python.filterPushdown.enabled``: its readers accept filters."""
 
     _is_given_filters = True
 

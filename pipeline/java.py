@@ -31,7 +31,8 @@ exec "{java}" "$@"
 """
 
 _LOGGING: Final = "log4j2.properties"
-# Without a configuration Spark uses its own and prints that; its gateway then sets the other loggers to its level.
+# Without a log configuration Spark uses its default and prints a line about it; its gateway then lowers the other
+# loggers.
 _ERRORS_ONLY: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -165,7 +166,10 @@ def _run(program: Path, flag: str) -> str:
 
 
 def _shim(java: Path) -> Path:
-    """Return a JAVA_HOME that starts ``java``, and has a configuration of Spark's log for errors only; kept in the user's cache, so that it outlives this process."""
+    """Return a JAVA_HOME that starts ``java`` and limits Spark's log to errors.
+
+    It is in the user's cache, so that it outlives this process.
+    """
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     try:
         return _write_shim(base / "rillet" / "java" / re.sub(r"\W+", "-", str(java)).strip("-"), java)

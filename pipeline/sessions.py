@@ -1,4 +1,4 @@
-"""A SparkSession that is set up right on one machine, and our formats for any session."""
+"""Create a SparkSession that works on one machine, and register Rillet's formats in any session."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ ZONE: Final = "spark.sql.session.timeZone"
 _ALWAYS: Final = {
     ZONE: "UTC",
     "spark.ui.showConsoleProgress": "false",
-    # A query that was killed while it wrote its first offset leaves half a file behind, and Spark would never start it again.
+    # A query that is killed while it writes its first offset leaves half a file, and Spark would never start it again.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
 # When a query is stopped during foreachBatch, Spark matches a regular expression that recurses once for each character
 # of Python's traceback; with the usual stack the query ends with a StackOverflowError.
 _STACK: Final = "-Xss8m"
 _LOCAL: Final = {
-    # Host names that do not resolve are a common way for a local Spark not to start.
+    # An unresolvable host name is a common reason why a local Spark does not start.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
-    # Where Hive's jars are found its own kind of this comes first, which does not replace files, as state stores need.
+    # If Hive's jars are present, their own implementation comes first; it does not replace files, as state stores need.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
 }
 
@@ -83,10 +83,11 @@ def session(app_name: str = "rillet", *, quiet: bool = False, **conf: object) ->
 
 
 def register(spark: SparkSession) -> None:
-    """Make our formats known to a session: ``spark.read.format("redis-streams")`` and ``"redis-aof"``.
+    """Register Rillet's formats in a session: ``spark.read.format("redis-streams")`` and ``"redis-aof"``.
 
-    Option ``pushFilters`` needs ``spark.sql.python.filterPushdown.enabled`` by then; it is not on by itself, as PySpark then fails at a
-    time beyond year 9999 in any ``where``. Warns where Spark's workers on this machine run another Python that cannot import Rillet.
+    Option ``pushFilters`` needs ``spark.sql.python.filterPushdown.enabled`` to be set before. It is not set by
+    default, because PySpark then fails at a time beyond the year 9999 in any ``where``. Warns if Spark's workers on
+    this machine run another Python that cannot import Rillet.
     """
     need("pyspark", "pyarrow")
     _check_workers(spark)
@@ -102,9 +103,10 @@ def register(spark: SparkSession) -> None:
 
 
 def _set_zone(spark: SparkSession) -> None:
-    """Set the session's zone, in which texts are cast to times, to what it is: Spark tells tasks what was set, and no defaults.
+    """Set the session's time zone explicitly to its current value: Spark passes only explicit settings to tasks.
 
-    The definitions of a Declarative Pipelines project may set nothing: there the zone is in the project's spec.
+    The zone decides how texts are cast to times. Code of a Declarative Pipelines project may not change settings:
+    there the zone is in the project's spec.
     """
     from pyspark.errors import PySparkException
 
@@ -116,9 +118,9 @@ def _set_zone(spark: SparkSession) -> None:
 
 
 def _add_to_python_path(spark: SparkSession) -> None:
-    """Put Rillet on the path of the Python processes that streaming sources and sinks have in the driver.
+    """Put Rillet on the path of the Python processes in which the driver runs streaming sources and sinks.
 
-    Spark puts those files on the path of its tasks, and of the driver itself, but not of these.
+    Spark puts these files on the path of its tasks, and of the driver itself, but not of these processes.
     """
     context = getattr(spark, "_sc", None)  # Spark Connect has none
     if context is None or not context.getConf().get("spark.submit.pyFiles", ""):
@@ -130,7 +132,7 @@ def _add_to_python_path(spark: SparkSession) -> None:
 
 
 def _check_workers(spark: SparkSession) -> None:
-    """Warn where workers on this machine run a Python that cannot read our formats; Spark would say no more than "not found"."""
+    """Warn if local workers run a Python that cannot import our formats; Spark would only report "not found"."""
     context = getattr(spark, "_sc", None)
     if context is None or context.master.partition("[")[0] != "local":
         return

@@ -1,7 +1,7 @@
-"""What the installed PySpark has, from 4.0 on; all that differs between its versions is decided here.
+"""Hide the differences between the versions of PySpark, from 4.0 on; no other module tests the version.
 
-Before 4.2 a stream's reader is asked for its latest offset without a word of where the query stands and how much it
-wants: `stream_reader` keeps both. Before 4.1 filters are not handed over, and a streaming sink gets rows instead of Arrow
+Before 4.2 Spark asks a stream's reader for its latest offset without passing the query's position and the limit:
+`stream_reader` keeps both. Before 4.1 Spark passes no filters, and a streaming sink gets rows instead of Arrow
 batches: `stream_writer` makes batches of them.
 """
 
@@ -45,31 +45,31 @@ else:
     except ImportError:
 
         class ReadLimit:
-            """How much a batch may read."""
+            """A limit of a batch, as in PySpark 4.2."""
 
         class ReadAllAvailable(ReadLimit):
-            """All."""
+            """No limit."""
 
         @dataclass(frozen=True)
         class ReadMaxRows(ReadLimit):
-            """So many rows, or fewer."""
+            """At most this many rows."""
 
             max_rows: int
 
         @dataclass(frozen=True)
         class ReadMinRows(ReadLimit):
-            """So many rows, or none yet."""
+            """At least this many rows, or none yet."""
 
             min_rows: int
 
         @dataclass(frozen=True)
         class ReadMaxBytes(ReadLimit):
-            """So many bytes, or a little more."""
+            """About this many bytes."""
 
             max_bytes: int
 
         class SupportsTriggerAvailableNow:
-            """Nobody asks for it."""
+            """A marker class of PySpark 4.2; older versions ignore it."""
 
     DataSourceStreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
 
@@ -90,10 +90,10 @@ VERSION: Final = tuple(map(int, __version__.split(".")[:2]))
 HANDS_OVER_FILTERS: Final = hasattr(DataSourceReader, "pushFilters")
 HAS_LIMITS: Final = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 _STREAMS_ARROW: Final = hasattr(datasource, "DataSourceStreamArrowWriter")
-# Of a table function that has the rows of a partition: before 4.2 it gets one after the other.
+# A table function over the rows of a partition: before 4.2 it gets one row at a time.
 HAS_ARROW_UDTF: Final = VERSION >= (4, 2)
-# For each file of a checkpoint Hadoop's FileContext, which Spark would take, starts a chmod or readlink about ten
-# times: 60 ms of a micro-batch. Its FileSystem does the same, with the same files and checksums, in two.
+# For each checkpoint file Hadoop's FileContext, Spark's default, starts chmod or readlink about ten times: 60 ms of a
+# micro-batch. Its FileSystem writes the same files and checksums with two.
 _MANAGERS: Final = "org.apache.spark.sql.execution.streaming."
 CHECKPOINT_MANAGER: Final = (
     f"{_MANAGERS}{'checkpointing.' if VERSION >= (4, 1) else ''}FileSystemBasedCheckpointFileManager"
@@ -102,7 +102,7 @@ _ROWS: Final = 10_000
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return what Arrow calls the types of columns; times are in UTC."""
+    """Return the Arrow types of Spark columns; times are in UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     is_asked = "timezone" in inspect.signature(to_arrow_schema).parameters
@@ -110,26 +110,27 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def stream_reader(reader: Any) -> DataSourceStreamReader:
-    """Return a reader that Spark can ask, of one that is written for 4.2."""
+    """Adapt a reader written for PySpark 4.2 to the installed version."""
     found: DataSourceStreamReader = reader if HAS_LIMITS else UnaskedReader(reader)
     return found
 
 
 def stream_writer(writer: Any, schema: StructType) -> DataSourceStreamWriter:
-    """Return a writer that Spark can give rows, of one that takes Arrow batches."""
+    """Adapt a writer of Arrow batches to the installed version, which may pass rows."""
     found: DataSourceStreamWriter = writer if _STREAMS_ARROW else RowWriter(writer, schema)
     return found
 
 
 class UnaskedReader(DataSourceStreamReader):
-    """Remembers where its query stands, and keeps the limits of the options itself.
+    """Keeps the position of its query and the limits of the options, because older versions of Spark pass neither.
 
-    Spark 4.0 and 4.1 ask a new query's reader for the latest offset, and only then for the first one. A query that starts again
-    asks for the partitions between its log's last offset and that same offset first of all; then it runs the batch that was
-    not committed, if there is one; then it asks for the latest offset. So what was returned last is committed by then.
+    Spark 4.0 and 4.1 ask a new query's reader for the latest offset, and only then for the first one. For a restarted
+    query Spark first asks for the partitions from its log's last offset to that same offset. Then it runs the
+    uncommitted batch, if there is one, and then asks for the latest offset. So at that moment the previous result is
+    committed.
 
     Args:
-        reader: of ours.
+        reader: written for PySpark 4.2.
     """
 
     def __init__(self, reader: Any) -> None:
@@ -141,19 +142,19 @@ class UnaskedReader(DataSourceStreamReader):
         return type(self), (self._reader,)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query starts: the same each time."""
+        """Return the start of a new query; the same each time."""
         if self._first is None:
             self._first = self._reader.initialOffset()
         return self._first
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - as Spark 4.0 has it
-        """Return how far the next batch goes."""
+        """Return the end of the next batch."""
         start = self.initialOffset() if self._at is None else self._at
         self._at = self._reader.latestOffset(start, self._reader.getDefaultReadLimit())
         return self._at
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the parts of a batch; none where a query that starts again says where it stands."""
+        """Return the parts of a batch; none when a restarted query passes its position."""
         if self._at is None:
             self._at = end
         if start == end:
@@ -162,21 +163,21 @@ class UnaskedReader(DataSourceStreamReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of one."""
+        """Return the rows of one partition."""
         found: Iterator[pa.RecordBatch] = self._reader.read(partition)
         return found
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell the reader that a batch is done."""
+        """Pass the commit to the reader."""
         self._reader.commit(end)
 
     def stop(self) -> None:
-        """Close its connections."""
+        """Close the reader's connections."""
         self._reader.stop()
 
 
 class RowWriter(DataSourceStreamWriter):
-    """Makes Arrow batches of a streaming query's rows.
+    """Converts a streaming query's rows to Arrow batches.
 
     Args:
         writer: takes the batches.
@@ -188,7 +189,7 @@ class RowWriter(DataSourceStreamWriter):
         self._schema = schema
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
-        """Write, or hand on, the rows of a task."""
+        """Write or stage the rows of a task."""
         found: WriterCommitMessage = self._writer.write(self._batches(iterator))
         return found
 
@@ -205,5 +206,5 @@ class RowWriter(DataSourceStreamWriter):
         self._writer.commit(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Remove what tasks staged."""
+        """Remove the staged rows of the tasks."""
         self._writer.abort(messages, batchId)

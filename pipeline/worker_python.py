@@ -1,4 +1,4 @@
-"""The Python that Spark's workers run on this machine: is it one that can import Rillet?"""
+"""Check that the Python of Spark's workers on this machine can import Rillet."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def what_is_wrong(worker: str) -> tuple[str, str] | None:
 
 
 def is_this_one(worker: str) -> bool:
-    """Return whether that is the program of this process: same path, as environments may share a Python by links."""
+    """Return True if the worker is this process' program. Compare paths only: environments may link to the same Python."""
     found = shutil.which(worker)
     return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)  # noqa: PTH100 - does not follow links

@@ -1,1 +1,1 @@
-"""``rillet pipeline``: its verbs, and the words, times and progress lines that they share."""
+"""``rillet pipeline``: its verbs, and the arguments, times and progress lines that they share."""

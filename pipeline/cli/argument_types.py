@@ -1,4 +1,4 @@
-"""Words of the command line as values, with the reader's own text where a word is wrong."""
+"""Parse words of the command line, and show the parser's own text if a word is wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 def argument(read: Callable[[str], Value]) -> Callable[[str], Value]:
-    """Return a reader that raises ValueError as a type of argparse, which would leave out the text of that error."""
+    """Wrap a parser for argparse, which would hide the text of its ValueError."""
 
     def parsed(word: str) -> Value:
         try:

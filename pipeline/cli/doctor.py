@@ -1,6 +1,6 @@
-"""``rillet pipeline doctor``: what this machine has for the pipeline, and what is wrong, one line each.
+"""``rillet pipeline doctor``: check what the pipeline needs on this machine; report each finding in one line.
 
-Spark says little when it cannot start ("Java gateway process exited"); this tries its needs one by one.
+Spark's own error is short when it cannot start ("Java gateway process exited"), so this tries its needs one by one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RAISED: Final = re.compile(r"(?:: )?[A-Za-z_][\w.]*: ")
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: ``state`` is ok, warning or wrong; ``advice`` says what to do about it."""
+    """One line of the report: ``state`` is ok, warning or wrong; ``advice`` says what to do."""
 
     state: str
     about: str
@@ -48,7 +48,7 @@ class Finding:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where Redis is, and whether to start Spark."""
+    """Declare where Redis is, and whether to start Spark."""
     parser.add_argument(
         "--spark", action="store_true", help="also start a session and let a worker read Redis"
     )
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_python() -> Iterator[Finding]:
-    """Check this Python, and the one Spark's workers will run."""
+    """Check this Python, and the one that Spark's workers will run."""
     yield Finding("ok", "python", f"{sys.version_info[0]}.{sys.version_info[1]} at {sys.executable}")
     worker = os.environ.get("PYSPARK_PYTHON", sys.executable)
     wrong = worker_python.what_is_wrong(worker)
@@ -86,7 +86,7 @@ def check_python() -> Iterator[Finding]:
 
 
 def check_packages() -> Iterator[Finding]:
-    """Yield the packages from PyPI."""
+    """Check the packages from PyPI."""
     for name, least in _NEEDED:
         wanted = ".".join(map(str, least))
         try:
@@ -104,7 +104,7 @@ def check_packages() -> Iterator[Finding]:
 
 
 def check_java() -> Iterator[Finding]:
-    """Yield the Java a session would take."""
+    """Check the Java that a session would use."""
     try:
         java = find_java()
     except NoJavaError as error:
@@ -127,7 +127,7 @@ def check_java() -> Iterator[Finding]:
 
 
 def check_shell() -> Iterator[Finding]:
-    """Yield the programs that Spark's start script and its file system call."""
+    """Check the programs that Spark's start script and file system call."""
     for name in ("bash", "chmod", "ps"):
         if shutil.which(name):
             continue
@@ -141,7 +141,7 @@ def check_shell() -> Iterator[Finding]:
 
 
 def check_redis(endpoint: Endpoint, *, is_asked: bool = True) -> Iterator[Finding]:
-    """Yield findings about the server: is it reachable and new enough, and does its clock agree with ours?
+    """Check that the server is reachable and new enough, and that its clock agrees with ours.
 
     Args:
         endpoint: the address of the server.
@@ -186,7 +186,7 @@ def check_redis(endpoint: Endpoint, *, is_asked: bool = True) -> Iterator[Findin
 
 
 def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield a session, and a worker that reads streams that do not exist."""
+    """Start a session, and a worker that reads streams that do not exist."""
     from ..sessions import session
 
     about = "spark"
@@ -204,7 +204,7 @@ def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _reason(error: Exception) -> str:
-    """Return one line of an error: of a traceback of Python or Java, what was raised."""
+    """Return one line of an error; of a Python or Java traceback the exception."""
     text = error.words if isinstance(error, LabelledError) else str(error)
     lines = [line for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]

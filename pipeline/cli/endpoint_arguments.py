@@ -1,4 +1,4 @@
-"""Where Redis is, as words of the command line: the endpoint options of the Spark formats, written with dashes."""
+"""Declare where Redis is: the endpoint options of the Spark formats as arguments, with dashes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_endpoint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def endpoint_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return what ``add_endpoint_arguments`` read, as options of the Spark formats; the password may be in REDIS_PASSWORD."""
+    """Return the parsed endpoint arguments as options of the Spark formats; the password may come from REDIS_PASSWORD."""
     found = {name: value for name in records(Endpoint) if (value := getattr(arguments, name)) is not None}
     password = os.environ.get("REDIS_PASSWORD")
     if password and "@" not in found.get("url", "") and not any(name in found for name in _SECRETS):

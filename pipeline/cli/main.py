@@ -13,7 +13,8 @@ from ..extras import EXTRAS, install
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# verb → module; its file is imported only when the verb is used, its help line is here so that `--help` is quick.
+# verb → module. The file of a verb is imported only when the verb is used; its help line is here so that `--help` is
+# fast.
 VERBS: Final[dict[str, tuple[str, str]]] = {
     "doctor": (".doctor", "say what this machine has for the pipeline, and what is wrong"),
     "queries": (".queries", "how running queries stand: lag, pending, dead letters, the last batch"),
@@ -31,7 +32,7 @@ _HOW: Final = "The pipeline needs {module}, which is not installed: {command}"
 
 
 def main(words: Sequence[str]) -> int:
-    """Run one verb; the exit status: 0, 1 where something is wrong, which is said in one line, 2 where the words are."""
+    """Run one verb; return the exit status: 0, 1 after an error (reported in one line), 2 for wrong arguments."""
     parser = Parser(
         prog="rillet pipeline",
         description="Redis Streams on Spark: source, sink, delivery ledger, reports, jobs.",
@@ -41,7 +42,7 @@ def main(words: Sequence[str]) -> int:
         name: verbs.add_parser(name, help=summary, description=summary)
         for name, (_, summary) in VERBS.items()
     }
-    # The verb's own options are known once its module is there.
+    # The verb's own arguments are known once its module is imported.
     chosen = next((word for word in words if not word.startswith("-")), None)
     try:
         verb: Any = None

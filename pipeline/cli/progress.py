@@ -1,4 +1,4 @@
-"""Write to the terminal what is being done, how far it is, and how long it took."""
+"""Report on the terminal the current step, its progress, and how long it took."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CLEAR: Final = "\r\x1b[2K"
 
 
 class Progress:
-    """Steps that are counted: one line each when done, and on a terminal a line that moves during the step.
+    """Counted steps: one line each when done; on a terminal, a line that updates during the step.
 
     Args:
-        steps: how many there will be.
-        out: where to; the error stream.
+        steps: the number of steps.
+        out: the output; default: the error stream.
     """
 
     def __init__(self, steps: int, out: TextIO | None = None) -> None:
@@ -35,7 +35,7 @@ class Progress:
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Do one step; the words of ``note`` end its line."""
+        """Run one step; the texts given to ``note`` end its line."""
         self._done += 1
         head = f"[{self._done}/{self._steps}] {title}"
         self._noted = ""
@@ -56,11 +56,11 @@ class Progress:
             self.say(f"{head}{result} ({time.monotonic() - begun:.1f} s)")
 
     def note(self, words: str) -> None:
-        """What the step found."""
+        """Add a text to the step's line."""
         self._noted = words
 
     def say(self, line: str) -> None:
-        """A line of its own."""
+        """Write a line that belongs to no step."""
         self._out.write(f"{_CLEAR if self._out.isatty() else ''}{line}\n")
         self._out.flush()
 
@@ -70,7 +70,7 @@ class Progress:
             self._out.flush()
 
     def _tasks(self) -> str:
-        """Return how many of Spark's tasks are done, of the stages at work."""
+        """Return how many tasks of Spark's active stages are done."""
         if self.spark is None:
             return ""
         tracker = self.spark.sparkContext.statusTracker()

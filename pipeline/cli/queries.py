@@ -1,6 +1,7 @@
-"""``rillet pipeline queries URL|FILE…``: how running queries stand, in one table or as JSON.
+"""``rillet pipeline queries URL|FILE…``: show the state of running queries, in one table or as JSON.
 
-What it shows is what `LagListener` gives Prometheus, and so does a job with ``--metrics-port``: Spark tells another process nothing.
+It reads the metrics that `LagListener`, or a job with ``--metrics-port``, provides to Prometheus, because Spark gives
+other processes no information.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _TIMEOUT_SECONDS: Final = 10
-# Column → the fact; those of the second list are of each stream, or of the query where it has them for all its streams.
+# Column → the metric. The second list is per stream, or per query if the query has one value for all its streams.
 _OF_QUERY: Final = {"QUERY": "query", "STATE": "state", "BATCH": "batch_id", "ROWS": "batch_rows", "TOOK S": "batch_seconds"}  # fmt: skip
 _OF_STREAM: Final = {
     "STREAM": "stream", "BEHIND": "entries_behind", "BEHIND S": "seconds_behind", "BEHIND BYTES": "bytes_behind",
@@ -30,13 +31,13 @@ _OF_STREAM: Final = {
 
 
 class MetricsError(LabelledError, ValueError):
-    """What was read has no metrics of a query."""
+    """The text that was read has no metrics of a query."""
 
     label = "NO_METRICS"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the verb."""
+    """Declare the arguments of the verb."""
     parser.add_argument(
         "sources",
         nargs="+",
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print them; 1 if one of them failed."""
+    """Print the queries; return 1 if one of them failed."""
     queries = [query for source in arguments.sources for query in read_queries(source)]
     if arguments.json:
         sys.stdout.write(json.dumps(queries, indent=2) + "\n")
@@ -57,11 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_queries(source: str) -> list[dict[str, Any]]:
-    """Return what one listener says of its queries.
+    """Return the queries that one listener reports.
 
     Raises:
-        MetricsError: these are no metrics, or none of a query.
-        OSError: there is nothing to read.
+        MetricsError: the text is not metrics, or has no query.
+        OSError: it cannot be read.
     """
     found: dict[str, dict[str, Any]] = {}
     try:
@@ -93,7 +94,7 @@ def read_queries(source: str) -> list[dict[str, Any]]:
 
 
 def table(queries: Iterable[dict[str, Any]]) -> list[str]:
-    """Return the lines of a table: one for each stream of each query, the query's own facts in its first one."""
+    """Return the lines of a table: one per stream of each query; the first one also has the query's own values."""
     rows = [[*_OF_QUERY, *_OF_STREAM]]
     for query in queries:
         own = {fact: value for fact, value in query.items() if fact in _OF_STREAM.values()}

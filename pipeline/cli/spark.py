@@ -1,4 +1,4 @@
-"""The session of a verb: quiet but for Spark's errors, and ended with the verb."""
+"""The Spark session of a verb: it logs only Spark's errors, and ends with the verb."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare where Spark is, and how much of it is seen."""
+    """Declare where Spark is, and how much of its log to show."""
     parser.add_argument("--master", help="Spark's master (default: all cores of this machine)")
     parser.add_argument("--verbose", action="store_true", help="show what Spark logs")
 
 
 def has_session() -> bool:
-    """Return whether the process has a session already, as in a notebook."""
+    """Return True if the process already has a session, as in a notebook."""
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() is not None
 
 
 def start_spark(arguments: argparse.Namespace, progress: Progress, **conf: Any) -> SparkSession:
-    """Start a session as a step, unless there is one."""
+    """Start a session as a step of the progress, unless there is one."""
     from ..sessions import session
 
     if arguments.master is not None:

@@ -1,1 +1,1 @@
-"""What people run: ingest and ledger (to Parquet and lakes), replay, deadletter; one module a verb."""
+"""The verbs that move data: ingest and ledger (to Parquet and lakes), replay, deadletter; one module each."""

@@ -1,8 +1,10 @@
-"""``rillet pipeline deadletter list|show|requeue|move STREAM``: look at dead letters, give them another chance, make some.
+"""``rillet pipeline deadletter list|show|requeue|move STREAM``: show dead letters, requeue them, or create some.
 
-``move`` is what a query of group mode does with poison messages (``maxDeliveries``), for messages that a person picks: a
-pending entry goes into the dead-letter stream, together with its acknowledgement. Requeueing adds the entry to its stream again (under a new id, since streams only grow) and takes the letter away, in one
-transaction: it is always in one of the two places.
+Requeueing adds the entry to its stream again, with a new id because streams only grow, and deletes the letter in the
+same transaction. So the entry is always in exactly one of the two streams.
+
+``move`` does for chosen messages what group mode does for poison messages (``maxDeliveries``): it moves a pending
+entry to the dead-letter stream and acknowledges it.
 """
 
 from __future__ import annotations
@@ -33,14 +35,14 @@ _PAGE: Final = 500
 
 
 class Letter(NamedTuple):
-    """An entry of a dead-letter stream: its id there, and what it holds."""
+    """An entry of a dead-letter stream: its id there, and its contents."""
 
     letter_id: int
     dead: DeadLetter
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the verb."""
+    """Declare the arguments of the verb."""
     from ..cli.endpoint_arguments import add_endpoint_arguments
 
     parser.add_argument(
@@ -70,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do it; 1 if not all could be moved, 2 if the words do not say what to requeue."""
+    """Run the verb; return 1 if some letters could not be moved, 2 if the arguments do not say which to requeue."""
     from ..cli.endpoint_arguments import endpoint_options
     from ..redis.options import Endpoint
 
@@ -115,10 +117,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_letters(connection: Connection, stream: str, wanted: list[int] | None = None) -> Iterator[Letter]:
-    """Yield the letters of a stream, oldest first, or those wanted; entries that are no letters are left out.
+    """Yield the letters of a stream, all or the wanted ones, oldest first; skip entries that are not letters.
 
     Raises:
-        RedisError: the key is no stream, or the server is gone.
+        RedisError: the key is not a stream, or the server is unreachable.
     """
     key = key_of(stream)
     if wanted:
@@ -134,7 +136,7 @@ def read_letters(connection: Connection, stream: str, wanted: list[int] | None =
 def choose(
     letters: Iterator[Letter], stream: str | None, group: str | None, reason: str | None
 ) -> Iterator[Letter]:
-    """Return those of a stream, of a group, or with a reason that a pattern is found in."""
+    """Return the letters of a stream, of a group, or whose reason matches a pattern."""
     pattern = re.compile(reason or "")
     return (
         each
@@ -146,12 +148,12 @@ def choose(
 
 
 def requeue(connection: Connection, stream: str, letters: Iterator[Letter], to: str | None = None) -> int:
-    """Move letters back into their streams, each exactly once; how many.
+    """Move letters back to their streams, each exactly once; return how many.
 
-    Two callers that requeue the same letters at once move none twice: the dead-letter stream is watched.
+    If two callers requeue the same letters at once, each letter moves once: the dead-letter stream is watched.
 
     Raises:
-        RedisError: the server refuses, or is gone; letters that are still there may be requeued again.
+        RedisError: the server refuses, or is unreachable; the remaining letters may be requeued again.
     """
     moved = 0
     key = key_of(stream)
@@ -183,18 +185,19 @@ def requeue(connection: Connection, stream: str, letters: Iterator[Letter], to: 
 def move(
     connection: Connection, letters: str, stream: str, group: str, wanted: list[int], reason: str
 ) -> int:
-    """Move pending entries to a dead-letter stream, each together with its acknowledgement; how many.
+    """Move pending entries to a dead-letter stream and acknowledge them; return how many.
 
     Args:
         connection: to the server that has both streams.
         letters: the dead-letter stream.
-        stream: where the entries are.
-        group: in which they are pending, whichever consumer has them.
+        stream: the stream of the entries.
+        group: the group in which they are pending, with any consumer.
         wanted: their ids.
-        reason: why, for the reader.
+        reason: a text for the reader of the letter.
 
     Raises:
-        RedisError: there is no such group, or the server refuses or is gone; what was moved is no longer pending.
+        RedisError: the group does not exist, or the server refuses or is unreachable; moved entries are no longer
+            pending.
     """
     by_owner: dict[str, list[Idle]] = {}
     texts = dict.fromkeys(map(ids.text, wanted))

@@ -1,4 +1,4 @@
-"""The entries of a stream as they were: out of the Parquet that ``ingest`` wrote, or out of an append-only folder."""
+"""Read the past entries of a stream from the Parquet files of ``ingest``, or from an append-only folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_entries(source: Path, stream: str, first: int, last: int, *, db: int = 
 
     Raises:
         JobError: the source is neither.
-        LedgerError: the append-only file can not be read.
+        LedgerError: the append-only file cannot be read.
     """
     if not source.exists():
         raise JobError(f"{source} does not exist")
@@ -42,7 +42,7 @@ def read_entries(source: Path, stream: str, first: int, last: int, *, db: int = 
 
 
 def _parquet_entries(source: Path, stream: str, first: int, last: int) -> Iterator[Entry]:
-    """Merge the entries of files; only files that overlap are open at once."""
+    """Merge the entries of several files in order; only files with overlapping ids are open at the same time."""
     import pyarrow.dataset as ds
 
     dataset = ds.dataset(source, format="parquet", partitioning=None)
@@ -79,7 +79,7 @@ def _parquet_entries(source: Path, stream: str, first: int, last: int) -> Iterat
 
 
 def _least(fragment: Any) -> bytes:
-    """Return a key that is not above those of a file."""
+    """Return a lower bound of a file's ids."""
     metadata = fragment.metadata
     column = metadata.schema.names.index("id_key")
     found = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]

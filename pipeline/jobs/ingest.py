@@ -1,4 +1,4 @@
-"""``rillet pipeline ingest --streams orders --out DIR``: streams into Parquet, Delta or Iceberg, each entry once."""
+"""``rillet pipeline ingest --streams orders --out DIR``: write streams to Parquet, Delta or Iceberg, each entry once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_ROWS = "100000"  # of a batch, unless asked otherwise: a lake's batch goes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the verb."""
+    """Declare the arguments of the verb."""
     from ..cli.endpoint_arguments import add_endpoint_arguments
 
     which = parser.add_mutually_exclusive_group(required=True)
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Move what is there, or what comes."""
+    """Write the existing entries, or follow new ones."""
 
     def read(spark: SparkSession) -> tuple[DataFrame, Column | None]:
         from pyspark.sql import functions as f
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return those of the source."""
+    """Return the options of the source."""
     from ..cli.endpoint_arguments import endpoint_options
 
     options = {"startingOffsets": "earliest", "maxRowsPerTrigger": _MOST_ROWS}

@@ -1,8 +1,7 @@
-"""Micro-batches into Delta (delta-rs) and Iceberg (PyIceberg), each once: no jars, ``pip install 'rillet[lake]'``.
+"""Write micro-batches to Delta (delta-rs) and Iceberg (PyIceberg), each once, without jars: ``pip install 'rillet[lake]'``.
 
-Both tables remember in their own transactions which batch of which query was the last, so that a batch that is tried
-again, even by a restarted driver, is left out. Rows pass through the driver: keep batches moderate
-(``maxRowsPerTrigger``).
+Both tables record in their own transactions the last batch of each query, so a repeated batch is skipped, even after a
+restart of the driver. Rows pass through the driver: keep batches moderate (``maxRowsPerTrigger``).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _BATCH: Final = "rillet.batch"
 
 
 class DeltaTarget:
-    """A Delta table in a folder; the batch is the version of an application transaction named after the query."""
+    """A Delta table in a folder; the batch number is the version of an application transaction named after the query."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "delta"
@@ -40,7 +39,7 @@ class DeltaTarget:
 
 
 class IcebergTarget:
-    """An Iceberg table of a catalog in an SQLite file; query and batch stand in the summary of each snapshot."""
+    """An Iceberg table of a catalog in an SQLite file; the summary of each snapshot names the query and the batch."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -55,7 +54,7 @@ class IcebergTarget:
 
     @contextmanager
     def table(self, schema: Any = None) -> Iterator[Any]:
-        """Open the table (pyiceberg's); it is made if it is not there and a schema (pyarrow's) is given."""
+        """Open the table (pyiceberg's). If it does not exist and a schema (pyarrow's) is given, create it."""
         from pyiceberg.catalog.sql import SqlCatalog
 
         folder = self._folder.resolve()

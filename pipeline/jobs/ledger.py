@@ -1,4 +1,4 @@
-"""``rillet pipeline ledger AOF_DIR --out DIR``: the delivery ledger into Parquet, Delta or Iceberg, each event once."""
+"""``rillet pipeline ledger AOF_DIR --out DIR``: write the ledger to Parquet, Delta or Iceberg, each event once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the verb."""
+    """Declare the arguments of the verb."""
     parser.add_argument("aof", metavar="AOF_DIR", help="appendonlydir of a server, or its manifest")
     runner.add_target_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Move what is there, or what comes."""
+    """Write the existing events, or follow new ones."""
 
     def read(spark: SparkSession) -> tuple[DataFrame, Column | None]:
         from pyspark.sql import functions as f

@@ -1,7 +1,7 @@
-"""``rillet pipeline package FILE.zip``: what executors need of Rillet, as one file for ``spark-submit --py-files``.
+"""``rillet pipeline package FILE.zip``: pack the code that executors need, for ``spark-submit --py-files``.
 
-The sources and the sink need no more beside it than hiredis and PyArrow. Reading append-only files that begin with an RDB
-base also needs anycrc, bitarray, python-neo-lzf, sortedcontainers and xxhash.
+The sources and the sink need only hiredis and PyArrow beside it. To read append-only files that begin with an RDB
+base, executors also need anycrc, bitarray, python-neo-lzf, sortedcontainers and xxhash.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-# The server, its commands and Lua stay at home, and the console but for the style that the report shares with it.
+# The zip leaves out the server, its commands and Lua, and the console except the style that the report shares with it.
 _ROOMS: Final = ("pipeline", "protocol", "storage", "console/style")
 _KINDS: Final = frozenset({".py", ".css", ".html", ".yml", ".typed"})
-# A file that is packed twice is the same twice.
+# Packing twice gives the same bytes.
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the verb."""
+    """Declare the arguments of the verb."""
     parser.add_argument(
         "file", metavar="FILE.zip", help="where to write; executors look into files that end so"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write it; 1 if its name is one that executors would not look into."""
+    """Write the zip; return 1 if executors would not import from a file with this name."""
     target = Path(arguments.file)
     if target.suffix != ".zip":
         sys.stderr.write(
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def pack(target: Path) -> int:
-    """Write the zip; return how many files are in it."""
+    """Write the zip; return its number of files."""
     root = Path(__file__).parents[2]
     names = sorted(_files(root))
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:

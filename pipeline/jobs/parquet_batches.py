@@ -1,8 +1,8 @@
-"""Micro-batches into a folder of Parquet, each exactly once.
+"""Write micro-batches to a folder of Parquet files, each exactly once.
 
-A folder holds ``day=2026-11-20/batch=00000007/part-….parquet`` and, in ``_checkpoint``, how far Spark has come. A batch
-that is tried again has the same rows (the sources see to that) and replaces what it had left, so no row is there twice or
-missing, whenever the job dies; any reader of Parquet sees that, not only Spark.
+A folder holds ``day=2026-11-20/batch=00000007/part-….parquet`` and, in ``_checkpoint``, the progress of the Spark
+query. A repeated batch has the same rows (the sources guarantee that) and replaces its earlier files. So no row is
+duplicated or missing, whenever the job dies, for any reader of Parquet.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ CHECKPOINT: Final = "_checkpoint"
 
 
 class Target(Protocol):
-    """Where batches go; writing one twice must be the same as writing it once."""
+    """The destination of batches; writing a batch twice must have the effect of writing it once."""
 
     def write(self, batch: DataFrame, number: int, query: str) -> None:
-        """Write a micro-batch of a query, unless it is there."""
+        """Write a micro-batch of a query, unless it was written before."""
 
 
 class ParquetTarget:
     """A folder with a sub-folder for each day and batch.
 
     Args:
-        folder: on any file system of Spark's.
+        folder: on any file system that Spark can reach.
         day: the day of a row; None: no folders for days.
     """
 
@@ -41,7 +41,7 @@ class ParquetTarget:
         self._day = day
 
     def write(self, batch: DataFrame, number: int, query: str) -> None:  # noqa: ARG002 - one query a folder
-        """Replace the batch's own folders."""
+        """Replace the folders of this batch."""
         from pyspark.sql import functions as f
 
         keys = ["batch"]
@@ -65,18 +65,18 @@ def start(
     report: Callable[[int], None],
     name: str,
 ) -> StreamingQuery:
-    """Begin to move batches, or continue where the last run ended.
+    """Start a query that writes batches, or continue where the last run ended.
 
     Args:
-        frame: of ``readStream``.
+        frame: from ``readStream``.
         folder: keeps the checkpoint.
-        target: where batches go.
-        follow: how often to look for more (``"10 seconds"``); None: take what is there now, and end.
-        report: called with the number of each batch that is done.
-        name: of the query, for its listeners.
+        target: the destination.
+        follow: how often to look for new rows (``"10 seconds"``); None: write the existing rows, then end.
+        report: called with the number of each finished batch.
+        name: the query's name, for its listeners.
 
     Raises:
-        JobError: there is data without its checkpoint: its rows would come a second time.
+        JobError: there is data without a checkpoint: its rows would be written a second time.
     """
     there = folder.names()
     if there and CHECKPOINT not in there:
@@ -97,7 +97,7 @@ def start(
 
 
 def committed(folder: Folder) -> int:
-    """Return the number of the last batch that Spark will not try again; -1 before the first."""
+    """Return the number of the last batch that Spark will not repeat; -1 before the first."""
     return _last(folder, "commits")
 
 

@@ -1,8 +1,8 @@
-"""``rillet pipeline replay SOURCE --stream orders --to orders-again``: entries of the past into a stream, once.
+"""``rillet pipeline replay SOURCE --stream orders --to orders-again``: add past entries to a stream, each once.
 
-With their ids (the default) a replay that was cut short goes on where the target ends. With new ids it goes on where it
-was, too, because each chunk's XADDs and the id it came to are one transaction (``rillet:replay:…`` beside the target).
-``--rate`` sends so many a second; ``--speed 2`` keeps the distances in time between the ids, at double speed.
+With their own ids (the default) an interrupted replay continues after the target's last id. With new ids it continues
+where it was, too, because each transaction adds a chunk of entries and records the last id (``rillet:replay:…`` beside
+the target). ``--rate`` limits entries per second; ``--speed 2`` keeps the time between the ids, at double speed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LONGEST_CHUNK_SECONDS: Final = 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the verb."""
+    """Declare the arguments of the verb."""
     from ..cli.endpoint_arguments import add_endpoint_arguments
 
     parser.add_argument("source", metavar="SOURCE", help="the --out of an ingest job, or an appendonlydir")
@@ -102,7 +102,7 @@ def at_rate(
     entries: Iterable[Entry], rate: float, clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Entry]:  # fmt: skip
-    """Yield so many entries a second."""
+    """Yield entries at a rate per second."""
     begun = clock()
     for number, entry in enumerate(entries):
         if (early := begun + number / rate - clock()) > 0:
@@ -114,7 +114,7 @@ def at_speed(
     entries: Iterable[Entry], speed: float, clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Entry]:  # fmt: skip
-    """Yield entries at the distances of their ids, so many times as fast."""
+    """Yield entries with the time between their ids, divided by the speed."""
     begun, origin = clock(), None
     for entry in entries:
         ms, _ = ids.split(entry.stream_id)
@@ -125,7 +125,7 @@ def at_speed(
 
 
 def chunks(entries: Iterable[Entry], clock: Callable[[], float] = time.monotonic) -> Iterator[list[Entry]]:
-    """Yield entries in portions: those that came within 0.1 s, at most 500."""
+    """Yield entries in chunks: those that arrive within 0.1 s, at most 500."""
     chunk: list[Entry] = []
     begun = clock()
     for entry in entries:
@@ -138,13 +138,13 @@ def chunks(entries: Iterable[Entry], clock: Callable[[], float] = time.monotonic
 
 
 def send_with_ids(connection: Connection, target: bytes, portions: Iterable[list[Entry]]) -> tuple[int, int]:
-    """Add entries under their own ids; those at or below the target's last one are taken to be there.
+    """Add entries with their own ids; entries up to the target's last id count as present.
 
     Returns:
-        How many were added, and how many were there.
+        The number of added entries, and of present ones.
 
     Raises:
-        RedisError: the server refuses one, or is gone; a replay may be started again.
+        RedisError: the server refuses an entry, or is unreachable; the replay may be started again.
     """
     sent = old = 0
     top = _last_id(connection, target)
@@ -163,13 +163,13 @@ def send_with_ids(connection: Connection, target: bytes, portions: Iterable[list
 def send_again(
     connection: Connection, target: bytes, marker: bytes, portions: Iterable[list[Entry]]
 ) -> tuple[int, int]:
-    """Add entries under new ids, remembering in the same transactions how far it came.
+    """Add entries with new ids; record the progress in the same transactions.
 
     Returns:
         As ``send_with_ids``.
 
     Raises:
-        RedisError: the server refuses one, or is gone; a replay may be started again.
+        RedisError: the server refuses an entry, or is unreachable; the replay may be started again.
     """
     sent = old = 0
     found = connection.call("GET", marker)
@@ -193,14 +193,14 @@ def _last_id(connection: Connection, target: bytes) -> int:
 
 
 def _marker(target: bytes, source: Path, stream: str, first: int, last: int, db: int) -> bytes:
-    """Return one name for one replay, in the target's hash slot."""
+    """Return a key that is unique to one replay, in the target's hash slot."""
     what = f"{source.resolve()} {db} {stream} {first} {last}"
     digest = hashlib.sha256(key_of(what)).hexdigest()[:16]
     return key_in_slot_of(target, "rillet:replay:", f":{digest}")
 
 
 def _pace(word: str) -> float:
-    """Return a number that something can be done at."""
+    """Parse a positive rate or speed."""
     with suppress(ValueError):
         if 0 < (number := float(word)) < inf:
             return number
@@ -208,12 +208,12 @@ def _pace(word: str) -> float:
 
 
 def _first(word: str) -> int:
-    """Return an id (``5-0``), or the first one of a moment: milliseconds or an ISO time."""
+    """Parse an id (``5-0``), or return the first id of a moment: milliseconds or an ISO time."""
     return ids.parse(word) if _is_id(word) else ids.from_ms(parse_time(word))
 
 
 def _last(word: str) -> int:
-    """Return an id, or the last one before a moment."""
+    """Parse an id, or return the last id before a moment."""
     return _first(word) if _is_id(word) else max(_first(word) - 1, 0)
 
 

@@ -1,4 +1,4 @@
-"""What ingest and ledger share: the words for where batches go, and running until there is no more."""
+"""Shared by ingest and ledger: the arguments for the destination, and running until there are no more rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PACKAGES: Final = {"parquet": (), "delta": ("deltalake",), "iceberg": ("pyicebe
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare where rows go, and how long the job runs."""
+    """Declare the destination of the rows, and how long the job runs."""
     parser.add_argument(
         "--out",
         required=True,
@@ -60,7 +60,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return what ``--option`` said.
+    """Return the options given with ``--option``.
 
     Raises:
         JobError: a word has no =.
@@ -78,13 +78,13 @@ def run(
     read: Callable[[SparkSession], tuple[DataFrame, Column | None]],
     acknowledging: Callable[[StreamingQuery], Acknowledger | None] = lambda _: None,
 ) -> int:
-    """Run a job to its end; 1 if it could not.
+    """Run a job to its end; return 1 if it failed.
 
     Args:
-        arguments: with the words of ``add_target_arguments``.
-        name: of the verb.
+        arguments: with those of ``add_target_arguments``.
+        name: the verb.
         read: returns the rows, and the column of their day.
-        acknowledging: returns what acknowledges the entries of a query that reads as a member of a group.
+        acknowledging: returns the acknowledger of a query that reads as a member of a group.
     """
     from pyspark.errors import StreamingQueryException
 
@@ -156,7 +156,7 @@ def _listening(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[N
 
 @contextmanager
 def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Folder) -> Iterator[None]:
-    """Acknowledge each batch when it is committed, and in the end, however it comes, the last one."""
+    """Acknowledge each batch when it is committed, and the last one at the end, even after an error."""
     spark.streams.addListener(acknowledger)
     try:
         yield
@@ -171,7 +171,7 @@ def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Fold
 
 
 class Stopping:
-    """SIGINT and SIGTERM as a request to end after the batch under way; a second one does what it always does."""
+    """Treats SIGINT and SIGTERM as a request to end after the current batch; a second signal has its usual effect."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -187,11 +187,11 @@ class Stopping:
         self._restore()
 
     def is_asked(self) -> bool:
-        """Return whether the job is to stop."""
+        """Return True if the job is to stop."""
         return self._asked.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for that; return whether it came."""
+        """Wait for the request; return True if it came."""
         return self._asked.wait(seconds)
 
     def _ask(self, *_: object) -> None:
@@ -205,7 +205,7 @@ class Stopping:
 
 
 def wait(query: StreamingQuery, folder: Folder, stopping: Stopping) -> None:
-    """Wait until a query ends, or is to stop and has committed the batch under way.
+    """Wait until a query ends; after a stop request, until it has committed its current batch.
 
     Raises:
         StreamingQueryException: the query failed.
@@ -216,7 +216,7 @@ def wait(query: StreamingQuery, folder: Folder, stopping: Stopping) -> None:
             while query.isActive and committed(folder) < last:
                 time.sleep(_LOOK)
             if query.isActive:
-                # A batch that has begun since is done over by the next run.
+                # A batch that has started since is repeated by the next run.
                 query.stop()
                 return
     query.awaitTermination()

@@ -1,1 +1,1 @@
-"""How far queries are behind: progress reports as log lines and Prometheus metrics."""
+"""Report how far queries are behind: log lines and Prometheus metrics from progress reports."""

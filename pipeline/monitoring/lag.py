@@ -1,4 +1,4 @@
-"""How far behind a query is, read from Spark's progress reports, without a JVM."""
+"""Read how far a query is behind from Spark's progress reports, without a JVM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamLag:
-    """One stream of one query after a batch; None where the mode or the server does not report it."""
+    """One stream of one query after a batch; a value is None if the mode or the server does not report it."""
 
     stream: str
     entries_behind: int | None
@@ -40,7 +40,7 @@ class StreamLag:
 
 @dataclass(frozen=True)
 class LedgerLag:
-    """How far behind the server a query of its append-only file is; seconds: None before the first annotation."""
+    """How far a query is behind the append-only file of a server; ``seconds`` is None before the first annotation."""
 
     bytes_behind: int
     seconds_behind: float | None
@@ -52,7 +52,7 @@ class LedgerLag:
 
 @dataclass(frozen=True)
 class GroupLosses:
-    """What group mode did not read, of all its streams since the query began."""
+    """The entries that group mode could not read, over all streams since the query began."""
 
     gone: int
     dead: int
@@ -66,7 +66,7 @@ class GroupLosses:
 
 @dataclass(frozen=True)
 class QueryState:
-    """What the last report said of a query, and the rows of all reports so far."""
+    """The last report of a query, and the number of rows in all reports so far."""
 
     name: str
     batch_id: int = -1
@@ -87,7 +87,7 @@ class QueryState:
 
 
 def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
-    """Return the lag of every stream in the sources of a progress report; sources that are not ours are left out."""
+    """Return the lag of every stream in a progress report; skip sources that are not Rillet's."""
     found: list[StreamLag] = []
     for source in sources:
         end, latest = _tree(source.get("endOffset")), _tree(source.get("latestOffset"))
@@ -111,7 +111,7 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
 
 
 def read_losses(sources: Iterable[Mapping[str, Any]]) -> GroupLosses | None:
-    """Return what the group mode sources of a progress report have not read; None without one."""
+    """Return the losses of the group-mode sources in a progress report; None if it has no such source."""
     ends = [_tree(source.get("endOffset")) for source in sources]
     counts = [(end["gone"], end["dead"]) for end in ends if end.get("mode") == "group"]
     if not counts:
@@ -121,7 +121,7 @@ def read_losses(sources: Iterable[Mapping[str, Any]]) -> GroupLosses | None:
 
 
 def read_ledger(sources: Iterable[Mapping[str, Any]]) -> LedgerLag | None:
-    """Return the lag of the ledgers in the sources of a progress report, all together; None without one."""
+    """Return the total lag of the ledgers in a progress report; None if it has none."""
     latest = [_tree(source.get("latestOffset")) for source in sources]
     found = [each for each in latest if each.get("mode") == "ledger"]
     if not found:
@@ -134,7 +134,7 @@ def _range_lag(name: str, at: Position, latest: Position | None) -> StreamLag:
     if latest is None or at.id >= latest.id:  # the key is gone, or all was read
         return StreamLag(name, 0, 0.0, at.gone)
     behind = None if at.added is None or latest.added is None else max(latest.added - at.added, 0)
-    # Before the first entry was read there is no time to count from.
+    # Before the first entry was read there is no start time to count from.
     seconds = ((latest.id >> 64) - (at.id >> 64)) / 1000 if at.id else None
     return StreamLag(name, behind, seconds, at.gone)
 
@@ -148,6 +148,6 @@ def _seconds_behind(facts: Mapping[str, Any]) -> float | None:
 
 
 def _tree(offset: Any) -> dict[str, Any]:
-    """Return an offset of a report: JSON text in Spark classic."""
+    """Parse an offset of a report: JSON text in Spark classic."""
     found = json.loads(offset) if isinstance(offset, str) and offset.startswith("{") else offset
     return found if isinstance(found, dict) else {}

@@ -54,15 +54,15 @@ class LagListener(StreamingQueryListener):
             return sorted(self._queries.values(), key=lambda query: query.name)
 
     def text(self) -> str:
-        """Return all of it in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return self._metrics.text()
 
     def serve(self, port: int, host: str = "127.0.0.1") -> int:
-        """Answer ``GET /metrics`` from a thread until ``close``.
+        """Serve ``GET /metrics`` in a thread until ``close``.
 
         Args:
-            port: 0 takes a free one.
-            host: the address to listen at.
+            port: 0: choose a free one.
+            host: the address to listen on.
 
         Returns:
             The port.
@@ -71,20 +71,20 @@ class LagListener(StreamingQueryListener):
         return self._http.server_port
 
     def close(self) -> None:
-        """Stop answering."""
+        """Stop serving."""
         if self._http is not None:
             self._http.shutdown()
             self._http.server_close()
             self._http = None
 
-    # What Spark calls
+    # Called by Spark
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """A query begins; its name is in no other event but progress."""
+        """Record a new query; only this event and progress events have its name."""
         self._keep(str(event.id), QueryState(event.name or str(event.id)))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        """A batch was done."""
+        """Record a finished batch."""
         progress = event.progress
         known = self._queries.get(str(progress.id)) or QueryState(progress.name or str(progress.id))
         rows = progress.numInputRows or 0
@@ -116,7 +116,7 @@ class LagListener(StreamingQueryListener):
                 )
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """A query ended, well or badly."""
+        """Record the end of a query, with or without an error."""
         known = self._queries.get(str(event.id)) or QueryState(str(event.id))
         failed = event.exception is not None
         self._keep(str(event.id), replace(known, running=False, failed=failed))

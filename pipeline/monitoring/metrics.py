@@ -31,9 +31,9 @@ _METRICS: Final = {
 
 
 class QueryMetrics(Collector):
-    """Collects the metrics of queries whenever they are scraped.
+    """Collects the metrics of queries at each scrape.
 
-    Its registry is its own: the default one would add metrics of this Python process.
+    It has its own registry, because the default one would add metrics of this Python process.
 
     Args:
         queries: returns the last known state of each query.
@@ -60,7 +60,7 @@ class QueryMetrics(Collector):
         return generate_latest(self._registry).decode()
 
     def serve(self, port: int, host: str) -> WSGIServer:
-        """Answer scrapes from a thread of its own; the server, which the caller shuts down."""
+        """Answer scrapes in a separate thread; return the server, which the caller shuts down."""
         return start_http_server(port, host, self._registry)[0]
 
 

@@ -1,4 +1,4 @@
-"""``rillet pipeline report AOF_DIR --out report/``: Parquet tables and one HTML page from an append-only folder."""
+"""``rillet pipeline report AOF_DIR --out report/``: write Parquet tables and an HTML page from an append-only folder."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _CONTENTS: Final = 1 << 30  # bytes of ledger that one process walks over for the fields of messages
 _SMALL: Final = 256 << 20  # bytes of ledger for which a JVM that starts quickly beats one that runs fast
-# Of queries over few rows, making Java for them and changing plans on the way is most of the work. A join of what is in one
-# partition needs no job that broadcasts a side of it.
+# For queries over few rows, code generation and adaptive planning are most of the work. A join within one partition
+# needs no job that broadcasts one side.
 _QUICK: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -34,7 +34,7 @@ _QUICK: Final = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the verb."""
+    """Declare the arguments of the verb."""
     parser.add_argument(
         "aof", metavar="AOF_DIR", help="appendonlydir of a server, its manifest, or one .aof file"
     )
@@ -103,11 +103,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def draw(gathering: Gathering, bounds: Bounds, found: Found, out: Path) -> Path:
-    """Write the page; where it is.
+    """Write the page; return its path.
 
     Args:
-        gathering: what was read; its progress has one more step.
-        bounds: what the ledger spans.
+        gathering: the data that was read; its progress has one step left.
+        bounds: the times that the ledger covers.
         found: the rows to show.
         out: the folder of the page.
     """

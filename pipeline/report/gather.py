@@ -1,9 +1,9 @@
-"""The tables of a report, from an append-only folder to Parquet files and to the rows that the page shows.
+"""Build the tables of a report from an append-only folder, as Parquet files and as the rows that the page shows.
 
-Large folders are read, replayed and written by Spark's tasks. A small one (``HERE`` bytes) is read and replayed in this
-process, and each table is collected once and written from here: starting Spark's Python workers, and jobs that write and
-read again, would take longer than all else: a report of 6 MB takes 23 and 33 s, by tasks 43 and 60 s (two turns, a busy
-machine, 2026-11-27).
+Spark's tasks read, replay and write large folders. This process itself reads and replays a small one (``HERE`` bytes),
+collects each table once and writes it. For a small folder, starting Spark's Python workers, and jobs that write and
+read again, would take longer than everything else: a report of 6 MB takes 23 and 33 s, with tasks 43 and 60 s (two
+runs each, a busy machine, 2026-11-27).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AT_ONCE: Final = 4  # queries; each has long steps of one thread
 
 @dataclass(frozen=True)
 class Found:
-    """What the page needs: rows to show and how many there are, by table, figures of the whole, and fields of messages."""
+    """The data of the page: by table the rows to show and their number, totals, and fields of messages."""
 
     shown: dict[str, list[dict[str, Any]]]
     counts: dict[str, int]
@@ -43,13 +43,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Gathering:
-    """One report in the making.
+    """One report in progress.
 
     Attributes:
         folder: of the tables.
-        settings: what the user chose.
+        settings: the user's choices.
         here: whether this process reads the files.
-        contents: whether the page shows the fields of messages, for which this process walks over the files once more.
+        contents: whether the page shows the fields of messages; this process then walks over the files once more.
     """
 
     spark: SparkSession
@@ -65,7 +65,7 @@ class Gathering:
         """Write all tables.
 
         Raises:
-            LedgerError: the ledger says nothing about streams.
+            LedgerError: the ledger has no event of a stream.
         """
         bounds = self._replay_here() if self.here else self._replay_by_spark()
         tables.define(self.spark)
@@ -78,10 +78,10 @@ class Gathering:
         return bounds, Found(shown, counts, sums, contents)
 
     def _histories(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Look up and write who had each message that the page shows, delivery by delivery."""
+        """Look up and write the deliveries of each message that the page shows."""
         import pyarrow as pa
 
-        # A damaged file may have anything in the place of an id.
+        # In a damaged file an id may be any bytes.
         known = [row for row in messages if _IS_ID.fullmatch(row["entry_id"])]
         wanted = set(map(page.story_key, known))
         found = tables.histories(self.spark, {row["entry_id"] for row in known}).toArrow()
@@ -155,7 +155,7 @@ class Gathering:
         return shown, counts, tables.summed({name: found[name].to_pylist() for name in sums}, bounds)
 
     def _write(self, bounds: Bounds) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
-        """Have Spark write one table after the other, and look at the first rows of each."""
+        """Let Spark write one table after another, and read the first rows of each."""
         shown, counts = {}, {}
         for name, (query, _) in tables.TABLES.items():
             found = self._kept(query(self.spark, bounds, self.settings), name, files=1)
@@ -173,11 +173,11 @@ class Gathering:
         self._view(rows, name)
 
     def _view(self, rows: pa.Table, name: str) -> None:
-        """Show Spark rows of this process: in one partition, so that no query over them shuffles."""
+        """Register rows of this process as a Spark view, in one partition so that no query over them shuffles."""
         self.spark.createDataFrame(rows).coalesce(1).createOrReplaceTempView(name)
 
     def _write_here(self, rows: pa.Table, name: str) -> Path:
-        """Write a table as Spark would: a folder with one file."""
+        """Write a table in Spark's layout: a folder with one file."""
         import pyarrow.parquet as pq
 
         path = self.folder / name
@@ -187,7 +187,7 @@ class Gathering:
         return path
 
     def _kept(self, frame: DataFrame, name: str, *, files: int | None) -> DataFrame:
-        """Have Spark write a table; as it was written, under its name."""
+        """Let Spark write a table; return the written table, registered under its name."""
         path = str(self.folder / name)
         (frame if files is None else frame.coalesce(files)).write.mode("overwrite").parquet(path)
         written = self.spark.read.schema(frame.schema).parquet(path)

@@ -1,6 +1,6 @@
-"""The page of a report: one HTML file that needs nothing else, in the reader's light or dark.
+"""Render the page of a report: one self-contained HTML file, light or dark as the reader's system.
 
-``page.html`` is a Jinja2 template that escapes every value; what is markup says so with ``Markup``.
+``page.html`` is a Jinja2 template that escapes every value except ``Markup``.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _MANY: Final = 10  # deliveries, from which on messages are counted together
 
 @dataclass(frozen=True)
 class Report:
-    """All that a page shows.
+    """All data of a page.
 
     Attributes:
         aof: the folder that was read.
-        settings: what the user chose.
-        bounds: what the ledger spans.
-        sums: figures of the whole ledger; ``owners``: what each consumer had pending.
+        settings: the user's choices.
+        bounds: the times that the ledger covers.
+        sums: totals of the ledger; ``owners``: the pending entries of each consumer.
         tables: the rows to show, by table.
-        counts: how many rows the tables have.
-        contents: fields and values by message; None: they are not to be shown.
+        counts: the number of rows of each table.
+        contents: fields and values by message; None: do not show them.
     """
 
     aof: Path
@@ -64,7 +64,7 @@ class Report:
 
 
 class Column(NamedTuple):
-    """A column of a table: its heading, the CSS class of its cells, and what a cell shows."""
+    """A column of a table: its heading, the CSS class of its cells, and a function for their contents."""
 
     heading: str
     kind: str
@@ -72,7 +72,7 @@ class Column(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A figure at the top of the page."""
+    """A number at the top of the page."""
 
     label: str
     value: str
@@ -84,8 +84,8 @@ class Chart(NamedTuple):
     """Lines that the shared ``chart.js`` draws.
 
     Attributes:
-        title: above them.
-        kind: of x: ``time`` or ``share``.
+        title: the heading.
+        kind: the x axis: ``time`` or ``share``.
         data: names and rows as JSON.
     """
 
@@ -129,7 +129,7 @@ def render(report: Report) -> str:
     )
 
 
-# Words
+# Texts
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:
@@ -155,7 +155,7 @@ def _headline(report: Report) -> str:
 
 
 def _story(report: Report) -> Markup:
-    """Return what a colleague would say in a few sentences."""
+    """Return a summary of the report in a few sentences."""
     sums, tables = report.sums, report.tables
     streams = len({(row["db"], row["stream"]) for row in tables["groups"]})
     sentences = [
@@ -233,7 +233,7 @@ def _tiles(report: Report) -> list[Tile]:
 
 
 def _over_time(report: Report) -> list[Chart]:
-    """Return what happened when, and how far the busiest groups were behind."""
+    """Return the chart of events over time, and of the lag of the busiest groups."""
     traffic, tables = report.tables["traffic"], report.tables
     if len(traffic) < _FEWEST:
         return []
@@ -251,21 +251,21 @@ def _over_time(report: Report) -> list[Chart]:
 
 
 def _ack_times(report: Report) -> list[Chart]:
-    """Return within which time which share of the messages was acknowledged, a line for each of the busiest groups."""
+    """Return the chart of acknowledgement times: the share of messages acknowledged within a time, for the busiest groups."""
     lines: dict[str, list[Row]] = {}
     for row in report.tables["times"]:
         lines.setdefault(_named(row), []).append(row)
     names = list(lines)[:_LINES]
     if not names:
         return []
-    # All groups have the same shares; a logarithm needs more than nothing.
+    # All groups have the same shares. The logarithmic axis needs values above zero.
     rows = [[row["share"] for row in lines[names[0]]]]
     rows += [[max(row["ms"], 0.5) for row in lines[name]] for name in names]
     return [Chart("Acknowledged within", "share", json.dumps({"names": names, "rows": rows}))]
 
 
 def _repeats(report: Report) -> list[Row]:
-    """Return how many messages of all groups were delivered once, twice, and so on."""
+    """Return the chart of how many messages were delivered once, twice, and so on."""
     counts: Counter[int] = Counter()
     for row in report.tables["repeats"]:
         counts[min(row["deliveries"], _MANY)] += row["messages"]
@@ -327,7 +327,7 @@ def _state(row: Row) -> str:
 
 
 def _let_go(row: Row) -> str:
-    """Return the line that ends the pending state of a message; nothing where it has ended."""
+    """Return the command that ends the pending state of a message; empty if it has ended."""
     if row["state"] != "pending":
         return Markup("")
     return Markup("<code>{}</code>").format(
@@ -336,7 +336,7 @@ def _let_go(row: Row) -> str:
 
 
 def _take_over(row: Row) -> str:
-    """Return the line that gives what a silent consumer has to another one."""
+    """Return the command that gives the entries of a silent consumer to another one."""
     if not row["pending"]:
         return Markup("")
     line = redis_cli(row, "XAUTOCLAIM", row["stream"], row["group"])
@@ -357,7 +357,7 @@ _CONSUMER: Final = Column("consumer", "", _consumer)
 
 
 def _columns(stories: dict[tuple[Any, ...], Story]) -> dict[str, tuple[Column, ...]]:
-    """Return the columns of each table; an entry leads to its story."""
+    """Return the columns of each table; an entry links to its story."""
 
     def link(row: Row) -> str:
         story = stories.get(story_key(row))

@@ -1,4 +1,4 @@
-"""Messages one by one: what a message holds, who had it from when to when, and the commands that help with it."""
+"""Tell the story of single messages: contents, owners over time, and the commands that help."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENDED: Final = {
 
 
 class Field(NamedTuple):
-    """A field of a message as the page shows it; ``note`` says what is not seen: bytes that are no text, a cut end."""
+    """A field of a message as shown on the page; ``note`` says what is hidden: bytes that are not text, a cut end."""
 
     name: str
     value: str
@@ -43,7 +43,7 @@ class Field(NamedTuple):
 
 
 class Help(NamedTuple):
-    """A command, and what it is good for."""
+    """A command, and its purpose."""
 
     what: str
     line: str
@@ -54,12 +54,12 @@ class Story:
     """One message of a group.
 
     Attributes:
-        anchor: of its place on the page.
-        row: the last step; with database, stream, group and id.
+        anchor: the HTML anchor on the page.
+        row: the last step, with database, stream, group and id.
         steps: rows of ``histories``.
-        gap: how many steps are left out in between.
-        fields: what it holds; None if that is not known.
-        more: how many fields are not shown.
+        gap: the number of steps left out in between.
+        fields: the contents; None if unknown.
+        more: the number of fields not shown.
     """
 
     anchor: str
@@ -71,12 +71,12 @@ class Story:
 
     @property
     def state(self) -> str:
-        """Return what became of it."""
+        """Return the final state of the message."""
         return "pending" if self.row["ended"] is None else str(self.row["ended"])
 
     @property
     def help(self) -> list[Help]:
-        """Return the lines to copy: of a message that is pending, those that end it; else the one that looks at it."""
+        """Return commands to copy: for a pending message those that end it, else the one that shows it."""
         row = self.row
         stream, group, entry_id = row["stream"], row["group"], row["entry_id"]
         look = Help("look at it", redis_cli(row, "XRANGE", stream, entry_id, entry_id))
@@ -102,8 +102,8 @@ def stories_of(
 
     Args:
         steps: rows of ``histories``.
-        contents: fields and values by message; None: they are not to be shown.
-        order: rows with a message each, in the order of the stories; one may come twice.
+        contents: fields and values by message; None: do not show them.
+        order: rows with one message each, in the order of the stories; a message may occur twice.
     """
     by_message: dict[tuple[Any, ...], list[Row]] = {}
     for row in steps:
@@ -130,17 +130,17 @@ def stories_of(
 
 
 def story_key(row: Row) -> tuple[Any, ...]:
-    """Return what two stories differ in."""
+    """Return the identity of a story: rows with the same key share it."""
     return row["db"], row["stream"], row["group"], row["entry_id"]
 
 
 def message_of(row: Row) -> Message:
-    """Return which message a row is about."""
+    """Return the message of a row."""
     return row["db"], row["stream"], row["entry_id"]
 
 
 def redis_cli(row: Row, *words: str) -> str:
-    """Return a line for a shell; names are those of the ledger."""
+    """Return a redis-cli command for a shell; names are in the ledger's spelling."""
     return _line(["redis-cli", *(["-n", str(row["db"])] if row["db"] else []), *words])
 
 
@@ -149,7 +149,7 @@ def _line(words: Iterable[str]) -> str:
 
 
 def _shell_word(spelled: str) -> str:
-    """Return a name as a shell takes it; what no terminal shows is written as bash, zsh and ksh read it."""
+    """Quote a name for a shell; unprintable bytes use the form that bash, zsh and ksh read."""
     raw = unspell_name(spelled)
     text = raw.decode(errors="surrogateescape")
     if text.isprintable():

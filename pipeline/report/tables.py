@@ -1,7 +1,7 @@
-"""The tables of a report: Spark SQL over two Parquet tables, ``ledger`` (rows of the files) and ``spans``.
+"""Compute the tables of a report: Spark SQL over two Parquet tables, ``ledger`` (rows of the files) and ``spans``.
 
-Times are Unix milliseconds of the server. Where the files have no annotations (``aof-timestamp-enabled``) the time of a
-row is that of the last delivery or entry before it in its stream: good enough for plots, and said on the page.
+Times are Unix milliseconds of the server. If the files have no annotations (``aof-timestamp-enabled``), a row gets the
+time of the last delivery or entry before it in its stream. That is good enough for charts, and the page says so.
 Percentiles are exact.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 REPLAYED: Final = "replayed"  # what the names of the ledger's own views begin with
 
-# Ids are often times, but 1-0 or 5-0 is none: from 2001 to 2286.
+# The ms part of an id is often a time, but not in 1-0 or 5-0: accept 2001 to 2286.
 _IS_TIME: Final = "between 1000000000000 and 9999999999999"
 
 EVENTS: Final = f"""
@@ -40,12 +40,12 @@ BOUNDS: Final = """
     FROM events
 """
 
-# The last row at or before a moment. Rows without a time, at the beginning, are before all moments.
+# The last row at or before a moment. Rows without a time, at the beginning, precede all moments.
 POSITION: Final = """
     SELECT max(struct(file_seq, ordinal)) AS last FROM events WHERE coalesce(ms, 0) <= {at}
 """
 
-# A delivery is a span that a consumer held; it lasts from the delivery to what ended it.
+# A delivery is a span that a consumer held. It lasts until the event that ended it.
 HELD: Final = """
     SELECT *,
         if(began = 'first', at_ms, coalesce(from_clock_ms, at_ms)) AS began_ms,
@@ -93,13 +93,13 @@ _PERCENTILES: Final = """
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user may choose.
+    """The user's choices.
 
     Attributes:
         at_ms: the moment of the pending lists; None: the end of the ledger.
-        poison_from: from so many deliveries on a message is poison.
-        abandoned_ms: a consumer silent for so long is abandoned.
-        points: of a curve over time.
+        poison_from: a message with this many deliveries is poison.
+        abandoned_ms: a consumer that is silent for this long is abandoned.
+        points: the number of points in curves over time.
     """
 
     at_ms: int | None = None
@@ -110,13 +110,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the ledger spans, and how well it is timed.
+    """The times that the ledger covers, and how precise they are.
 
     Attributes:
-        is_timed: whether all but a few rows, at the beginning, have a time of their own.
+        is_timed: whether all but a few rows, at the beginning, have their own time.
         precise: whether the annotations have milliseconds.
         at_ms: the moment of the pending lists.
-        position: of the last row that counts for them.
+        position: the last row that the pending lists include.
         step_ms: the width of a point in curves over time.
     """
 
@@ -135,7 +135,7 @@ class Bounds:
         return (self.until_ms - self.from_ms) // self.step_ms
 
     def outside(self) -> str:
-        """Return what is to be said of a moment before the first event or after the last one; else nothing."""
+        """Return a remark if the moment is before the first event or after the last one; else ""."""
         moment, first, last = (format_time(ms) for ms in (self.at_ms, self.from_ms, self.until_ms))
         if self.at_ms < self.from_ms:
             return (
@@ -147,7 +147,7 @@ class Bounds:
 
 
 def look(spark: SparkSession, settings: Settings) -> Bounds:
-    """Make the view ``events`` of the table ``ledger``, and see what it spans.
+    """Create the view ``events`` of the table ``ledger``, and return the bounds of the ledger.
 
     Raises:
         LedgerError: the ledger is empty.
@@ -170,14 +170,14 @@ def look(spark: SparkSession, settings: Settings) -> Bounds:
 
 
 def define(spark: SparkSession) -> None:
-    """Make the views ``held`` and ``messages`` of the table ``spans``, which the views of the ledger then read, too."""
+    """Create the views ``held`` and ``messages`` of the table ``spans``; the ledger's own views then read ``spans``, too."""
     spark.table("spans").createOrReplaceTempView(f"{REPLAYED}_spans")
     spark.sql(HELD).createOrReplaceTempView("held")
     spark.sql(MESSAGES).createOrReplaceTempView("messages")
 
 
 def groups(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
-    """Return per group: messages, deliveries, how many again, what became of them, and how long acknowledging took."""
+    """Return per group: messages, deliveries, redeliveries, final states, and acknowledgement times."""
     first = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - first_ms, 0), null)", "ack")
     whole = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - added_ms, 0), null)", "total")
     return spark.sql(f"""
@@ -192,7 +192,7 @@ def groups(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
 
 
 def times(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
-    """Return per group: the whole distribution of time from first delivery to acknowledgement, percentile by percentile."""
+    """Return per group the distribution of the time from first delivery to acknowledgement, by percentile."""
     marks = [each / 200 for each in range(1, 200)] + [0.999, 1.0]
     return spark.sql(f"""
         SELECT {_OF_GROUP}, explode(arrays_zip(marks, took)) AS each FROM (
@@ -204,7 +204,7 @@ def times(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
 
 
 def repeats(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
-    """Return per group: how many messages were delivered once, twice, and so on."""
+    """Return per group how many messages were delivered once, twice, and so on."""
     return spark.sql(f"""
         SELECT {_OF_GROUP}, greatest(handed, deliveries) AS deliveries, count(*) AS messages FROM messages
         GROUP BY ALL ORDER BY {_OF_GROUP}, deliveries
@@ -212,7 +212,7 @@ def repeats(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
 
 
 def poison(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
-    """Return messages delivered again and again, the worst first."""
+    """Return messages that were delivered again and again, worst first."""
     return spark.sql(f"""
         SELECT {_OF_GROUP}, entry_id, greatest(handed, deliveries) AS deliveries, consumers, path, consumer,
             coalesce(ended, 'pending') AS state, first_ms, last_ms, ended_ms
@@ -222,7 +222,7 @@ def poison(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
 
 
 def consumers(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Return per consumer: what it got, took over, acknowledged and lost to others, how fast, and when it was last seen."""
+    """Return per consumer: deliveries, claims, acknowledgements, entries lost to others, speed, and when it was last seen."""
     took = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - began_ms, 0), null)", "ack")
     return spark.sql(f"""
         SELECT {_OF_GROUP}, consumer, count(*) AS deliveries, count_if(began = 'first') AS first,
@@ -238,7 +238,7 @@ def consumers(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def abandoned(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
-    """Return consumers that fell silent with messages in their hands: still there, or taken over by others."""
+    """Return consumers that fell silent with pending messages, whether still pending or taken over by others."""
     return spark.sql(f"""
         SELECT {_OF_GROUP}, consumer, pending, taken_away, last_seen_ms, silent_ms FROM consumers
         WHERE silent_ms >= {settings.abandoned_ms} AND pending + taken_away > 0
@@ -247,7 +247,7 @@ def abandoned(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
 
 
 def pending(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Return the pending lists as of the moment asked for: what XPENDING would have said, entry by entry."""
+    """Return the pending entries at the chosen moment, as XPENDING would have listed them."""
     from pyspark.sql.functions import expr
 
     found = views.pending_at(spark, bounds.position, prefix=REPLAYED)
@@ -259,11 +259,11 @@ def pending(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def histories(spark: SparkSession, entry_ids: Iterable[str]) -> DataFrame:
-    """Return the deliveries of some entries, of any stream and group: the first ones and the last ones of each.
+    """Return the deliveries of some entries, in any stream and group: the first and the last ones of each.
 
     Args:
         spark: with the view ``held``.
-        entry_ids: canonical ones: they become part of the query.
+        entry_ids: in canonical form: they become part of the query.
     """
     listed = ", ".join(f"'{entry_id}'" for entry_id in sorted(entry_ids)) or "''"
     return spark.sql(f"""
@@ -278,7 +278,7 @@ def histories(spark: SparkSession, entry_ids: Iterable[str]) -> DataFrame:
 
 
 def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Return point by point: entries added, first deliveries, deliveries again, acknowledgements."""
+    """Return per point in time: entries added, first deliveries, redeliveries, acknowledgements."""
     point = _point(bounds)
     return spark.sql(f"""
         WITH counted AS (
@@ -296,10 +296,11 @@ def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Return per group and point: entries not yet delivered, and entries pending, at its end.
+    """Return per group and point in time: undelivered entries, and pending entries, at its end.
 
-    Entries are numbered as they were added, from 1 again whenever their key or database goes; a group has come as far as the number of
-    the last entry it was delivered, or was set to. Entries deleted unread count until the group has passed them.
+    Entries are numbered in the order in which they were added, from 1 again when their key or database is deleted. A
+    group's position is the number of the last entry that was delivered to it, or that it was set to. Entries deleted
+    before delivery count until the group has passed them.
     """
     point, whole = _point(bounds), views.WHOLE_DATABASES.format(rows="events")
     return spark.sql(f"""
@@ -363,7 +364,7 @@ def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def sums(spark: SparkSession) -> dict[str, DataFrame]:
-    """Return the figures of the whole ledger, and of the pending lists by group and consumer."""
+    """Return the totals of the ledger, and of the pending lists by group and consumer."""
     ends = "percentile(if(ended = 'acked', greatest(ended_ms - first_ms, 0), null), {0})"
     return {
         "whole": spark.sql(f"""
@@ -383,7 +384,7 @@ def sums(spark: SparkSession) -> dict[str, DataFrame]:
 
 
 def summed(rows: dict[str, list[dict[str, Any]]], bounds: Bounds) -> dict[str, Any]:
-    """Return what the page is given of the rows of ``sums``."""
+    """Convert the rows of ``sums`` to the values that the page gets."""
     return {
         **rows["whole"][0], **rows["entries"][0], "owners": rows["owners"],
         "span_ms": bounds.until_ms - bounds.from_ms,
@@ -391,11 +392,11 @@ def summed(rows: dict[str, list[dict[str, Any]]], bounds: Bounds) -> dict[str, A
 
 
 def _point(bounds: Bounds) -> str:
-    """Return the number of the point that a time belongs to."""
+    """Return the index of the point in time that a time belongs to."""
     return f"cast(floor(({{}} - {bounds.from_ms}) / {bounds.step_ms}) AS int)"
 
 
-# In the order in which they are made: a later one may read an earlier one by its name.
+# In the order of creation: a later table may read an earlier one by its name.
 TABLES: Final = {
     "groups": (groups, "messages and deliveries of each group"),
     "times": (times, "time to acknowledge, percentile by percentile"),
