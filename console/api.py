@@ -26,13 +26,13 @@ class AbsentError(Exception):
 
 
 async def answer(poller: Poller, path: str, typed: Mapping[str, str]) -> dict[str, Any]:
-    """Return the answer to a request; ``path`` is the part of its address behind ``/api/``.
+    """Answer a request; ``path`` is the part of its address after ``/api/``.
 
     Raises:
         AbsentError: nothing is at the address.
-        ValueError: a parameter cannot be read.
+        ValueError: a parameter cannot be parsed.
         GoneError: the server cannot be reached.
-        RedisError: what the server replied instead.
+        RedisError: the server's error reply.
     """
     kind, _, name = path.partition("/")
     overview = poller.overview
@@ -53,7 +53,7 @@ async def answer(poller: Poller, path: str, typed: Mapping[str, str]) -> dict[st
 
 
 def streams(overview: Overview) -> dict[str, Any]:
-    """Return all streams with their groups, the worst first."""
+    """Return all streams with their groups, worst first."""
     worst = sorted(overview.streams.values(), key=lambda one: one.trouble, reverse=True)
     return {**_head(overview), "streams": [_stream(one, overview) for one in worst]}
 
@@ -109,7 +109,7 @@ def _group(stream: Stream, group: Group, overview: Overview) -> dict[str, Any]:
         "pending": group.pending,
         "lag": group.lag,
         "last_delivered_id": group.last_delivered,
-        # Of how many pending entries the last four are true; null: of all.
+        # The number of pending entries that the last four values cover; null: all.
         "looked_at": group.looked if group.pending else None,
         "read_ms": group.read_at if read else None,
         "oldest_idle_ms": overview.aged(group.oldest_idle) if read else None,
@@ -120,7 +120,7 @@ def _group(stream: Stream, group: Group, overview: Overview) -> dict[str, Any]:
 
 
 def _groups(overview: Overview, typed: Mapping[str, str]) -> Iterator[tuple[Stream, Group]]:
-    """Give the groups that ``stream`` and ``group`` name, those with the oldest entry first."""
+    """Return the groups that match ``stream`` and ``group``, those with the oldest entry first."""
     values = Values(typed)
     wanted = {name: values.word(name) for name in ("stream", "group") if values.text(name)}
     found = [
@@ -135,7 +135,7 @@ def _groups(overview: Overview, typed: Mapping[str, str]) -> Iterator[tuple[Stre
 
 
 async def _pending(poller: Poller, typed: Mapping[str, str]) -> dict[str, Any]:
-    """Return the pending entries that are idle for ``idle`` and were delivered ``tries`` times, the longest idle first."""
+    """Return the pending entries with at least ``idle`` and ``tries`` deliveries, longest idle first."""
     values = Values(typed)
     idle, tries = milliseconds(values.text("idle")), values.number("tries", 0)
     limit = values.number("limit", LIMIT, 1)
@@ -172,7 +172,7 @@ def _entry(stream: Stream, group: Group, entry: PendingEntry) -> dict[str, Any]:
         "idle_ms": entry.idle if entry.idle >= 0 else None,
         "deliveries": entry.deliveries,
         "read": command_line(command("XRANGE", key, entry.id, entry.id)),
-        # With the idle time of now, so that an entry which somebody else took meanwhile stays there.
+        # Pass the current idle time, so that an entry that somebody else claims meanwhile stays with its new owner.
         "claim": f"{command_line(command('XCLAIM', key, name))} CONSUMER {idle} {entry.id}",
         "acknowledge": command_line(command("XACK", key, name, entry.id)),
     }

@@ -1,4 +1,4 @@
-"""The application: pages, their live parts, and actions that show their commands before they run."""
+"""The application: pages, their live parts, and actions that show their commands before running them."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ KEPT_OUTCOMES: Final = 100
 
 
 class AddressError(Exception):
-    """An address that lacks a name, or has one that cannot be read."""
+    """A required name is missing in an address, or cannot be parsed."""
 
 
 class FormError(Exception):
-    """A form that is not from a page of ours, or too big."""
+    """A form that is too big or does not come from a page of this console."""
 
 
 class Console:
-    """What all requests share.
+    """The state that all requests share.
 
     Args:
         poller: reads the server; it runs as long as the application.
@@ -92,7 +92,7 @@ class Console:
         return facts is None or not facts.debug
 
     def end_live(self) -> None:
-        """End the live parts of all open pages, which would go on as long as the browser."""
+        """End the live connections of all open pages; otherwise they would last as long as the browser."""
         self._ending = True
         self.poller.release()
 
@@ -162,7 +162,7 @@ class Console:
         return f"{facts.kind} {facts.version}" if facts else ""
 
     def _actor(self) -> Link:
-        """Return the one connection that may change something. Raises ReadOnlyError: nothing may."""
+        """Return the one connection that may change data. Raises ReadOnlyError: nothing may be changed."""
         if self.read_only:
             raise ReadOnlyError(
                 "The console is read-only: copy the command, or start it with --allow-writes."
@@ -201,14 +201,14 @@ class Console:
         return StreamingResponse(self._events(page), media_type="text/event-stream")
 
     async def _now(self, request: Request) -> Response:
-        """Send the live parts once, for a browser that has no connection left to keep open."""
+        """Send the live parts once, to a browser that has no connection left for a live one."""
         query = typed(request)
         page = _made(query.get("page", ""), query)
         await self.poller.freshen()
         return JSONResponse(await self._parts(page))
 
     async def _api(self, request: Request) -> Response:
-        """Answer a script in JSON, errors too."""
+        """Answer a script in JSON; errors, too."""
         await self.poller.freshen()
         try:
             return JSONResponse(await api.answer(self.poller, request.path_params["path"], typed(request)))
@@ -223,7 +223,7 @@ class Console:
             return JSONResponse({"error": str(error)}, 502)
 
     async def _events(self, page: Page) -> AsyncIterator[str]:
-        """Send the parts of a page that changed, at each tick; a browser that is slow misses ticks."""
+        """Send the changed parts of a page at each tick; a slow browser misses ticks."""
         sent: dict[str, str] = {}
         async with self.poller.viewing(page.subjects):
             while not self._ending:
@@ -266,7 +266,7 @@ class Console:
         )
 
     async def _begun(self, action: Action, words: dict[str, str]) -> dict[str, str]:
-        """Return what was typed; where that is nothing yet, with what the form begins with."""
+        """Return the typed values; if nothing was typed yet, add the form's initial values."""
         if action.begin is None or any(one.name in words for one in action.fields):
             return words
         try:
@@ -275,7 +275,7 @@ class Console:
             return words
 
     async def _consumers(self, made: Plan) -> list[bytes]:
-        """Return names to suggest: of the streams' groups, the consumers of the one that is meant."""
+        """Return names to suggest: groups of the streams, consumers of the group in question."""
         if not any(one.suggest == "consumers" for one in made.action.fields):
             return []
         page = _made("/group", made.typed)
@@ -290,7 +290,7 @@ class Console:
         actor = self._actor()
         made = plan(action, form)
         if made.problem or form.get("shown", "").replace("\r\n", "\n") != made.text:
-            # The commands run as they were shown, to the letter.
+            # The commands run exactly as shown.
             return self._render(
                 "action.html", 409, plan=made, action=action, consumers=[], facts=self.poller.overview.facts
             )
@@ -321,7 +321,7 @@ class Console:
         return RedirectResponse(f"/job?id={job.id}", 303)
 
     async def _watch(self, request: Request) -> Response:
-        """Begin or end MONITOR. It changes nothing, so that a read-only console has it, too."""
+        """Start or stop MONITOR. It changes nothing, so a read-only console has it, too."""
         form = await self._form(request)
         await (self.watch.start(self.link) if form.get("do") == "start" else self.watch.stop())
         return RedirectResponse("/clients", 303)
@@ -386,7 +386,7 @@ class Console:
         return self._error(404, "No such page", "The console has no page at this address.")
 
     async def _unreadable(self, request: Request, error: Exception) -> Response:
-        """Fill the page with the reason and the next step; it is loaded again when the server can be read."""
+        """Show why the server cannot be read, and what to do; the page reloads when the server can be read."""
         return self._render(
             "error.html",
             503,
@@ -397,7 +397,7 @@ class Console:
         )
 
     def _page_of(self, status: int, title: str, text: str = "{}") -> Callable[..., Awaitable[Response]]:
-        """Return what answers an error with a page; ``text`` has a place for the error's own."""
+        """Return a handler that answers an error with a page; ``text`` has a placeholder for the error's text."""
 
         async def answer(_: Request, error: Exception) -> Response:
             return self._error(status, title, text.format(error))
@@ -411,13 +411,13 @@ class Console:
 
 
 def _guarded(app: ASGIApp, guard: Guard) -> Guard:
-    """Put the guard around the application, as Starlette adds its layers."""
+    """Put the guard around the application, in the form in which Starlette adds its layers."""
     guard.app = app
     return guard
 
 
 def _event(name: str, html: str) -> str:
-    """Return a server-sent event, whose lines each need their mark."""
+    """Encode a server-sent event; each of its lines needs the prefix."""
     lines = "".join(f"data: {line}\n" for line in html.splitlines())
     return f"event: {name}\n" + (lines or "data:\n") + "\n"
 
@@ -433,7 +433,7 @@ def _made(path: str, query: Mapping[str, str]) -> Page:
 
 
 def typed(request: Request) -> dict[str, str]:
-    """Return the words of an address; one that repeats, such as the IDs of a table, is joined by spaces."""
+    """Return the parameters of an address; repeated ones, such as the IDs of a table, are joined by spaces."""
     return _joined(request.query_params.multi_items())
 
 
@@ -445,7 +445,7 @@ def _joined(items: list[tuple[str, str]]) -> dict[str, str]:
 
 
 async def _posted(request: Request) -> dict[str, str]:
-    """Return a form that was posted. Raises FormError: it is too big, or of another type."""
+    """Return a posted form. Raises FormError: it is too big, or of another content type."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
         raise FormError("A form of another type is not taken.")
     body = bytearray()

@@ -21,9 +21,9 @@ on loopback. It changes nothing, unless the server is a Rillet with debug comman
 
 
 def parser(prog: str, *short: str) -> Parser:
-    """Return the options of the web server, which ``rillet dev`` has, too.
+    """Return the parser for the options of the web server, which ``rillet dev`` shares.
 
-    ``short`` are more names of ``--console-port``: where no server is started, ``--port`` can mean no other.
+    ``short`` are other names of ``--console-port``: a command that starts no server can use ``--port`` for it.
     """
     made = Parser(prog=prog, description=_DESCRIPTION)
     made.add_argument(
@@ -75,13 +75,13 @@ def main(words: list[str]) -> int:
 
 
 def missing(tool: str, error: ImportError) -> int:
-    """Say what to install for a tool."""
+    """Print how to install a missing tool."""
     print(f"{tool} needs more packages: pip install 'rillet[console]' ({error})", file=sys.stderr)  # noqa: T201 - a command-line tool
     return 1
 
 
 def with_password(url: str) -> str:
-    """Return an address with the password of REDISCLI_AUTH, where it has none: other users cannot see it in ps."""
+    """Add the password of REDISCLI_AUTH to an address without one: other users could see a password in ps."""
     password = os.environ.get("REDISCLI_AUTH")
     parts = urlsplit(url)
     if not password or parts.password is not None:
@@ -91,7 +91,7 @@ def with_password(url: str) -> str:
 
 
 def token_of(options: argparse.Namespace) -> str:
-    """Return the token of the options or the environment; empty without one.
+    """Return the token from the options or the environment; empty if there is none.
 
     Raises:
         ValueError: the file is empty or cannot be read.
@@ -108,5 +108,5 @@ def token_of(options: argparse.Namespace) -> str:
 
 
 def say(line: str) -> None:
-    """Print a line at once, also into a pipe."""
+    """Print a line and flush it, also into a pipe."""
     print(line, flush=True)  # noqa: T201 - a command-line tool

@@ -1,4 +1,4 @@
-"""Entries that every group has delivered and acknowledged, and that nothing has trimmed: how many, and what would trim them."""
+"""Find entries that every group has acknowledged and nothing has trimmed; estimate them, and suggest a trim."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ class Garbage:
     """Entries of a stream that no group needs.
 
     Attributes:
-        before: the ID that XTRIM MINID is given.
-        acked: XTRIM passes over the entries that a group still needs (ACKED, from Redis 8.2 on); else all are before them.
-        entries: how many; ``exact``: counted by a group's lag. Else there are about so many, with ``acked`` at least so many.
-        memory: about so many bytes; None where the stream's memory was not measured yet.
-        since: milliseconds of the oldest one's ID, or of the first entry that a group still needs, if it is older.
-        held_by: the first pending entry, and ``holder`` its group, where they keep all of them: this server's XTRIM cannot pass
-            over what is pending.
+        before: the ID for XTRIM MINID.
+        acked: use ACKED (from Redis 8.2 on), with which XTRIM keeps the entries that a group still needs. If False, no
+            group needs an entry below ``before``.
+        entries: their number; ``exact``: derived from a group's lag. Otherwise it is an estimate, and with ``acked`` a
+            minimum.
+        memory: approximate bytes; None if the stream's memory was not measured yet.
+        since: milliseconds of the oldest entry's ID, or of the first entry that a group still needs, if that is older.
+        held_by: the first pending entry, and ``holder`` its group, if they keep all entries: this server's XTRIM
+            cannot skip pending entries.
     """
 
     before: str
@@ -37,16 +39,16 @@ class Garbage:
     holder: bytes = b""
 
     def trim(self, key: bytes) -> Command | None:
-        """Return the command that deletes them; None while they are held."""
+        """Return the command that trims them; None if a pending entry holds them."""
         if self.held_by:
             return None
         return command("XTRIM", key, "MINID", self.before, *(("ACKED",) if self.acked else ()))
 
 
 def garbage(stream: Stream, facts: ServerFacts | None) -> Garbage | None:
-    """Return what can be trimmed, from last delivered IDs and the smallest pending ones; None if nothing, or it is not known.
+    """Compute what can be trimmed from the groups' last delivered IDs and smallest pending IDs; None if nothing, or unknown.
 
-    A stream without groups has none: nobody says that its entries are done.
+    A stream without groups has no garbage: nothing shows that its entries are done.
     """
     if not stream.groups or not stream.first_id or any(group.unread for group in stream.groups):
         return None
@@ -66,7 +68,7 @@ def garbage(stream: Stream, facts: ServerFacts | None) -> Garbage | None:
             entries = max(1, min(most, int(stream.length * share)))
     acked, held_by = False, ""
     if facts and len(lags) == len(stream.groups) and not exact and before < pair(passed):
-        # Groups may have the same entry pending: then there are more.
+        # Several groups may have the same entry pending; then there is more garbage.
         least = stream.length - max(lags) - stream.pending
         acked = least > 0 and "XACKDEL" in facts.commands
         held_by = slowest.first_pending if not entries and not acked else ""

@@ -1,4 +1,4 @@
-"""Actions that take longer than a page waits: their progress, and a way to stop them."""
+"""Actions that take longer than a page waits: report their progress, and stop them on request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE: Final = 1.0  # seconds that a page waits before it shows the progress
 
 @dataclass(slots=True)
 class Job:
-    """An action under way, or its ``outcome``."""
+    """A running action, or its ``outcome``."""
 
     plan: Plan
     progress: Progress = field(default_factory=Progress)
@@ -31,7 +31,7 @@ class Job:
 
     @property
     def share(self) -> float:
-        """How much is done, 0 to 1."""
+        """The finished share, 0 to 1."""
         return min(1.0, self.progress.done / self.progress.total) if self.progress.total else 0.0
 
 
@@ -39,7 +39,7 @@ class Jobs:
     """The running actions of a console.
 
     Args:
-        kept: where their pages find them.
+        kept: the store in which their pages find them.
         on_end: called when one has ended.
     """
 
@@ -49,10 +49,10 @@ class Jobs:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, link: Link, plan: Plan) -> Job:
-        """Run a plan, and return once it has ended or a page should show how far it is.
+        """Run a plan; return when it has ended, or when a page should show its progress.
 
         Raises:
-            GoneError: the server went away within that time.
+            GoneError: the connection was lost within that time.
         """
         job = Job(plan)
         task = asyncio.ensure_future(self._run(link, job))
@@ -79,7 +79,7 @@ class Jobs:
             self._on_end()
 
     async def stop(self) -> None:
-        """End all, each behind its slice."""
+        """Stop all, each after its current slice."""
         for job in self._kept.values():
             job.progress.stopped = True
         if self._tasks:

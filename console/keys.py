@@ -1,4 +1,4 @@
-"""Keys of all types: a sample by SCAN, and the beginning of a value. Nothing is read whole."""
+"""Keys of all types: a sample by SCAN, and the start of a value. Nothing is read completely."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCANS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """A key: ``ttl`` in milliseconds, None without one; ``memory`` in bytes, None where the server does not say."""
+    """A key: ``ttl`` in milliseconds, None without an expiry; ``memory`` in bytes, None if unknown."""
 
     key: bytes
     type: str
@@ -39,11 +39,11 @@ class KeysDetail:
     """A page of keys.
 
     Attributes:
-        rows: the first that match.
-        types: how many of the keys that were looked at are of each type.
-        looked: how many keys were looked at.
-        cursor: where the next page begins; empty at the end of the keyspace.
-        whole: whether all keys were looked at.
+        rows: the first matching keys.
+        types: the number of examined keys by type.
+        looked: the number of examined keys.
+        cursor: the start of the next page; empty at the end of the keyspace.
+        whole: whether all keys were examined.
     """
 
     rows: tuple[KeyRow, ...]
@@ -56,14 +56,14 @@ class KeysDetail:
 
 @dataclass(frozen=True, slots=True)
 class KeysSubject(Subject[KeysDetail]):
-    """Keys from a cursor of SCAN on, that have something in their name, of a type or of any."""
+    """Keys after a SCAN cursor, filtered by a part of the name and by type."""
 
     find: bytes = b""
     type: str = ""
     cursor: str = "0"
 
     async def read(self, link: Link) -> KeysDetail:
-        """Go through some of the keys, and read more of the shown ones."""
+        """Scan some of the keys, and read the details of the shown ones."""
         pattern = (b"MATCH", b"*" + _escaped(self.find) + b"*") if self.find else ()
         at = self.cursor.encode()
         seen: dict[bytes, None] = {}
@@ -91,7 +91,7 @@ class KeysSubject(Subject[KeysDetail]):
 
     @staticmethod
     async def _types(link: Link, keys: list[bytes]) -> dict[bytes, str]:
-        """Return the types of the keys that are still there, and that this user may look at."""
+        """Return the types of the keys that still exist and that this user may read."""
         got = await link.send([command("TYPE", key) for key in keys])
         return {
             key: bytes(reply).decode()
@@ -101,7 +101,7 @@ class KeysSubject(Subject[KeysDetail]):
 
 
 def _escaped(word: bytes) -> bytes:
-    """Return a glob that means a text as it stands."""
+    """Escape a text for a glob, so that it matches literally."""
     return b"".join(b"\\" + bytes([byte]) if byte in b"*?[]\\^-" else bytes([byte]) for byte in word)
 
 
@@ -126,13 +126,13 @@ def _row(key: bytes, kind: str, ttl: Any, size: Any) -> KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class KeyDetail:
-    """The beginning of a value.
+    """The start of a value.
 
     Attributes:
-        type: "none" where there is no such key.
-        length: bytes of a string, items of another type.
-        items: columns of each item: of a list its place and its value, of a hash its field and its value, of a sorted set
-            its score and its member; of a set and a string only the value.
+        type: "none" if the key does not exist.
+        length: the bytes of a string, or the number of items of another type.
+        items: the columns of each item: index and value of a list, field and value of a hash, score and member of a
+            sorted set; only the value of a set or string.
     """
 
     key: bytes
@@ -145,12 +145,12 @@ class KeyDetail:
 
 @dataclass(frozen=True, slots=True)
 class KeySubject(Subject[KeyDetail]):
-    """A key of any type but a stream, which has a page of its own."""
+    """A key of any type except stream, which has its own page."""
 
     key: bytes
 
     async def read(self, link: Link) -> KeyDetail:
-        """Read its type, then some of its value by a command that is bounded."""
+        """Read its type, then a part of its value with a bounded command."""
         key = self.key
         kind, ttl, memory = await link.send(
             [command("TYPE", key), command("PTTL", key), command("MEMORY", "USAGE", key)]
@@ -179,7 +179,7 @@ _LENGTHS: Final = {"string": "STRLEN", "list": "LLEN", "set": "SCARD", "zset": "
 
 
 def _beginning(kind: str, key: bytes, count: int, cursor: bytes = b"0") -> Command:
-    """Return a command that reads about so many items; SSCAN and HSCAN reply with all of few and small ones."""
+    """Return a command that reads about this many items; SSCAN and HSCAN return small collections completely."""
     if kind == "string":
         return command("GETRANGE", key, 0, TEXT_BYTES - 1)
     if kind == "list":
@@ -190,7 +190,7 @@ def _beginning(kind: str, key: bytes, count: int, cursor: bytes = b"0") -> Comma
 
 
 def _uncut(text: bytes) -> bytes:
-    """Return the beginning of a text without a character of UTF-8 that the cut has split."""
+    """Drop a UTF-8 character that was split at the end of a cut text."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         decoder.decode(text)

@@ -1,4 +1,4 @@
-"""The connection to a server: commands in one batch, replies as they come, and an address without its password."""
+"""The connection to a server: send commands in a batch, return their replies, and hide the password in its address."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Command = tuple[bytes, ...]
 Reply = Any  # int, bytes, None, list, dict, or a RedisError that came instead
 Found_co = TypeVar("Found_co", covariant=True)
 
-# The commands for a server that may not be changed; of containers each subcommand.
+# The commands that a read-only console may send; for containers each subcommand.
 READING: Final = frozenset(
     """CLIENT|LIST CLUSTER|SLOTS COMMAND COMMAND|DOCS COMMAND|INFO COMMAND|LIST DBSIZE DEBUG|AOF-HISTORY DEBUG|CLOCK DEBUG|FAULT
     DEBUG|RECORD GETRANGE HLEN HSCAN INFO LLEN LRANGE MEMORY|USAGE PTTL SCAN SCARD SLOWLOG|GET SLOWLOG|LEN SSCAN STRLEN TIME TYPE
@@ -46,18 +46,18 @@ class GoneError(Exception):
 
 
 class ReadOnlyError(Exception):
-    """A command that changes something, and nothing may be changed."""
+    """The command changes data, and nothing may be changed."""
 
 
 @dataclass(slots=True)
 class Tape:
-    """What the console has read of the recording that it began on a Rillet.
+    """The part of its own recording on a Rillet that the console has read.
 
     Attributes:
-        id: of the recording on the server; 0 without one.
-        rows: commands as DEBUG RECORD READ replies with them, by their number.
+        id: the ID of the recording on the server; 0 without one.
+        rows: commands by number, as DEBUG RECORD READ returns them.
         read: the greatest number that was read.
-        dropped: commands that the recording no longer has.
+        dropped: the number of commands that the recording no longer has.
     """
 
     id: int = 0
@@ -66,21 +66,21 @@ class Tape:
     dropped: int = 0
 
     def forget(self) -> None:
-        """Have none."""
+        """Forget the recording."""
         self.id = self.read = self.dropped = 0
         self.rows.clear()
 
 
 @dataclass(slots=True)
 class Written:
-    """What the console has read of a Rillet's append-only file about one message.
+    """The part of a Rillet's append-only file that the console has read, about one message.
 
     Attributes:
-        cursor: of DEBUG AOF-HISTORY, where reading goes on; empty before the first reply.
-        left: bytes of file that are not read yet.
-        base: whether the file begins with data, whose history it does not have.
-        rows: times (None where they are not known) and commands, the oldest first.
-        dropped: rows that are no longer kept, of behind the first.
+        cursor: the cursor of DEBUG AOF-HISTORY for the next read; empty before the first reply.
+        left: bytes of the file that are still unread.
+        base: whether the file begins with data whose history it does not contain.
+        rows: times (None if unknown) and commands, oldest first.
+        dropped: the number of rows that were dropped after the first.
         error: why the file cannot be read; empty if it can.
     """
 
@@ -93,23 +93,23 @@ class Written:
 
 
 class Link:
-    """A server at an address. Connections are made when they are needed, and again after each loss.
+    """A server at an address. Connections are made when needed, and again after each loss.
 
     Attributes:
         shown: the address without its password.
-        read_only: whether ``send`` refuses all but the reading commands that the console knows.
-        written: what its append-only file says of messages, by key and ID.
-        is_direct: whether the address is that of the server itself, neither of a sentinel nor of a cluster.
-        database: the index of the one in the address.
-        controls: whether its connections are out of the way of a Rillet's faults and recordings, by DEBUG CONTROL.
+        read_only: whether ``send`` refuses all commands except the reading ones that the console knows.
+        written: the content of its append-only file about messages, by key and ID.
+        is_direct: whether the address is the server's own, not that of a sentinel or a cluster.
+        database: the index in the address.
+        controls: whether DEBUG CONTROL exempts its connections from a Rillet's faults and recordings.
 
     Args:
         address: ``redis://user:password@host:port/db``, ``rediss://…``, ``unix:///path?db=0``,
             ``redis+sentinel://host:port[,host:port…]/service[/db]`` or ``redis+cluster://host:port``. With ``rediss+``
-            all of them speak TLS, the sentinels too, with the options of redis-py behind a question mark.
+            all of them use TLS, the sentinels too; redis-py's options follow a question mark.
 
     Raises:
-        ValueError: an address of another form.
+        ValueError: the address has another form.
     """
 
     def __init__(self, address: str) -> None:
@@ -130,7 +130,7 @@ class Link:
         self.is_direct: Final = "+" not in scheme
         self._client = _client(address.replace("+cluster", "", 1))
         self._nodes = _Nodes(self, address.replace("+cluster", "", 1)) if self.is_cluster else None
-        # Replies are wanted as the server sends them.
+        # Keep replies in the form in which the server sends them.
         self._client.response_callbacks.clear()
         self.database = int(self._client.connection_pool.connection_kwargs.get("db") or 0)
 
@@ -163,7 +163,7 @@ class Link:
 
         Raises:
             GoneError: as ``send``.
-            RedisError: what the server replied.
+            RedisError: the server's error reply.
         """
         reply = (await self.send([command(*words)]))[0]
         if isinstance(reply, RedisError):
@@ -172,20 +172,20 @@ class Link:
 
     @property
     def node(self) -> Link:
-        """The one server at the address: of a cluster the node that was named, else the same as this."""
+        """Return a link to one server: the named node of a cluster, else this link itself."""
         if not self.is_cluster:
             return self
         return self._other("node", self._address.replace("+cluster", "", 1))
 
     @property
     def actor(self) -> Link:
-        """The link for changes: recordings and faults of a Rillet see its commands as those of any client."""
+        """Return the link for changes: a Rillet's recordings and faults treat its commands like those of any client."""
         made = self._other("actor", self._address)
         made.read_only = False
         return made
 
     def another(self, protocol: int) -> redis.asyncio.Redis:
-        """Return a client of its own for the server at the address."""
+        """Return a new client for the server at the address."""
         return _client(self._address.replace("+cluster", "", 1), protocol)
 
     def _other(self, what: str, address: str) -> Link:
@@ -211,23 +211,23 @@ class Link:
 
 
 class Subject(ABC, Generic[Found_co]):
-    """Something that a page looks at in detail. Equal subjects are read once, however many pages look."""
+    """A thing that a page shows in detail. Equal subjects are read once, however many pages show them."""
 
     __slots__ = ()
 
     @property
     def series(self) -> tuple[tuple[bytes, ...], ...]:
-        """What its page draws: recorded from the first look on, however many groups there are."""
+        """The series that its page draws; recorded as soon as a page shows it, however many groups there are."""
         return ()
 
     @abstractmethod
     async def read(self, link: Link) -> Found_co:
-        """Read it, in few batches."""
+        """Read the detail, in few batches."""
 
 
 Place = tuple[str, int]  # host and port of a master
 
-# Where the key of a command is, of those whose first argument is none; 0: it has none.
+# The index of the key, for commands whose first argument is not a key; 0: the command has none.
 _KEY_AT: Final = dict.fromkeys(b"CLIENT COMMAND DBSIZE DEBUG INFO SCAN SLOWLOG TIME".split(), 0) | {
     b"XINFO": 2,
     b"XGROUP": 2,
@@ -237,10 +237,10 @@ _KEY_AT: Final = dict.fromkeys(b"CLIENT COMMAND DBSIZE DEBUG INFO SCAN SLOWLOG T
 
 
 class _Nodes:
-    """The masters of a cluster: each command goes to the one that has its key, those of one node in one batch.
+    """The masters of a cluster. Each command goes to the master that serves its key, in one batch per node.
 
-    Commands without a key go to the first master, DBSIZE to all. SCAN goes through one after the other: a cursor here is
-    the number of the master and its own cursor, ``2:1711``.
+    Commands without a key go to the first master, DBSIZE to all. SCAN visits one master after another: its cursor here
+    is the number of the master and the master's own cursor, ``2:1711``.
     """
 
     def __init__(self, owner: Link, address: str) -> None:
@@ -250,7 +250,7 @@ class _Nodes:
         self._slots: list[tuple[int, int, Place]] = []
 
     async def send(self, commands: Sequence[Command]) -> list[Reply]:
-        """Send commands; one whose slot has moved is sent once more."""
+        """Send commands; if a slot has moved, send the command once more."""
         try:
             if not self._slots:
                 await self._learn()
@@ -338,7 +338,7 @@ def _own_cursor(words: Command) -> Command:
 
 
 def _refuse_writes(commands: Sequence[Command]) -> None:
-    """Let only reading commands through. Raises ReadOnlyError: one of them is another."""
+    """Allow only reading commands. Raises ReadOnlyError: there is another one."""
     for words in commands:
         first = words[0].upper()
         both = first + b"|" + words[1].upper() if len(words) > 1 else first
@@ -350,7 +350,7 @@ def _refuse_writes(commands: Sequence[Command]) -> None:
 
 
 async def close(client: redis.asyncio.Redis) -> None:
-    """Close a client's connections, and those to the sentinels that it asks."""
+    """Close a client's connections, and its connections to sentinels."""
     await client.aclose()
     manager = getattr(client.connection_pool, "sentinel_manager", None)
     for sentinel in manager.sentinels if manager is not None else ():
@@ -358,7 +358,7 @@ async def close(client: redis.asyncio.Redis) -> None:
 
 
 def command(*words: bytes | str | int) -> Command:
-    """Return a command in bytes."""
+    """Encode the words of a command."""
     return tuple(word if isinstance(word, bytes) else str(word).encode() for word in words)
 
 
@@ -368,7 +368,7 @@ def _plain(error: BaseException) -> str:
 
 
 async def _greet(connection: Any) -> None:
-    """Log in, and say our name where this user may: a user that reads streams needs no CLIENT SETNAME."""
+    """Log in, and set the connection's name if the user may: a user that only reads streams needs no CLIENT SETNAME."""
     await connection.on_connect()
     await connection.send_command("CLIENT", "SETNAME", CLIENT_NAME)
     with contextlib.suppress(NoPermissionError):

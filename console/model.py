@@ -1,7 +1,7 @@
-"""What pages show: plain records, read from a server and never changed.
+"""The data that pages show: plain records, read from a server and never changed.
 
-Times are milliseconds since 1970 by the server's clock, idle times milliseconds; None is what this server's version does
-not say.
+Times are milliseconds since 1970 by the server's clock, idle times milliseconds. A value is None if this version of
+the server does not report it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class ServerFacts:
 
     Attributes:
         kind: "Rillet", "Redis" or "Valkey".
-        version: its own.
-        commands: upper-case names of optional commands that it knows, of those the console asks for.
-        debug: whether DEBUG CLOCK and DEBUG FAULT may be used: a Rillet with debug commands for us.
+        version: of that product.
+        commands: the supported ones of the optional commands that the console uses, in upper case.
+        debug: whether DEBUG CLOCK and DEBUG FAULT may be used: a Rillet that allows debug commands to the console.
     """
 
     kind: str
@@ -37,11 +37,11 @@ class Group:
     """A consumer group as XINFO GROUPS describes it.
 
     Attributes:
-        oldest_id: the pending entry that is idle longest.
-        oldest_idle: its idle time at ``read_at``; None where nothing is pending with a consumer, or nothing was read yet.
-        most_id: the pending entry that was delivered most, so many times: ``most_deliveries``.
-        looked: entries of the PEL that these are true of; None: of all.
-        first_pending: the smallest ID of its PEL when that was read.
+        oldest_id: the pending entry with the longest idle time.
+        oldest_idle: that idle time at ``read_at``; None if no consumer has pending entries, or nothing was read yet.
+        most_id: the pending entry with the highest delivery count, which is ``most_deliveries``.
+        looked: the number of PEL entries that these values cover; None: all.
+        first_pending: the smallest ID of its PEL at ``read_at``.
         read_at: milliseconds by the server's clock; 0: its PEL was not read yet.
     """
 
@@ -61,7 +61,7 @@ class Group:
 
     @property
     def unread(self) -> bool:
-        """Whether its PEL holds something and was not read yet."""
+        """Whether its PEL is not empty and was not read yet."""
         return bool(self.pending) and not self.read_at
 
 
@@ -70,10 +70,10 @@ class Stream:
     """A stream: XLEN or XINFO STREAM, MEMORY USAGE, and its groups.
 
     Attributes:
-        added: entries added since it exists; None before Redis 7.
-        rate_in: entries a second since the last round; None at the first sight.
-        rate_out: deliveries a second, of all groups together.
-        gone: an error that came instead, such as a key of another type by now.
+        added: the number of entries ever added; None before Redis 7.
+        rate_in: entries per second since the last round; None in the first round.
+        rate_out: deliveries per second, of all groups together.
+        gone: the error that came instead, for example if the key now has another type.
     """
 
     key: bytes
@@ -89,42 +89,42 @@ class Stream:
 
     @property
     def pending(self) -> int:
-        """Entries in the PELs of all groups."""
+        """The number of entries in the PELs of all groups."""
         return sum(group.pending for group in self.groups)
 
     @property
     def worst_lag(self) -> int | None:
-        """The biggest lag of a group; None without groups, or where no lag is known."""
+        """The greatest lag of a group; None without groups, or if no lag is known."""
         return max((group.lag for group in self.groups if group.lag is not None), default=None)
 
     @property
     def oldest_idle(self) -> int | None:
-        """The longest that a pending entry of any group is with its consumer."""
+        """The longest idle time of a pending entry, over all groups."""
         return max(
             (group.oldest_idle for group in self.groups if group.oldest_idle is not None), default=None
         )
 
     @property
     def unread(self) -> bool:
-        """Whether no PEL of its groups that holds anything was read yet."""
+        """Whether its groups have pending entries, and no PEL was read yet."""
         holding = [group for group in self.groups if group.pending]
         return bool(holding) and all(group.unread for group in holding)
 
     @property
     def looked(self) -> int | None:
-        """Pending entries that ``oldest_idle`` is true of, where that is not all of them."""
+        """The number of pending entries that ``oldest_idle`` covers, if it does not cover all."""
         if all(group.looked is None or not group.pending for group in self.groups):
             return None
         return sum(group.pending if group.looked is None else group.looked for group in self.groups)
 
     @property
     def read_at(self) -> int:
-        """When the first of those PELs was read; 0: none was."""
+        """The earliest time at which one of those PELs was read; 0: none was."""
         return min((group.read_at for group in self.groups if group.pending and group.read_at), default=0)
 
     @property
     def trouble(self) -> tuple[int, int, int, int]:
-        """A key to sort by, worst last: poison, the oldest pending entry, lag, pending entries."""
+        """The sort key, worst last: poison, the oldest pending entry, lag, pending entries."""
         poison = sum(group.most_deliveries >= POISON_DELIVERIES for group in self.groups)
         return (poison, self.oldest_idle or 0, self.worst_lag or 0, self.pending)
 
@@ -134,7 +134,7 @@ class Consumer:
     """A consumer as XINFO CONSUMERS describes it.
 
     Attributes:
-        idle: since its last attempt; ``inactive``: since its last success, from Redis 7.2 on.
+        idle: time since its last attempt; ``inactive``: time since its last success, from Redis 7.2 on.
     """
 
     name: bytes
@@ -155,7 +155,7 @@ class PendingEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a stream: fields in their order, which may repeat."""
+    """An entry of a stream; fields are in order and may repeat."""
 
     id: str
     fields: tuple[tuple[bytes, bytes], ...]
@@ -163,11 +163,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A consumer, the worst of its pending entries by ID, and over all that were read how bad it is.
+    """A consumer with the worst of its pending entries by ID, and maxima over all its entries that were read.
 
     Attributes:
-        oldest: the longest idle time of its entries; None if it holds none.
-        most: their greatest delivery count.
+        oldest: the longest idle time of its entries; None if it has none.
+        most: their highest delivery count.
     """
 
     consumer: Consumer
@@ -177,7 +177,7 @@ class Lane:
 
     @property
     def trouble(self) -> tuple[bool, int, int]:
-        """A key to sort by, worst last: poison, the oldest entry, its pending entries."""
+        """The sort key, worst last: poison, the oldest entry, its pending entries."""
         return (
             self.most >= POISON_DELIVERIES,
             -1 if self.oldest is None else self.oldest,
@@ -187,14 +187,14 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class GroupDetail:
-    """All that the page of a group shows.
+    """The data of a group's page.
 
     Attributes:
-        lanes: of the consumers that are shown, the worst first; ``hidden`` counts the others, ``hidden_pending`` what they hold.
-        active: consumers that were seen in the last ten seconds.
-        pel: the pending entries, by ID; ``whole``: whether it is all of them.
-        dead: some of the consumers that hold nothing and did not ask for a day.
-        unowned: how many entries have no consumer, after XNACK; exact.
+        lanes: the shown consumers, worst first; ``hidden`` counts the others, and ``hidden_pending`` their entries.
+        active: the number of consumers seen in the last ten seconds.
+        pel: the pending entries, by ID; ``whole``: whether these are all.
+        dead: some of the consumers without pending entries that did not read for a day.
+        unowned: the exact number of entries without a consumer, after XNACK.
     """
 
     key: bytes
@@ -215,7 +215,7 @@ class GroupDetail:
 
 @dataclass(frozen=True, slots=True)
 class StreamDetail:
-    """All that the live part of a stream's page shows."""
+    """The data of the live part of a stream's page."""
 
     stream: Stream
     now: int

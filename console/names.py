@@ -1,4 +1,4 @@
-"""Bytes for people: names and commands as redis-cli writes them, values as text that is cut; and words of commands."""
+"""Show bytes to people: names and commands in redis-cli's syntax, values as cut text. Also: read words of commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _ESCAPES: Final = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x07: "\\a", 0x08: "\\
 _BACK: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "a": b"\a", "b": b"\b"}
 _QUOTED: Final = re.compile(r"\\x([0-9a-fA-F]{2})|\\(.)|([^\\]+|\\$)", re.DOTALL)
 _BLANKS: Final = " \t\n\v\f\r"
-# Blanks, a part in double quotes, the inside of single ones, where only the quote is escaped, or a part without quotes.
+# Spaces; a part in double quotes; a part in single quotes, where only the quote can be escaped; or a part without
+# quotes.
 _PART: Final = re.compile(
     r"""([ \t\n\v\f\r]+)|("(?:\\.|[^"\\])*")|'((?:\\'|\\(?!')|[^'\\])*)'|([^ \t\n\v\f\r"']+)""", re.DOTALL
 )
@@ -25,9 +26,9 @@ NAME_CHARACTERS: Final = 200
 
 
 def quote(word: bytes) -> str:
-    """Return a word as redis-cli takes it: plain where it can be, else in quotes with escapes.
+    """Return a word in redis-cli's syntax: plain if possible, else in quotes with escapes.
 
-    What it returns is printable, and ``unquote`` returns the same bytes again.
+    The result is printable, and ``unquote`` returns the same bytes.
     """
     try:
         text = word.decode()
@@ -45,10 +46,10 @@ def _escape(byte: int) -> str:
 
 
 def unquote(text: str) -> bytes:
-    """Return the bytes of a word that was typed: all as it stands, unless it is in double quotes.
+    """Return the bytes of a typed word: literally, unless it is in double quotes.
 
     Raises:
-        ValueError: a quote that opens is not closed.
+        ValueError: a quote is not closed.
     """
     if not text.startswith('"'):
         return text.encode()
@@ -68,15 +69,15 @@ def unquote(text: str) -> bytes:
 
 
 def command_line(words: Iterable[bytes]) -> str:
-    """Return a command as it is typed into redis-cli."""
+    """Return a command in redis-cli's syntax."""
     return " ".join(quote(word) for word in words)
 
 
 def split_line(line: str) -> list[bytes]:
-    """Return the words of a line that was typed, as redis-cli splits it: at ASCII blanks, with quotes also within a word.
+    """Split a typed line as redis-cli does: at ASCII spaces; quotes may also be within a word.
 
     Raises:
-        ValueError: quotes that are not closed, or a closing quote that no blank follows.
+        ValueError: a quote is not closed, or no space follows a closing quote.
     """
     words: list[bytes] = []
     at = 0
@@ -105,7 +106,7 @@ def split_line(line: str) -> list[bytes]:
 
 
 def plain(text: str) -> str:
-    """Return a text of a server without characters that are not printable: control characters, marks that turn its direction."""
+    """Remove unprintable characters from a text of a server: control characters, and marks that change its direction."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
@@ -115,9 +116,9 @@ class Value:
 
     Attributes:
         text: printable, at most ``VALUE_CHARACTERS`` long.
-        size: of the whole value, in bytes.
-        cut: whether ``text`` leaves out its end.
-        binary: whether the value is no UTF-8, so that ``text`` is made of escapes.
+        size: bytes of the whole value.
+        cut: whether ``text`` lacks its end.
+        binary: whether the value is not UTF-8, so that ``text`` consists of escapes.
     """
 
     text: str
@@ -127,7 +128,7 @@ class Value:
 
 
 def value(raw: bytes, limit: int = VALUE_CHARACTERS) -> Value:
-    """Return what a page shows of a value; only its beginning is looked at when it is long."""
+    """Return the displayed form of a value; of a long value only the start is examined."""
     head = raw[: limit * 4]
     text, binary = _text(head, whole=len(head) == len(raw))
     cut = len(head) < len(raw) or len(text) > limit
@@ -138,7 +139,7 @@ def _text(head: bytes, *, whole: bool) -> tuple[str, bool]:
     try:
         text = head.decode()
     except UnicodeDecodeError as error:
-        # A character that the cut has split makes no binary of a text.
+        # A character that was split by the cut does not make a text binary.
         if whole or error.start < len(head) - 3:
             return "".join(_escape(byte) for byte in head), True
         text = head[: error.start].decode()
@@ -150,7 +151,7 @@ def _escape_character(character: str) -> str:
 
 
 def name(raw: bytes) -> str:
-    """Return a name for a page: as ``quote``, cut in the middle of nothing but its end."""
+    """Return a name for a page: like ``quote``, but a long one is cut at its end."""
     if len(raw) <= NAME_CHARACTERS:
         return quote(raw)
     text = quote(raw[:NAME_CHARACTERS])
@@ -158,18 +159,18 @@ def name(raw: bytes) -> str:
 
 
 def ids_behind(words: Sequence[bytes], start: int) -> Sequence[bytes]:
-    """Return the IDs behind the word IDS and their number; before ``start`` are names, which may be this word, too."""
+    """Return the IDs after the word IDS and their number; the names before ``start`` may also be "IDS"."""
     at = [word.upper() for word in words].index(b"IDS", start)
     return words[at + 2 : at + 2 + int(words[at + 1])]
 
 
 def number_behind(words: Sequence[bytes], option: bytes, start: int) -> int | None:
-    """Return the number of an option of a command, whose options begin at ``start``."""
+    """Return the number after an option of a command; its options begin at ``start``."""
     found = [after for word, after in pairwise(words[start:]) if word.upper() == option and after.isdigit()]
     return int(found[0]) if found else None
 
 
 def whole_id(entry_id: bytes) -> bytes:
-    """Return an ID with its sequence number, as replies write it."""
+    """Return an ID with its sequence number, as in replies."""
     milliseconds, _, sequence = entry_id.partition(b"-")
     return b"%d-%d" % (int(milliseconds), int(sequence or 0)) if milliseconds.isdigit() else entry_id

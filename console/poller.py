@@ -44,22 +44,22 @@ Item = TypeVar("Item")
 
 
 class UnreadableError(Exception):
-    """Something that the console could not read for a reason of its own, which its log has in full."""
+    """The console failed to read something, for a reason of its own; its log has the details."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A server and its streams as the last round found them.
+    """A server and its streams in the last round.
 
     Attributes:
         facts: None before the first round.
         gone: why the server cannot be reached; empty while it can.
         gone_since: seconds by the monotonic clock.
-        sweeping: whether the keys have not all been looked at yet.
-        left_out: streams beyond ``MOST_STREAMS``.
+        sweeping: whether the first SCAN of all keys is still running.
+        left_out: the number of streams beyond ``MOST_STREAMS``.
         taken: seconds that the round took.
-        first_look: of these, seconds for PELs that were never read before, once each; the pause does not count them.
-        read: the moment of the round, seconds by the monotonic clock.
+        first_look: of these, seconds for PELs that were read for the first time; they do not lengthen the pause.
+        read: the time of the round, seconds by the monotonic clock.
     """
 
     facts: ServerFacts | None = None
@@ -75,7 +75,7 @@ class Overview:
     read: float = 0.0
 
     def aged(self, idle: int | None) -> int | None:
-        """Return an idle time of the round as it is by now. The clock of a server with debug commands may stand still."""
+        """Return the current value of an idle time from the round. The clock of a server with debug commands may be stopped."""
         if idle is None or self.gone or (self.facts is not None and self.facts.debug):
             return idle
         return idle + int((time.monotonic() - self.read) * 1_000)
@@ -85,11 +85,13 @@ class Poller:
     """Reads a server for all pages.
 
     Attributes:
-        history: of streams ``(seconds, length, added, delivered)``, of groups ``(seconds, lag, pending, delivered)``.
+        history: for streams ``(seconds, length, added, delivered)``, for groups ``(seconds, lag, pending,
+            delivered)``.
 
     Args:
-        tick: seconds between two looks at the watched subjects.
-        record: whether to begin a recording on each server that is found here, if it is a Rillet with debug commands.
+        tick: seconds between two reads of the watched subjects.
+        record: whether to start a recording on each server found at the address, if it is a Rillet with debug
+            commands.
     """
 
     def __init__(self, link: Link, tick: float = TICK, *, record: bool = False) -> None:
@@ -106,7 +108,7 @@ class Poller:
         self._ticked = asyncio.Event()
         self._viewers = 0
         self._hurry = asyncio.Event()
-        # The sweep over the keys, and its findings so far.
+        # The current SCAN of all keys, and its results so far.
         self._cursor = b"0"
         self._found: set[bytes] = set()
         self._keys: dict[bytes, None] = {}
@@ -123,10 +125,10 @@ class Poller:
         self._debug = False
 
     async def run(self) -> None:
-        """Poll until ``stop`` or a cancellation. A server that goes away is tried again at each tick.
+        """Poll until ``stop`` or a cancellation. If the server is lost, try again at each tick.
 
-        A round that fails for a reason of the console's own counts as a loss: pages must not stand still as if all were
-        well.
+        A round that fails for a reason of the console's own counts as a loss, so that pages do not silently show old
+        data.
         """
         due = 0.0
         while not self._stopped:
@@ -146,14 +148,14 @@ class Poller:
             except Exception as error:  # noqa: BLE001 - logged, shown, and tried again
                 self._lose(f"the console cannot read it: {self._log(None, error)}")
             self.release()
-            # Not wait_for: that of Python 3.11 may swallow a cancellation.
+            # Not wait_for: in Python 3.11 it may swallow a cancellation.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._tick):
                     await self._hurry.wait()
                     due = 0.0
 
     async def freshen(self) -> None:
-        """Wait for a round, if the last one is older than the budget asks for: pages may have been closed until now."""
+        """Wait for a round if the last one is too old: no page may have been open until now."""
         if self.overview.gone or time.monotonic() - self._last_round < max(
             2 * self._tick, SHARE * (self.overview.taken - self.overview.first_look)
         ):
@@ -164,18 +166,18 @@ class Poller:
                 await self.ticked()
 
     def stop(self) -> None:
-        """End ``run`` after its tick, and let those go on who wait for it."""
+        """End ``run`` after its tick, and release all waiters."""
         self._stopped = True
         self._hurry.set()
         self.release()
 
     def changed(self) -> None:
-        """Forget the details, and let the next round begin now: something was changed."""
+        """Forget the details and start the next round now, because data was changed."""
         self._details.clear()
         self._hurry.set()
 
     def release(self) -> None:
-        """Let those go on who wait for a tick."""
+        """Release all that wait for a tick."""
         ticked, self._ticked = self._ticked, asyncio.Event()
         ticked.set()
 
@@ -185,7 +187,7 @@ class Poller:
 
     @contextlib.asynccontextmanager
     async def viewing(self, subjects: Iterable[Subject[Any]]) -> AsyncIterator[None]:
-        """Keep reading these while a page shows them."""
+        """Keep reading these subjects while a page shows them."""
         held = list(subjects)
         if not self._viewers:
             self._hurry.set()
@@ -199,11 +201,11 @@ class Poller:
             self._watched += Counter()  # drops those at 0
 
     async def look(self, subject: Subject[Found_co], *, fresh: bool = False) -> Found_co:
-        """Return a subject's detail: the last one if it is young, else read now, once for all who ask.
+        """Return a subject's detail: the last one if it is recent, else read it once for all callers.
 
         Raises:
             GoneError: the server cannot be reached.
-            RedisError: what the server replied instead.
+            RedisError: the server's error reply.
             UnreadableError: reading it failed for another reason.
         """
         if len(self._drawn) < SERIES:
@@ -251,7 +253,7 @@ class Poller:
                 self._due.pop(subject, None)
 
     def _log(self, what: Subject[Any] | None, error: Exception) -> str:
-        """Log a failure with its traceback, once while it stays the same; return it in a line."""
+        """Log a failure with its traceback, but once while it stays the same; return it as one line."""
         said = f"{type(error).__name__}: {plain(str(error))[:200]}"
         if self._logged.get(what) != said:
             while len(self._logged) >= FAILURES:
@@ -268,7 +270,7 @@ class Poller:
         self._due.clear()
 
     async def check(self) -> None:
-        """Ask for the least that a round needs. Raises GoneError: the server cannot be read."""
+        """Read the minimum that a round needs. Raises GoneError: the server cannot be read."""
         keys = (await self.link.send([command("SCAN", 0, "COUNT", 1, "TYPE", "stream")]))[0]
         if isinstance(keys, RedisError):
             raise GoneError(str(keys))
@@ -310,7 +312,7 @@ class Poller:
         run_id = next((line for line in about.splitlines() if line.startswith(b"run_id:")), b"")
         known = self.overview.facts
         if known is None or run_id != self._run_id:
-            # Another server answers here, or the same one was started again: nothing of before holds.
+            # Another server answers here, or the same one restarted: forget everything.
             self.history.clear()
             self._backlogs.forget()
             self._keys.clear()
@@ -331,14 +333,14 @@ class Poller:
         )
         names = frozenset(item[0].decode().upper() for item in replies.listed(known) if item)
         debug = not isinstance(clock, RedisError)
-        # Behind a sentinel connections must end as all others do when the master changes.
+        # After a failover, connections through a sentinel must end like all others.
         self.link.controls = debug and self.link.is_direct
         if debug and self._record:
             await timeline.begin(self.link.actor)
         return names, debug
 
     async def _sweep(self) -> None:
-        """Go on with SCAN; a sweep that has come round drops the keys that it did not see."""
+        """Continue the SCAN; a complete one drops the keys that it did not find."""
         for _ in range(SCANS):
             reply = (
                 await self.link.send([command("SCAN", self._cursor, "COUNT", SCAN_COUNT, "TYPE", "stream")])
@@ -410,7 +412,7 @@ class Poller:
         return streams
 
     def _remember(self, streams: dict[bytes, Stream]) -> dict[bytes, Stream]:
-        """Add a sample of each series, or where there are too many of the ones on pages."""
+        """Add a sample to each series; if there are too many, only to the series that pages show."""
         at = time.monotonic()
         all_of_them = len(streams) + sum(len(stream.groups) for stream in streams.values()) <= SERIES
         found: dict[bytes, Stream] = {}

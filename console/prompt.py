@@ -1,4 +1,4 @@
-"""The prompt: a line as redis-cli takes it, whether it may be sent, and the reply with its RESP3 types."""
+"""The prompt: parse a line like redis-cli, decide whether it may be sent, and show the reply with its RESP3 types."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ NAME_CHARACTERS: Final = 64
 QUESTIONS: Final = 32  # that wait for their answer
 LINE_CHARACTERS: Final = 100_000
 SUGGESTIONS: Final = 8
-# Their replies never end, or do not come, so that a page could not show them.
+# Their replies never end, or never come, so a page cannot show them.
 _UNENDING: Final = frozenset(
     """CLIENT|REPLY MONITOR PSUBSCRIBE PSYNC PUNSUBSCRIBE SSUBSCRIBE SUBSCRIBE SUNSUBSCRIBE SYNC UNSUBSCRIBE""".split()
 )
-# Commands that have no flag "readonly", because they name no key, and still change nothing but their own connection.
+# Commands without the flag "readonly", because they have no key, that change at most their own connection.
 _HARMLESS: Final = (READING - {"DEBUG|CLOCK", "DEBUG|FAULT", "DEBUG|RECORD"}) | frozenset(
     """ACL|CAT ACL|WHOAMI ASKING AUTH CLIENT|GETNAME CLIENT|ID CLIENT|INFO CLUSTER|INFO CLUSTER|KEYSLOT CLUSTER|MYID
     CLUSTER|NODES CLUSTER|SHARDS CLUSTER|SLOTS COMMAND|COUNT COMMAND|GETKEYS CONFIG|GET DISCARD ECHO EXEC HELLO LASTSAVE
     LATENCY|HISTOGRAM LATENCY|HISTORY LATENCY|LATEST LOLWUT MEMORY|DOCTOR MEMORY|STATS MULTI PING PUBSUB|CHANNELS
     PUBSUB|NUMPAT PUBSUB|NUMSUB QUIT READONLY RESET ROLE SELECT UNWATCH WATCH""".split()
 )
-# They lose what cannot be had again, though no flag of theirs says so.
+# They destroy data irrecoverably, though no flag says so.
 _LOSING: Final = frozenset(
     """FUNCTION|DELETE FUNCTION|FLUSH FUNCTION|RESTORE SCRIPT|FLUSH XGROUP|DELCONSUMER XGROUP|DESTROY""".split()
 )
-# No flag says what a script does: one flagged as reading may hold the server up without end, or reset its slow log.
+# No flag says what a script does: a script flagged read-only may block the server forever, or reset its slow log.
 _SCRIPTS: Final = frozenset({"EVAL", "EVALSHA", "EVALSHA_RO", "EVAL_RO", "FCALL", "FCALL_RO"})
 _HIDDEN: Final = resp.Reply("string", HIDDEN, (), len(HIDDEN))
-# In a line of ACL LIST a rule that begins as none of those that are known may be a password.
+# In a line of ACL LIST, a rule that does not begin like a known one may be a password.
 _RULE: Final = re.compile(rb"(?<= )(?<!\Auser )(?![a-z~%&+@()-])[^ ]+")
 _CUT: Final = f"… The reply was cut: a page shows {resp.TOTAL_TEXT_BYTES // 1000} kB of text and {resp.TOTAL_ITEMS:,} items of it."
 
@@ -60,9 +60,9 @@ class Rule:
     """A command as COMMAND INFO describes it.
 
     Attributes:
-        name: in upper case, of a subcommand ``XGROUP|CREATE``.
-        flags: with the categories of the ACL among them (``@dangerous``); None: the server did not say.
-        problem: what the server replied instead of flags; empty where it does not know the command.
+        name: in upper case; a subcommand is ``XGROUP|CREATE``.
+        flags: including the ACL categories (``@dangerous``); None: unknown.
+        problem: the server's error reply in place of flags; empty if it does not know the command.
     """
 
     name: str
@@ -71,24 +71,24 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """Its name for a page, which may be whatever was typed."""
+        """Its name for a page, which may be anything that was typed."""
         return plain(self.name.replace("|", " "))[:NAME_CHARACTERS]
 
     @property
     def changes(self) -> bool:
-        """Whether it may change anything: all that is not known to read. The flags decide, names only where they are mute."""
+        """Whether it may change data: every command not known to only read. Flags decide; names only if flags do not tell."""
         if self.flags is None or "write" in self.flags or self.name in _SCRIPTS:
             return True
         return "readonly" not in self.flags and self.name not in _HARMLESS and not self.name.endswith("|HELP")
 
     @property
     def reads_data(self) -> bool:
-        """Whether its reply is of keys, which may hold what looks like a directive."""
+        """Whether its reply holds data of keys, which may look like a directive."""
         return self.flags is not None and not self.flags.isdisjoint({"readonly", "write"})
 
     @property
     def is_dangerous(self) -> bool:
-        """Whether it is asked back: administration, commands that hold a server up or lose data, and unknown ones."""
+        """Whether to ask for confirmation: administration, commands that block the server or lose data, and unknown ones."""
         if self.flags is None or self.name in _LOSING or self.name in _SCRIPTS:
             return True
         if self.name in _HARMLESS or self.name.endswith("|HELP"):
@@ -97,19 +97,19 @@ class Rule:
 
     @property
     def is_beyond_undoing(self) -> bool:
-        """Whether it may lose what nothing brings back, rather than only read or hold the server up."""
+        """Whether it may destroy data irrecoverably, not only read or block the server."""
         return self.flags is None or "write" in self.flags or self.name in _LOSING or self.name in _SCRIPTS
 
     @property
     def unknown(self) -> str:
-        """Why nothing is known of it."""
+        """Why nothing is known about it."""
         if self.problem:
             return f"the server does not say what {self.title} does ({self.problem})"
         return f"this server does not know {self.title}"
 
 
 async def rule_of(link: Link, words: Sequence[bytes]) -> Rule:
-    """Ask the server what kind of command this is."""
+    """Ask the server about this command."""
     first = words[0].upper().decode("latin-1")
     both = f"{first}|{words[1].upper().decode('latin-1')}" if len(words) > 1 else first
     reply = (await link.send([command("COMMAND", "INFO", words[0])]))[0]
@@ -137,11 +137,11 @@ class Exchange:
 
     Attributes:
         line: without passwords.
-        kind: "reply", "error", "refused" or "asked" (whether to send it really).
+        kind: "reply", "error", "refused" or "asked" (a confirmation is needed).
         took: milliseconds until the reply.
-        changes: whether it was sent and may have changed something.
-        nonce: of a question, what an answer to it names.
-        place: where the next line is sent to: ``db5``, within MULTI ``db5(TX)``.
+        changes: whether it was sent and may have changed data.
+        nonce: identifies the question; the confirmation repeats it.
+        place: where the next line will run: ``db5``, within MULTI ``db5(TX)``.
     """
 
     line: str
@@ -154,16 +154,16 @@ class Exchange:
 
 
 class _LostError(Exception):
-    """What a page has set on its connection is gone with it."""
+    """The connection was lost, and with it what the page had set on it."""
 
 
 @dataclass(slots=True)
 class _State:
-    """What the lines of a session have set on their connection.
+    """The state that the lines of a session have set on their connection.
 
     Attributes:
-        queued: since MULTI, the commands; None: not within MULTI.
-        asked: the names of commands that cannot be undone; each was asked back when it was queued.
+        queued: the commands since MULTI; None: not within MULTI.
+        asked: the names of irrecoverable commands; each was confirmed when it was queued.
     """
 
     database: int
@@ -172,11 +172,11 @@ class _State:
 
     @property
     def place(self) -> str:
-        """Return it as redis-cli does before a line."""
+        """Return redis-cli's prompt for this state."""
         return f"db{self.database}" + ("(TX)" if self.queued is not None else "")
 
     def follow(self, words: Sequence[bytes], reply: resp.Reply) -> None:
-        """Take in what a command has changed."""
+        """Apply the effect of a command to this state."""
         name = words[0].upper()
         if self.queued is not None and reply.text == b"QUEUED":
             self.queued.append(words)
@@ -202,8 +202,8 @@ class _Session:
     """A connection with RESP3, which keeps its MULTI and its SELECT between lines.
 
     Attributes:
-        users: lines that are sent or wait for their turn.
-        is_lost: whether an earlier connection was closed, and no line has learned of it.
+        users: the number of lines being sent or waiting.
+        is_lost: whether an earlier connection was closed, and no line has reported that yet.
     """
 
     def __init__(self, link: Link, *, is_lost: bool) -> None:
@@ -217,18 +217,19 @@ class _Session:
         self._connection: Any = None
 
     def may_go(self, seconds: float) -> bool:
-        """Whether its connection may be closed, after so many seconds without a line."""
+        """Return True if its connection may be closed, after this many seconds without a line."""
         if self.state.queued is not None:
             seconds = MULTI_IDLE_SECONDS
         return not self.users and time.monotonic() - self.used >= seconds
 
     async def ask(self, words: Sequence[bytes], budget: resp.Budget) -> list[resp.Reply]:
-        """Send a command; return pushes and attributes before its reply, and its reply.
+        """Send a command; return the pushes and attributes before its reply, and the reply.
 
         Raises:
-            _LostError: nothing was sent, because an earlier connection was closed; the next line is sent.
+            _LostError: nothing was sent, because an earlier connection was closed; the next line will be sent.
         """
-        # redis-py has read all replies of its own greeting; from here on types are wanted that its parser drops.
+        # redis-py has read all replies to its greeting. From here on the console needs types that redis-py's parser
+        # drops.
         connection = self._connection
         if connection is not None and (not connection.is_connected or connection._reader.at_eof()):  # noqa: SLF001
             await self.close()
@@ -250,7 +251,7 @@ class _Session:
         return found
 
     async def close(self) -> None:
-        """Close the connection; the next line begins a new one."""
+        """Close the connection; the next line opens a new one."""
         if self._connection is not None:
             self.is_lost = True
             self.state = _State(self._first)
@@ -261,20 +262,20 @@ class _Session:
 
 
 class Prompt:
-    """The prompts of all pages that are open: each has a connection of its own, and the oldest makes room."""
+    """The prompts of all open pages. Each has its own connection; a new one replaces the oldest."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._evicted: list[_Session] = []
         self._closed: OrderedDict[str, None] = OrderedDict()  # names of sessions that were evicted
-        # Lines that were asked back, each with its session: a page has no password of theirs.
+        # Lines to confirm, each with its session: the page does not hold their passwords.
         self._questions: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._names: list[str] = []
         self._server = ""  # whose names they are
 
     async def run(self, session: str, line: str, *, read_only: bool, sure: str = "") -> Exchange:
-        """Send a line, or with ``sure`` the one of the question with this nonce, unless it may not be sent or is asked back.
+        """Send a line, unless it is refused or needs a confirmation; with ``sure`` send the line of the question with this nonce.
 
         Raises:
             GoneError: the server cannot be reached.
@@ -385,7 +386,7 @@ class Prompt:
         return Exchange(shown, kind, "\n".join(lines), took)
 
     def _session(self, name: str) -> _Session | None:
-        """Return the session of a page, and evict idle ones; None: there is no room for it."""
+        """Return the session of a page, and evict idle ones; None: there are too many."""
         known = self._sessions.get(name)
         self._evict(
             [key for key, one in self._sessions.items() if one.may_go(IDLE_SECONDS) and one is not known]
@@ -410,7 +411,7 @@ class Prompt:
             self._closed.popitem(last=False)
 
     async def close_idle(self) -> None:
-        """Close the connections of prompts that had no line for long; their pages learn of it at their next line."""
+        """Close the connections of prompts that had no line for long; their next line reports it."""
         self._evict([name for name, one in self._sessions.items() if one.may_go(IDLE_SECONDS)])
         await self._sweep()
 
@@ -427,7 +428,7 @@ class Prompt:
     # Help
 
     async def help(self, line: str, server: str) -> Help:
-        """Return what fits the beginning of a line, and how this kind of server writes the command that it names."""
+        """Return completions of a line, and the syntax of its command on this kind of server."""
         typed = re.findall(r"\S+", line[:200].upper())
         if server != self._server:
             self._names, self._server = [], server
@@ -438,7 +439,7 @@ class Prompt:
         )
 
     async def _known(self) -> list[str]:
-        """Return the names of all commands, of subcommands ``XGROUP CREATE``, read once."""
+        """Return the names of all commands, with subcommands as ``XGROUP CREATE``; read once."""
         if not self._names:
             listed = (await self._link.node.send([command("COMMAND", "LIST")]))[0]
             if isinstance(listed, RedisError):  # before version 7
@@ -465,7 +466,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """Help for a line that is being typed: the command, its arguments, its summary, and lines to go on with."""
+    """Help for a line being typed: the command, its arguments, its summary, and completions."""
 
     name: str
     arguments: str
@@ -474,7 +475,7 @@ class Help:
 
 
 def _completions(typed: Sequence[str], names: Iterable[str], *, is_open: bool) -> list[str]:
-    """Return the names that begin with the typed words, while only a name was typed."""
+    """Return the names that begin with the typed words, while the line is only a name."""
     if not typed or len(typed) > 2:
         return []
     begin = " ".join(typed) + ("" if is_open else " ")
@@ -486,7 +487,7 @@ def _completions(typed: Sequence[str], names: Iterable[str], *, is_open: bool) -
 
 
 def _argument(said: dict[str, Any], *, bare: bool = False) -> str:
-    """Return an argument in the syntax of the documentation: ``[MAXLEN | MINID] key``."""
+    """Return an argument in documentation syntax: ``[MAXLEN | MINID] key``."""
     token = said.get("token", b"").decode("utf-8", "replace")
     kind = said["type"]
     flags = {flag.decode() for flag in said.get("flags", ())}
@@ -532,10 +533,10 @@ def _why_exec(state: _State) -> str:
 def _without_values(
     reply: resp.Reply, words: Sequence[bytes], queued: Sequence[Sequence[bytes]], *, read_only: bool
 ) -> resp.Reply:
-    """Hide what one command replies that may be secret, also within EXEC.
+    """Hide the possibly secret parts of a command's reply, also within EXEC.
 
-    Commands in SLOWLOG are shown as everywhere. In a read-only console CONFIG GET shows the values of directives that are
-    known to be harmless.
+    Passwords in SLOWLOG are hidden, as on other pages. In a read-only console CONFIG GET shows only directives that
+    are known to be harmless.
     """
     upper = [word.upper() for word in words[:3]]
     if upper == [b"EXEC"]:
@@ -555,7 +556,7 @@ def _without_values(
 
 
 def _without_passwords(entry: resp.Reply) -> resp.Reply:
-    """Return an entry of the slow log, whose fourth part is the command, without the passwords in it."""
+    """Hide the passwords in an entry of the slow log, whose fourth part is the command."""
     parts = [
         replace(part, items=_words_without_passwords(part.items)) if part.kind == "array" else part
         for part in entry.items
@@ -569,9 +570,9 @@ def _words_without_passwords(words: Sequence[resp.Reply]) -> tuple[resp.Reply, .
 
 
 def _without_secrets(reply: resp.Reply) -> resp.Reply:
-    """Hide passwords and their hashes: the values of CONFIG GET, the users of ACL LIST and ACL GETUSER; also within EXEC.
+    """Hide passwords and their hashes in replies of CONFIG GET, ACL LIST and ACL GETUSER, also within EXEC.
 
-    Names and values are in a map or, before HELLO 3, in turns in an array.
+    Names and values are a map or, before HELLO 3, alternate in an array.
     """
     items = [_without_secrets(item) for item in reply.items]
     for at in range(0, len(items) - 1, 2):

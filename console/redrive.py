@@ -1,4 +1,4 @@
-"""Dead letters go back to the stream that they came from, each in one step."""
+"""Send dead letters back to the stream that they came from, each in one step."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 SLICE: Final = 100  # entries of one script
 ORIGIN: Final = (b"origin-stream", b"origin-group", b"origin-id")  # what *Dead-letter* adds to a message
 EDITED: Final = 100_000  # characters of a message that a form edits
-# Adds each entry to its stream, without some of its fields, and deletes it here, in one step: it is in one place, whatever
-# happens, and the same IDs once more do nothing. XDEL of nothing comes first: a user who may not delete must not add. A stream
-# that does not exist is not made: nobody would read it. An entry that cannot be added stays, and holds no other up: the reply
-# is how many were sent, and an error for each that was not.
+# Adds each entry to its stream, without some of its fields, and deletes it here, in one step. So it is in exactly one
+# place, and sending the same IDs again does nothing. XDEL of no entry comes first: a user without the right to delete
+# must not add. A missing stream is not created, because nobody would read it. An entry that cannot be added stays, and
+# does not block others: the reply has the number sent, and an error for each entry that was not.
 _BEGIN: Final = (
     b"redis.call('XDEL', KEYS[1], '0-0') if redis.call('EXISTS', KEYS[2]) == 0 then return -1 end "
 )
@@ -59,13 +59,13 @@ NOTHING_LEFT: Final = "they are gone from here (sent already, or deleted), or ha
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which dead letters go back, and where.
+    """Which dead letters to send back, and where.
 
     Attributes:
         key: the dead-letter stream.
-        ids: the chosen ones; empty: all that fit.
-        filters: fields with a part of their value; all must fit. An empty name stands for any field.
-        to: the stream to send to; empty: the one that the field ``origin`` of each names.
+        ids: the chosen ones; empty: all that match.
+        filters: fields with a part of their value; all must match. An empty name stands for any field.
+        to: the target stream; empty: the stream that the field ``origin`` of each letter names.
         leave: fields that are not sent.
     """
 
@@ -77,36 +77,36 @@ class Wanted:
     leave: tuple[bytes, ...] = ORIGIN
 
     def fits(self, entry: Entry) -> bool:
-        """Whether an entry is meant."""
+        """Return True if an entry is wanted."""
         return all(
             any(name in {b"", own} and part in value for own, value in entry.fields)
             for name, part in self.filters
         )
 
     def target(self, entry: Entry) -> bytes:
-        """Return the stream to which an entry goes; empty: it does not say."""
+        """Return the target stream of an entry; empty: the entry names none."""
         return self.to or next((value for name, value in entry.fields if name == self.origin), b"")
 
     def words(self, target: bytes, ids: list[str]) -> Command:
-        """Return the command that sends some back."""
+        """Return the command that sends these entries back."""
         leave = dict.fromkeys(self.leave if self.to else (*self.leave, self.origin))
         return command("EVAL", SEND_BACK, 2, self.key, target, len(leave), *leave, *ids)
 
 
 @dataclass(slots=True)
 class Sent:
-    """How many went back to which stream, and how many stay, by the reason in words."""
+    """How many were sent to which stream, and how many stay, by reason."""
 
     to: dict[bytes, int] = field(default_factory=dict)
     stay: dict[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
-        """All that went back."""
+        """The total number sent."""
         return sum(self.to.values())
 
     def keep(self, reason: str, number: int) -> None:
-        """Count some that stay."""
+        """Count entries that stay."""
         if number:
             self.stay[reason] = self.stay.get(reason, 0) + number
 
@@ -126,20 +126,20 @@ async def send_back(
     rate: int = 0,
     tell: Callable[[], None] = lambda: None,
 ) -> None:
-    """Send back the dead letters that the stream has at the beginning, in the order of their IDs.
+    """Send back the dead letters that the stream has when this starts, in ID order.
 
     Args:
         link: the server.
         wanted: which ones.
-        progress: is kept; ``stopped`` ends it behind its slice.
-        sent: is counted up, so that it is true also where an error ends this.
+        progress: updated; ``stopped`` ends this after the current slice.
+        sent: updated, so that it is right even if an error ends this.
         dry_run: only count.
-        rate: entries a second; 0: as fast as it goes.
+        rate: entries per second; 0: no limit.
         tell: called after each slice.
 
     Raises:
-        GoneError: the server went away; what was sent is not sent again by another run.
-        RedisError: what it replied instead.
+        GoneError: the connection was lost; another run does not send entries again.
+        RedisError: the server's error reply.
     """
     length = await link.call("XLEN", wanted.key)
     newest = replies.entries(await link.call("XREVRANGE", wanted.key, "+", "-", "COUNT", 1))
@@ -179,7 +179,7 @@ async def send_back(
 
 
 def _count(reply: Any, target: bytes, number: int, sent: Sent) -> None:
-    """Count what became of some entries by the script's reply. Raises a RedisError that is not about this target alone."""
+    """Count the outcome of some entries from the script's reply. Raises an error that does not concern only this target."""
     name = quote(target)
     if isinstance(reply, ClusterCrossSlotError):
         sent.keep(OTHER_SLOT.format(name), number)
@@ -198,7 +198,7 @@ def _count(reply: Any, target: bytes, number: int, sent: Sent) -> None:
 
 
 async def _look(link: Link, key: bytes, target: bytes, number: int, sent: Sent) -> None:
-    """Count what would become of some entries, as far as reading tells."""
+    """Count the expected outcome of some entries, as far as reading shows it."""
     kind = await link.call("TYPE", target)
     if link.is_cluster and key_slot(key) != key_slot(target):
         sent.keep(OTHER_SLOT.format(quote(target)), number)
@@ -272,7 +272,7 @@ def _steps(typed: Values) -> list[Step]:
 
 
 async def _message(link: Link, typed: Values) -> dict[str, str]:
-    """Return what the form of *Edit and resend* begins with: a line for each field, and the stream it came from."""
+    """Return the initial values of the form *Edit and resend*: a line for each field, and the original stream."""
     first = typed.ids()[0]
     found = next(iter(replies.entries(await link.call("XRANGE", typed.word("key"), first, first))), None)
     if found is None:

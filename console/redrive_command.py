@@ -1,4 +1,4 @@
-"""``rillet redrive``: dead letters back to their stream, on the command line."""
+"""``rillet redrive``: send dead letters back to their stream, on the command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INTERRUPTED: Final = 130
 
 
 def main(words: list[str]) -> int:
-    """Send dead letters back; return 0 once all that fit are sent, else 1."""
+    """Send dead letters back; return 0 if all matching ones were sent, else 1."""
     made = Parser(
         prog="rillet redrive",
         description="Send the messages of a dead-letter stream back to the stream that they came from. Each is added there "

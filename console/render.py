@@ -1,4 +1,4 @@
-"""Templates, and the words in which pages put numbers, times and names. Everything is escaped."""
+"""Templates, and the formats of numbers, times and names on pages. Everything is escaped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEAT_MS: Final = (1_000, 10_000, 60_000, 600_000, 3_600_000)
 
 
 def environment() -> Environment:
-    """Return the environment of all pages, escaping whatever it is given."""
+    """Return the template environment of all pages, which escapes every value."""
     made = Environment(
         loader=FileSystemLoader([HERE / "templates", TEMPLATES]),
         autoescape=True,
@@ -46,17 +46,17 @@ def environment() -> Environment:
 
 
 def name(raw: bytes) -> Markup:
-    """Return a name isolated from the direction of the text around it."""
+    """Return a name, isolated from the text direction around it."""
     return Markup("<bdi>{}</bdi>").format(names.name(raw))
 
 
 def clip(text: str, length: int = 60) -> str:
-    """Return the beginning of a text for a table's cell."""
+    """Cut a text for a table's cell."""
     return text if len(text) <= length else text[:length] + "…"
 
 
 def url(path: str, **words: bytes | str | int) -> str:
-    """Return an address of the console; names are written as redis-cli takes them."""
+    """Return an address of the console; names are in redis-cli's syntax."""
     typed = {
         key: names.quote(word) if isinstance(word, bytes) else str(word)
         for key, word in words.items()
@@ -66,12 +66,12 @@ def url(path: str, **words: bytes | str | int) -> str:
 
 
 def linked(*words: bytes) -> bool:
-    """Return whether names are short enough for an address."""
+    """Return True if names are short enough for an address."""
     return sum(map(len, words)) <= LINKED_BYTES
 
 
 def duration(milliseconds: float | None) -> str:
-    """Return a time span in its greatest unit: 250 ms, 3 min, 2 h."""
+    """Format a duration in its greatest unit: 250 ms, 3 min, 2 h."""
     if milliseconds is None:
         return UNKNOWN
     if milliseconds < 0:
@@ -86,7 +86,7 @@ def duration(milliseconds: float | None) -> str:
 
 
 def size(count_of_bytes: float | None) -> str:
-    """Return bytes in their greatest unit."""
+    """Format bytes in their greatest unit."""
     if count_of_bytes is None:
         return UNKNOWN
     for unit in ("B", "KB", "MB", "GB"):
@@ -101,12 +101,12 @@ def size(count_of_bytes: float | None) -> str:
 
 
 def count(number: float | None) -> str:
-    """Return a whole number with its thousands apart, or a dash."""
+    """Format a whole number with thousands separators; a dash for None."""
     return UNKNOWN if number is None else f"{number:,.0f}"
 
 
 def rate(number: float | None) -> str:
-    """Return a rate a second."""
+    """Format a rate per second."""
     if number is None:
         return UNKNOWN
     if number == 0:
@@ -121,7 +121,7 @@ def rate(number: float | None) -> str:
 
 
 def exact(milliseconds: float) -> str:
-    """Return a moment in UTC."""
+    """Format a time in UTC."""
     try:
         moment = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
     except (ValueError, OverflowError, OSError):
@@ -130,7 +130,7 @@ def exact(milliseconds: float) -> str:
 
 
 def clock(milliseconds: float) -> str:
-    """Return the time of day of a moment in UTC, for lines of a log."""
+    """Format the time of day in UTC, for log lines."""
     try:
         moment = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
     except (ValueError, OverflowError, OSError):
@@ -144,7 +144,7 @@ def id_time(entry_id: str) -> int:
 
 
 def ago(moment: int, now: int) -> Markup:
-    """Return how long ago a moment is, with the exact one on hover. An ID that is no time shows as a dash."""
+    """Format how long ago a time is, with the exact time on hover. An ID that is not a time shows as a dash."""
     if moment < 1_000_000_000_000:  # before 2001: an ID that counts
         return Markup('<span class="nil">\u2013</span>')
     words = (
@@ -158,12 +158,12 @@ def ago(moment: int, now: int) -> Markup:
 
 
 def heat(idle: int | None) -> int:
-    """Return how hot an idle time is, 0 to 5."""
+    """Return the heat of an idle time, 0 to 5."""
     return sum((idle or 0) >= step for step in HEAT_MS)
 
 
 def _with_gaps(samples: list[Sample]) -> list[Sample]:
-    """Put nothing where the console was asleep, or the clock jumped, so that no line goes across as a cliff."""
+    """Insert a gap where the console was asleep or the clock jumped, so that the chart draws no line across it."""
     steps = sorted(after[0] - before[0] for before, after in pairwise(samples))
     most = max(GAP_SECONDS, 5 * steps[len(steps) // 2]) if steps else 0.0
     found: list[Sample] = []
@@ -178,7 +178,7 @@ def _with_gaps(samples: list[Sample]) -> list[Sample]:
 
 
 def chart(samples: list[Sample], columns: Mapping[str, tuple[int, bool]]) -> str:
-    """Return the data of a chart as JSON: seconds before now, then each column, as a rate where it counts."""
+    """Return the data of a chart as JSON: seconds before now, then each column; counters become rates."""
     samples = _with_gaps(samples)
     newest = samples[-1][0] if samples else 0.0
     rows: list[Any] = [[round(sample[0] - newest, 1) for sample in samples]]

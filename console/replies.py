@@ -1,4 +1,4 @@
-"""Replies of a server into records; what an older version leaves out becomes None."""
+"""Convert replies of a server to records; a value that an older version lacks becomes None."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PAGE_BYTES: Final = 4 << 20  # of entries, or of other items, that are read for 
 
 
 def few(length: Reply, memory: Reply, most: int) -> int:
-    """Return how many items of so many, which take so much memory, have about ``PAGE_BYTES``: at least one.
+    """Return how many of these items fit ``PAGE_BYTES``, given their memory: at least one.
 
-    A length or a memory that the server does not say, with an error or a null, leaves ``most``.
+    If the length or the memory is unknown (an error or a null), return ``most``.
     """
     if not isinstance(length, int) or not isinstance(memory, int) or not length:
         return most
@@ -34,14 +34,14 @@ def pairs(reply: Reply) -> dict[str, Any]:
 
 
 def listed(reply: Reply) -> list[Any]:
-    """Return an array; an error and a null count as empty."""
+    """Return an array; an error or a null counts as empty."""
     return [] if reply is None or isinstance(reply, RedisError) else list(reply)
 
 
 def groups(reply: Reply, before: Iterable[Group] = ()) -> tuple[Group, ...]:
-    """Return the groups of XINFO GROUPS, with the known facts of their first pending entries: not every round reads all of them.
+    """Return the groups of XINFO GROUPS, with the known first pending entries, which not every round reads.
 
-    A round reads thousands of groups, so each is made once, and the names of its fields stay bytes.
+    A round reads thousands of groups. So each record is built once, and its field names stay bytes.
     """
     known = {group.name: group for group in before}
     found = []
@@ -96,13 +96,13 @@ def entries(reply: Reply) -> tuple[Entry, ...]:
 
 
 def entry(item: Any) -> Entry:
-    """Return an entry; one that was deleted has no fields."""
+    """Return an entry; a deleted one has no fields."""
     words = iter(item[1] or ())
     return Entry(item[0].decode(), tuple(zip(words, words, strict=True)))
 
 
 def now(reply: Reply) -> int:
-    """Return the milliseconds of TIME; of our own clock for a user who may not ask."""
+    """Return the milliseconds of TIME; of the console's clock if the user may not run it."""
     if isinstance(reply, NoPermissionError):
         return int(time.time() * 1000)
     return int(reply[0]) * 1000 + int(reply[1]) // 1000
@@ -118,7 +118,7 @@ def info(reply: bytes) -> dict[str, str]:
 
 
 def facts(reply: bytes, commands: frozenset[str], *, debug: bool) -> ServerFacts:
-    """Return what INFO says of a server; empty for a user who may not ask."""
+    """Return the facts in INFO; empty if the user may not run it."""
     said = info(reply)
     kind, version = ("Redis", said.get("redis_version", "0")) if said else ("Server", "")
     for name, field in (("Valkey", "valkey_version"), ("Rillet", "rillet_version")):

@@ -1,4 +1,4 @@
-"""Replies of the protocol with their types, as the prompt shows them: read within bounds, written as redis-cli does."""
+"""Parse replies with their RESP3 types for the prompt, within limits, and format them like redis-cli."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PAIRS: Final = frozenset({"map", "attribute"})
 
 
 class ProtocolError(Exception):
-    """Bytes that are no reply, or a reply that is nested without end or too long."""
+    """The bytes are not a reply, or the reply is nested too deep or too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Reply:
         kind: "status", "error", "integer", "double", "boolean", "null", "big number", "string", "verbatim", or an
             aggregate: "array", "set", "map", "attribute", "push".
         text: of a scalar, at most ``TEXT_BYTES``.
-        items: of an aggregate, at most ``ITEMS``; of a map keys and values in turns.
-        size: bytes of the string, or items of the aggregate, all of them.
+        items: of an aggregate, at most ``ITEMS``; keys and values of a map alternate.
+        size: the full size: bytes of a string, items of an aggregate.
     """
 
     kind: str
@@ -57,12 +57,12 @@ class Reply:
 
 @dataclass(slots=True)
 class Budget:
-    """The bounds of a reply, pushes before it included: kept and read bytes.
+    """The limits of a reply with the pushes before it: what is kept, and what is read.
 
     Attributes:
         text: bytes of strings that may still be kept.
-        items: of aggregates, which may still be kept.
-        cut: whether items were left out because text or items ran out.
+        items: items of aggregates that may still be kept.
+        cut: whether items were left out because of these limits.
     """
 
     text: int = TOTAL_TEXT_BYTES
@@ -72,24 +72,24 @@ class Budget:
     _lines: int = 0
 
     def has_room(self) -> bool:
-        """Whether one more item may be kept; remembers when not."""
+        """Return True if one more item may be kept; otherwise record the cut."""
         self.cut = self.cut or self.text <= 0 or self.items <= 0
         return not self.cut
 
     def keep(self, size: int) -> int:
-        """Return how many bytes of a string of this size are kept."""
+        """Return how many bytes of a string of this size to keep."""
         kept = max(0, min(size, TEXT_BYTES, self.text))
         self.text -= kept
         return kept
 
     def count(self, size: int) -> None:
-        """Count bytes that are read. Raises ProtocolError: they are too many."""
+        """Count the bytes read. Raises ProtocolError: they are too many."""
         self.read += size
         if self.read > READ_BYTES:
             raise ProtocolError(f"the reply has more than {READ_BYTES >> 20} MB")
 
     async def line(self, stream: asyncio.StreamReader) -> tuple[bytes, bytes]:
-        """Read a line; return its mark and the rest."""
+        """Read a line; return its type byte and the rest."""
         line = await stream.readline()
         if not line.endswith(b"\r\n"):
             raise EOFError("the server closed the connection")
@@ -101,10 +101,10 @@ class Budget:
 
 
 async def read(stream: asyncio.StreamReader, budget: Budget | None = None) -> Reply:
-    """Read one reply; bytes beyond the bounds are read and dropped.
+    """Read one reply; bytes beyond the limits are read and dropped.
 
     Raises:
-        ProtocolError: the bytes are no reply, or are more than ``READ_BYTES``.
+        ProtocolError: the bytes are not a reply, or are more than ``READ_BYTES``.
         EOFError: the connection ended.
     """
     return await _read(stream, budget or Budget(), 0)
@@ -157,7 +157,7 @@ async def _aggregate(stream: asyncio.StreamReader, budget: Budget, kind: str, si
 
 
 async def _skip(stream: asyncio.StreamReader, budget: Budget, left: int) -> None:
-    """Read past replies, however deep they are, and keep nothing."""
+    """Skip replies, however deep, and keep nothing."""
     while left:
         left -= 1
         mark, rest = await budget.line(stream)
@@ -174,7 +174,7 @@ async def _skip(stream: asyncio.StreamReader, budget: Budget, left: int) -> None
 
 
 def text(reply: Reply) -> str:
-    """Return a reply as redis-cli writes it in RESP3, with a mark of its own for each type."""
+    """Format a reply like redis-cli in RESP3, with a distinct mark for each type."""
     return "\n".join(_lines(reply))
 
 

@@ -1,4 +1,4 @@
-"""The web server of the console, from its options to its end by a signal."""
+"""Run the web server of the console, from its options to its end by a signal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Server(uvicorn.Server):
-    """Ends in order at a signal, and live pages with it; uvicorn's own would let the signal kill the process then."""
+    """Shuts down in order at a signal, and ends live pages. uvicorn's own server would then let the signal kill the process."""
 
     def __init__(self, config: uvicorn.Config, end_live: Callable[[], None]) -> None:
         super().__init__(config)
@@ -53,10 +53,10 @@ def serve(
     say: Callable[[str], None],
     record: bool = False,
 ) -> int:
-    """Serve the console of a server until a signal ends it; with ``record`` it keeps a recording there all the time.
+    """Serve the console of a server until a signal; with ``record`` keep a recording there all the time.
 
     Raises:
-        ValueError: an option that does not fit.
+        ValueError: an option is wrong.
     """
     token = token_of(options)
     loopback = options.console_bind in {"127.0.0.1", "::1", "localhost"}
@@ -81,8 +81,8 @@ def serve(
             access_log=False,  # addresses hold names of keys
             server_header=False,
             timeout_graceful_shutdown=5,
-            # Entries chosen one by one stand in the address: 64 KB hold 2,900 of them, this more than 20,000. Every connection
-            # may fill it before it has shown a token, so it is not the 2 MB that browsers send.
+            # The address holds the IDs of chosen entries: 64 KB hold 2,900 of them, this limit more than 20,000. Every
+            # connection may fill it before it has shown a token, so it is not the 2 MB that browsers send.
             http="h11",
             h11_max_incomplete_event_size=512 << 10,
         )

@@ -1,11 +1,11 @@
-"""The life of a message, from the commands that a recording of a Rillet has and their replies, or its append-only file.
+"""The history of a message, from a Rillet's recording of commands and replies, or from its append-only file.
 
-Only a reply says what a command did: XREADGROUP and XCLAIM name the entries, XACK says how many. Commands between MULTI
-and EXEC have the replies of EXEC. The commands of a script are recorded beside it, but by an older Rillet they are not, and
-MAXLEN does not name what it trims: such events are not certain.
+Only the reply shows the effect of a command: XREADGROUP and XCLAIM list the entries, XACK counts them. Commands
+between MULTI and EXEC have their replies in EXEC's. The commands of a script are recorded beside it (an older Rillet
+did not record them), and MAXLEN does not name what it trims: such events are uncertain.
 
-The append-only file has no replies, no clients and rarely times, but all that changed something since its last rewrite,
-also before the console was there.
+The append-only file has no replies, no clients and few times, but every change since its last rewrite, even those
+before the console started.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ANY_DATABASE: Final = frozenset({b"FLUSHALL", b"SWAPDB", b"COPY", b"MOVE"})
 
 
 async def begin(link: Link) -> None:
-    """Begin a recording, and end the one before. Raises RedisError: the server is no Rillet with debug commands."""
+    """Start a recording, and end the previous one. Raises RedisError: the server is no Rillet with debug commands."""
     await end(link)
     link.tape.id = int(await link.call(*BEGIN))
 
@@ -55,7 +55,7 @@ def end_of(link: Link) -> Command:
 
 
 async def end(link: Link) -> None:
-    """End the recording, if there is one; one that the server has forgotten is none."""
+    """End the recording, if there is one; ignore that the server has forgotten it."""
     tape = link.tape
     if tape.id:
         await link.send([end_of(link)])
@@ -64,10 +64,10 @@ async def end(link: Link) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TapeSubject(Subject[bool]):
-    """The recording: reading it fetches the new commands, and keeps those about streams."""
+    """The recording. Each read fetches the new commands, and keeps those about streams."""
 
     async def read(self, link: Link) -> bool:
-        """Return whether there is a recording."""
+        """Fetch the new commands; return True if there is a recording."""
         tape = link.tape
         if not tape.id:
             return False
@@ -89,19 +89,19 @@ class TapeSubject(Subject[bool]):
 
 
 def waits(link: Link) -> dict[int, tuple[bytes, ...]]:
-    """Return the commands that wait for their reply, by the ID of the client."""
+    """Return the commands without a reply, by client ID."""
     return {row[4]: tuple(row[7]) for row in link.tape.rows.values() if row[2] is None}
 
 
 @dataclass(frozen=True, slots=True)
 class FileSubject(Subject[Written | None]):
-    """What the append-only file says of a message: each read goes on where the last one ended."""
+    """The history of a message in the append-only file; each read continues where the last one ended."""
 
     key: bytes
     id: str
 
     async def read(self, link: Link) -> Written | None:
-        """Return the findings; None if the server has no such file, or the recording has the whole life."""
+        """Return the findings; None if the server has no such file, or the recording has the whole history."""
         if not link.controls or self._is_recorded(link):
             return None
         place = self.key, self.id
@@ -121,7 +121,7 @@ class FileSubject(Subject[Written | None]):
         return written
 
     def _is_recorded(self, link: Link) -> bool:
-        """Whether the recording has the command that added it."""
+        """Return True if the recording has the command that added it."""
         reply = b"$%d\r\n%b\r\n" % (len(self.id), self.id.encode())
         return any(
             row[8] == reply
@@ -151,12 +151,12 @@ class Event:
         what: "added", "delivered", "read again", "claimed", "given back", "acknowledged", "dropped from pending",
             "deleted", "trimmed", "removed with its stream", "came with its stream" (by a command that put another
             stream in this place) or "perhaps changed by a script" (an older Rillet does not record what scripts did).
-        time: in milliseconds of the server's clock; of a command that was blocked when it got its reply. None if the
-            append-only file does not say it.
-        consumer: the owner from then on, or the last one.
-        certain: False where another command may have done it.
-        note: more about it, as ``XACK inside EVAL`` of a command of a script.
-        origin: whose it was before, of an entry that was claimed.
+        time: milliseconds of the server's clock; of a blocked command the time of its reply. None if the append-only
+            file has no time.
+        consumer: the owner afterwards, or the last one.
+        certain: False if another command may have done it.
+        note: a remark, such as ``XACK inside EVAL`` for a command of a script.
+        origin: the previous owner of a claimed entry.
     """
 
     what: str
@@ -172,7 +172,7 @@ class Event:
 def events(
     rows: Iterable[Sequence[Any]], key: bytes, entry_id: str, database: int, *, exists: bool
 ) -> tuple[Event, ...]:
-    """Return the life of a message that is still in its stream or no longer, as far as these commands show it."""
+    """Return the history of a message, existing or not, as far as these commands show it."""
     life = _Life(key, whole_id(entry_id.encode()), database)
     rows = [
         row
@@ -196,7 +196,7 @@ def events(
         found = [*found, replace(life.trims[-1], certain=len(life.trims) == 1)]
     found = sorted(found, key=lambda one: one.time or 0)
     at = next((at for at, one in enumerate(found) if one.what == "added"), 0)
-    # A reader that was blocked has a lower number than the XADD that it waited for.
+    # A blocked reader has a lower number than the XADD that it waited for.
     while at and found[at - 1].time == found[at].time and found[at - 1].what == "delivered":
         found[at - 1], found[at] = found[at], found[at - 1]
         at -= 1
@@ -204,7 +204,7 @@ def events(
 
 
 def _in_effect(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], Any, str]]:
-    """Give commands when they run, those of a script in its place, and say inside of which script they are."""
+    """Yield commands in the order in which they ran; those of a script take its place and name it."""
     for row, reply in _outside_transactions(rows):
         name = row[7][0].upper()
         if name not in _SCRIPTS or len(row) < 11:
@@ -217,7 +217,7 @@ def _in_effect(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], A
 
 
 def _outside_transactions(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], Any]]:
-    """Give the commands with their replies, those of a transaction when EXEC runs them."""
+    """Yield the commands with their replies; those of a transaction when EXEC ran them."""
     queued: dict[int, list[Sequence[Any]]] = {}
     for row in rows:
         name, client = row[7][0].upper(), row[4]
@@ -226,7 +226,7 @@ def _outside_transactions(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Seque
             queued.pop(client, None)
         elif name == b"EXEC":
             known, results = queued.pop(client, []), reply if isinstance(reply, list) else []
-            # A recording that begins behind MULTI has only the last of its commands.
+            # A recording that starts after MULTI has only the last of its commands.
             before = max(len(results) - len(known), 0)
             for position, (one, result) in enumerate(zip(known, results[before:], strict=False), before):
                 inner = [[each for each in scripted if each[0] == position] for scripted in row[10:]]
@@ -244,7 +244,7 @@ def _parsed(encoded: bytes) -> Any:
 
 
 class _Life:
-    """Gathers the events of one message, and the trims of its stream since it was there."""
+    """Collects the events of one message, and the trims of its stream since it was added."""
 
     def __init__(self, key: bytes, entry_id: bytes, database: int) -> None:
         self.events: list[Event] = []
@@ -275,7 +275,7 @@ class _Life:
         }
 
     def see(self, row: Sequence[Any], reply: Any, inside: str) -> None:
-        """Add what a command did to the message; one that cannot be understood is logged, and leaves the others."""
+        """Add the effect of a command on the message. A command that cannot be understood is logged and skipped."""
         self._row, self._inside = row, inside
         words: list[bytes] = row[7]
         seen = self._acts.get(words[0].upper())
@@ -329,7 +329,7 @@ class _Life:
         for key, found in reply.items() if isinstance(reply, dict) else reply:
             for entry in (found or ()) if key == self._key else ():
                 if entry[0] == self._id:
-                    # With CLAIM an entry has its idle time and the deliveries before this one.
+                    # With CLAIM each entry has its idle time and its earlier delivery count.
                     again = len(entry) > 3 and int(entry[3]) > 0
                     what = "read again" if start != b">" else "claimed" if again else "delivered"
                     note = "NOACK: never pending" if unowned else ""
@@ -406,14 +406,14 @@ class _Life:
             self._lose()
 
     def _lose(self, *, certain: bool = True, note: str = "") -> None:
-        """Take note that the stream is no longer in its place."""
+        """Record that the key no longer holds the stream."""
         self.arrival = None
         if self.events and not self._is_gone:
             self._note("removed with its stream", certain=certain, note=note)
         self._holders.clear()
 
     def _move(self, words: list[bytes], reply: Any) -> None:
-        """Follow a command that takes the stream away, or puts another one in its place."""
+        """Apply a command that removes the stream from its key, or puts another one there."""
         name, here, at = words[0].upper(), (self._key, self._database), self._row[3]
         source: tuple[bytes, int] | None = (words[1], at)
         target: tuple[bytes, int] | None = None
@@ -453,7 +453,7 @@ class _Life:
 def written_events(
     rows: Iterable[tuple[int | None, list[bytes]]], entry_id: str, *, exists: bool
 ) -> tuple[Event, ...]:
-    """Return the life of a message as the commands of the append-only file show it, in the order of the file."""
+    """Return the history of a message from the commands of the append-only file, in file order."""
     life = _WrittenLife(whole_id(entry_id.encode()), exists=exists)
     for moment, words in rows:
         life.see(moment, words)
@@ -461,9 +461,9 @@ def written_events(
 
 
 class _WrittenLife:
-    """Gathers the events of one message from commands without replies.
+    """Collects the events of one message from commands without replies.
 
-    A delivery is an XCLAIM there, with its time and the number of deliveries.
+    A delivery appears there as an XCLAIM with its time and delivery count.
     """
 
     def __init__(self, entry_id: bytes, *, exists: bool) -> None:
@@ -486,7 +486,7 @@ class _WrittenLife:
         }
 
     def see(self, moment: int | None, words: list[bytes]) -> None:
-        """Add what a command did to the message."""
+        """Add the effect of a command on the message."""
         self._moment = moment
         self._acts.get(words[0].upper(), self._remove)(words)
 
@@ -494,7 +494,7 @@ class _WrittenLife:
         self.events.append(Event(what, self._moment, group, consumer, **more))
 
     def _at(self, exact: int) -> bool:
-        """Take a time that a command names itself; return whether it fits the annotation, which may be of the second."""
+        """Use the time that a command itself names; return whether it fits the annotation, which may have only seconds."""
         fits = self._moment is None or 0 <= exact - self._moment < 1_000
         if fits:
             self._moment = exact
@@ -547,7 +547,7 @@ class _WrittenLife:
             self._note("dropped from pending", group, holder, note=note)
 
     def _remove(self, words: list[bytes]) -> None:
-        """Take note of a command that removes or replaces the whole stream."""
+        """Apply a command that removes or replaces the whole stream."""
         if self.events:
             name = words[0].upper()
             self._holders.clear()
@@ -556,7 +556,7 @@ class _WrittenLife:
 
 
 def _other(holder: bytes | None, consumer: bytes) -> bytes:
-    """Return the owner of an entry before a consumer that claims it; empty if that is not known, or the same."""
+    """Return the previous owner of an entry that a consumer claims; empty if unknown, or the same."""
     return b"" if holder is None or holder == consumer else holder
 
 

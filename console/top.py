@@ -45,7 +45,7 @@ COLUMNS: Final = (
     "tries",
     "done",
 )
-# Characters of a name; where a terminal is too narrow for them, columns go, these first:
+# The width of names. If the terminal is too narrow, columns are dropped, in this order:
 LEAST_NAME: Final = 16
 GOING: Final = ("done", "memory", "out", "in", "length", "tries")
 HELP: Final = f"""\
@@ -110,7 +110,7 @@ async def _once(link: Link, *, plain: bool, as_json: bool) -> int:
                 print("\t".join(cells))  # noqa: T201 - as above
         else:
             console = Console()
-            # Nobody looks at the width of a pipe: names stay whole there.
+            # A pipe has no width: names stay whole there.
             width = console.width if sys.stdout.isatty() else 10_000
             console.print(table(overview, link.shown, View(rows=1 << 30, width=width)), soft_wrap=True)
     return 0
@@ -118,11 +118,11 @@ async def _once(link: Link, *, plain: bool, as_json: bool) -> int:
 
 @dataclass(slots=True)
 class View:
-    """What a person looks at.
+    """The state of the view.
 
     Attributes:
         start: the first line shown; ``rows``: how many fit.
-        find: a text that names have in them; ``typing``: it is being typed.
+        find: only names that contain this text are shown; ``typing``: it is being typed.
     """
 
     start: int = 0
@@ -134,7 +134,7 @@ class View:
     ends: bool = False
 
     def press(self, key: str) -> None:
-        """Take a key, or the bytes that a terminal sends for one."""
+        """Handle a key, or the bytes that a terminal sends for one."""
         if self.typing:
             self._type(key)
             return
@@ -188,7 +188,7 @@ async def _live(link: Link) -> int:
 
 @contextlib.contextmanager
 def _keys(view: View, poller: Poller) -> Iterator[None]:
-    """Take keys as they are pressed, where the system has a terminal that gives them; Ctrl-C works everywhere."""
+    """Read keys as they are pressed, if the system's terminal supports that; Ctrl-C works everywhere."""
     try:
         import termios
         import tty
@@ -218,9 +218,9 @@ def _keys(view: View, poller: Poller) -> Iterator[None]:
 
 
 def table(overview: Overview, address: str, view: View) -> Lines:
-    """Return the table: a line for each stream and group, as many as fit, the streams in trouble first.
+    """Return the table: one line per stream and group, as many as fit, streams in trouble first.
 
-    Numbers stay whole at any width: names get shorter, then columns go.
+    Numbers stay whole at any width: names get shorter, then columns are dropped.
     """
     found = [row for row in _rows(overview) if view.find.lower() in row[0][0].lower()]
     view.start = min(view.start, max(0, len(found) - view.rows))
@@ -256,7 +256,7 @@ def _line(cells: tuple[str, ...], kept: list[int], widths: list[int], name: int)
 
 
 def _cut(text: str, width: int) -> str:
-    """Return a name with its middle left out: ends tell apart what begins the same."""
+    """Cut the middle of a name: names that begin alike differ at their ends."""
     if len(text) <= width:
         return text
     head = (width - 1) // 2
@@ -275,7 +275,7 @@ def _oldest(one: Stream | Group, overview: Overview) -> str:
 
 
 def _lines(stream: Stream, overview: Overview) -> list[Row]:
-    """Return the cells of a stream and of its groups, each with a style; a mark says the same as its colour."""
+    """Return the cells of a stream and its groups, each with a style; a mark repeats the meaning of its colour."""
     own = (
         names.name(stream.key),
         count(stream.length),
@@ -297,7 +297,7 @@ def _lines(stream: Stream, overview: Overview) -> list[Row]:
 
 
 def plain_rows(overview: Overview) -> Iterator[tuple[str, ...]]:
-    """Give each stream and group as words for scripts: whole numbers, milliseconds, bytes; empty where it is not known."""
+    """Yield each stream and group as words for scripts: whole numbers, milliseconds, bytes; empty if unknown."""
 
     def text(number: float | None) -> str:
         return "" if number is None else f"{number:.2f}".rstrip("0").rstrip(".")

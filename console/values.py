@@ -1,4 +1,4 @@
-"""The typed words of a form or an address."""
+"""Parse the typed words of a form or an address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class MissingError(ValueError):
 
 
 class Values:
-    """The typed words of a form, in the way redis-cli takes them."""
+    """The typed words of a form, parsed in redis-cli's syntax."""
 
     def __init__(self, typed: Mapping[str, str]) -> None:
         self._typed = typed
@@ -32,17 +32,17 @@ class Values:
         return unquote(text)
 
     def number(self, name: str, default: int, least: int = 0) -> int:
-        """Return a whole number. Raises ValueError: it is none, or too small."""
+        """Return a whole number. Raises ValueError: it is not one, or too small."""
         text = self.text(name, str(default))
         if not text.removeprefix("-").isdecimal() or int(text) < least:
             raise ValueError(f"{name} is a whole number from {least} on, not {text}")
         return int(text)
 
     def ids(self, name: str = "id") -> list[bytes]:
-        """Return IDs that were separated by spaces or commas.
+        """Return IDs separated by spaces or commas.
 
         Raises:
-            ValueError: there is none, or one is of another form.
+            ValueError: there is none, or one has another form.
         """
         found = self.text(name).replace(",", " ").split()
         if not found:

@@ -1,7 +1,7 @@
-"""Options of the Spark formats: one record each, from which they are read, their errors written and their docs made.
+"""Define options of the Spark formats: one record each, used to parse the option, write its errors and make its docs.
 
-A dataclass of options declares a field for each by ``option(…)``, and a field for other such dataclasses by ``part(…)``;
-``Options.read`` fills them from the strings that Spark hands over.
+A dataclass of options declares its options with ``option(…)``, and nested dataclasses of options with ``part(…)``.
+``Options.read`` fills them from the strings that Spark passes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _YES: Final = frozenset({"true", "yes", "1", "on"})
 _NO: Final = frozenset({"false", "no", "0", "off"})
-# What Spark itself or a plain `.load(path)` adds.
+# Added by Spark itself, or by `.load(path)`.
 SPARKS_OWN: Final = ("path", "checkpointLocation", "queryName", "outputMode", "triggerInterval")
-# About a minute: a cluster or sentinels take longer to see that a master is gone than a server to start again.
+# About a minute: a cluster or sentinels take longer to detect a lost master than a server takes to restart.
 _RETRIES_THROUGH_A_FAILOVER: Final = 15
 
 
@@ -34,12 +34,12 @@ class OptionError(LabelledError, ValueError):
 
 @dataclass(frozen=True)
 class Kind:
-    """What the text of an option may be.
+    """A type of option values.
 
     Attributes:
-        values: the same for the docs: the unit of a number, the words there are.
-        parse: returns the value of a text, or raises ValueError whose words go on after "option 'x' ".
-        is_secret: it is shown nowhere.
+        values: for the docs: the unit of a number, or the allowed words.
+        parse: returns the value of a text, or raises a ValueError whose text continues "option 'x' ".
+        is_secret: the value is never shown.
     """
 
     values: str
@@ -51,7 +51,7 @@ SECRET: Final = Kind("text", is_secret=True)
 
 
 def number(unit: str = "", least: int = 0, most: int = 2**63 - 1) -> Kind:
-    """Return the kind of whole numbers between two bounds."""
+    """Return the kind for whole numbers between two bounds."""
 
     def parse(text: str) -> int:
         try:
@@ -67,7 +67,7 @@ def number(unit: str = "", least: int = 0, most: int = 2**63 - 1) -> Kind:
 
 
 def words(*choices: str) -> Kind:
-    """Return the kind of one of some words, in whatever case it is written."""
+    """Return the kind for one of some words, in any case."""
     by_lower = {word.lower(): word for word in choices}
 
     def parse(text: str) -> str:
@@ -79,10 +79,10 @@ def words(*choices: str) -> Kind:
 
 
 def parse_flag(text: str) -> bool:
-    """Return whether a text means true.
+    """Parse "true" or "false".
 
     Raises:
-        ValueError: it is neither true nor false.
+        ValueError: it is neither.
     """
     if text.lower() not in _YES | _NO:
         raise ValueError(f"takes true or false, not {text!r}")
@@ -94,14 +94,14 @@ FLAG: Final = Kind("`true`, `false`", parse_flag)
 
 @dataclass(frozen=True)
 class Option:
-    """What there is to know of an option.
+    """The record of one option.
 
     Attributes:
-        name: as it is documented; users may write it in any case.
-        default: the text in whose place none is given; None: there is none.
+        name: as documented; users may write it in any case.
+        default: the text used if none is given; None: no default.
         meaning: for the docs.
-        kafka: the name that Spark's Kafka source has for it.
-        required: not to give it is an error.
+        kafka: the name of the same option of Spark's Kafka source.
+        required: whether a missing value is an error.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Option:
     required: bool = False
 
     def parse(self, text: str | None) -> Any:
-        """Return the value of a text, or None.
+        """Parse a text; return the value, or None.
 
         Raises:
             OptionError: it is malformed.
@@ -134,14 +134,14 @@ def option(
     kafka: str | None = None,
     required: bool = False,
 ) -> Any:
-    """Return the field of a dataclass that is an option."""
+    """Declare an option as a field of a dataclass."""
     text = str(default).lower() if isinstance(default, bool) else None if default is None else str(default)
     record = Option(name, kind, text, meaning, kafka, required)
     return field(default=record.parse(text), repr=not kind.is_secret, metadata={"option": record})
 
 
 def part(form: Any) -> Any:
-    """Return the field of a dataclass of options that is another one."""
+    """Declare a nested dataclass of options as a field."""
     return field(default_factory=form, metadata={"part": form})
 
 
@@ -159,7 +159,7 @@ def records(form: Any) -> dict[str, Option]:
 class Options:
     """A read-only, case-insensitive view of the strings given with ``.option(name, value)``.
 
-    Pickles, so readers may keep it. Empty strings count as not given.
+    It can be pickled, so readers may keep it. Empty strings count as not given.
     """
 
     def __init__(self, given: Options | Mapping[str, str]) -> None:
@@ -197,7 +197,7 @@ class Options:
         return record.parse(text or record.default)
 
     def read(self, form: Any) -> dict[str, Any]:
-        """Return the values of the fields of a dataclass that are options or parts.
+        """Return values for the fields of a dataclass that are options or parts.
 
         Raises:
             OptionError: one is malformed.
@@ -211,7 +211,7 @@ class Options:
         return found
 
     def refuse_unknown(self, form: Any) -> None:
-        """Refuse the first option that a dataclass of options has not: a misspelt limit must not silently be no limit.
+        """Refuse an unknown option, because a misspelt limit must not silently mean no limit.
 
         Raises:
             OptionError: with the nearest known name.
@@ -244,12 +244,12 @@ _SECRETS: Final = ("password", "passwordEnv", "passwordFile", "credentialsProvid
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the data is and how to get in; pickles into every task, and never shows its passwords.
+    """Where the data is, and how to log in; pickled into every task. It never shows passwords.
 
-    ``kind`` says what ``places`` are: nodes of a cluster, or sentinels that know a master as ``service``; one server is
-    ``host`` and ``port``. ``timeout_ms`` bounds the connection and each reply. ``retries`` counts tries after the first one, with
-    pauses from ``retry_interval_ms`` doubling up to five seconds: of a cluster or by sentinels, more than a
-    failover takes. ``read_replicas`` lets tasks read entries from replicas.
+    ``kind`` says what ``places`` are: nodes of a cluster, or sentinels that know a master as ``service``. One server
+    is ``host`` and ``port``. ``timeout_ms`` limits connecting, and each reply. ``retries`` counts the tries after the
+    first; the pauses between them double from ``retry_interval_ms`` up to five seconds. For a cluster or sentinels,
+    all tries together take longer than a failover. ``read_replicas`` lets tasks read entries from replicas.
     """
 
     MORE: ClassVar = (_URL, _READ_FROM)
@@ -357,12 +357,12 @@ class Endpoint:
             )
 
     def at(self, place: Place) -> Endpoint:
-        """Return one server of it: the next place to try is for the caller to find."""
+        """Return a copy for one server; the caller chooses the next place to try."""
         host, port = place
         return replace(self, host=host, port=port, kind="server", places=(), service=None, retries=0)
 
     def login(self) -> tuple[str | None, str | None]:
-        """Return user name and password as they are now; ask for each new connection.
+        """Return the current user name and password; call it for each new connection.
 
         Raises:
             OptionError: they cannot be read.
@@ -380,7 +380,7 @@ class Endpoint:
             raise OptionError(str(error)) from error
 
     def __str__(self) -> str:
-        """Return the address for messages: no password in it."""
+        """Return the address for messages, without a password."""
         if self.places:
             nodes = ", ".join(map(place_text, self.places))
             place = (

@@ -1,4 +1,4 @@
-"""The options of writing into streams, checked against the columns of the rows."""
+"""The options for writing to streams, checked against the columns of the rows."""
 
 # ruff: noqa: RUF009 - option() and part() return fields
 
@@ -33,13 +33,13 @@ def _parse_min_id(text: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class SinkOptions:
-    """How rows become entries, and how they get there; pickles into every task.
+    """How rows become entries and are delivered; pickled into every task.
 
     Attributes:
-        fields_column: what is all of an entry; None: every column that is not the stream or the id is a field.
-        inline_bytes: what a task may send through Spark; beyond, it stages its rows in the server.
-        marker: the key that remembers the last batch published, instead of one named after stream and query.
-        wait: what else has to have a batch before it counts as done.
+        fields_column: the column with all fields; None: each column except the stream and the id is a field.
+        inline_bytes: the most bytes that a task sends through Spark; it stages further rows in the server.
+        marker: the key of the last published batch; the default is named after stream and query.
+        wait: who must confirm a batch before it counts as complete.
     """
 
     MORE: ClassVar = (WAIT, WAIT_TIMEOUT)
@@ -111,10 +111,10 @@ class SinkOptions:
 
     @classmethod
     def of(cls, given: Options | Mapping[str, str], schema: StructType, *, overwrite: bool) -> SinkOptions:
-        """Read them for rows of a schema.
+        """Read the options for rows of a schema.
 
         Raises:
-            OptionError: an option is unknown or malformed, names a column that is not there, or contradicts another.
+            OptionError: an option is unknown or malformed, names a missing column, or contradicts another.
         """
         options = Options(given)
         options.refuse_unknown(cls)
@@ -129,7 +129,7 @@ class SinkOptions:
 
     @property
     def trim(self) -> tuple[str, ...]:
-        """``("MAXLEN", "~", "1000")`` or the like, to follow XADD's key."""
+        """The trim words that follow XADD's key, such as ``("MAXLEN", "~", "1000")``."""
         sign = "~" if self.approximate else "="
         if self.min_id is not None:
             return ("MINID", sign, ids.text(self.min_id))
@@ -181,7 +181,7 @@ class SinkOptions:
                 )
 
     def _refuse_other_slots(self) -> None:
-        """A transaction of a cluster is of one slot, and the marker is in each of ours."""
+        """Refuse streams in another slot than the marker: a transaction of a cluster has one slot, and includes the marker."""
         if self.endpoint.kind != "cluster" or self.delivery != "exactly-once":
             return
         if self.stream is None and self.marker is None:
@@ -196,12 +196,12 @@ class SinkOptions:
             )
 
     def is_in_marker_slot(self, stream: str) -> bool:
-        """Return whether a transaction of a cluster can write a stream and the given marker."""
+        """Return True if one transaction of a cluster can write a stream and the given marker."""
         return self.marker is None or key_slot(key_of(stream)) == key_slot(key_of(self.marker))
 
 
 def _holds_fields(schema: StructType, name: str) -> bool:
-    """Return whether a column is a map or an array of structs of two."""
+    """Return True if a column is a map, or an array of structs with two members."""
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
     if name not in schema.fieldNames():

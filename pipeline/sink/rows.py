@@ -1,8 +1,8 @@
-"""Rows to XADD commands, packed as RESP: what a task does with each Arrow batch, once, before it is sent.
+"""Encode rows as XADD commands, packed as RESP; a task does this once for each Arrow batch before sending.
 
-This is the one place beside `redis.connection.packed` that makes commands for a server, for it makes once what all rows
-have in common. With hiredis.pack_command for each row the encoder takes 1.1 to 1.9 times as long (CPU time, medians of
-7, alternating, 1 to 30 fields, 2026-11-24). `tests/pipeline/sink/test_rows.py` compares both.
+Beside `redis.connection.packed`, only this module packs commands: it encodes the parts common to all rows once. With
+hiredis.pack_command for each row the encoder takes 1.1 to 1.9 times as long (CPU time, medians of 7, alternating, 1 to
+30 fields, 2026-11-24). `tests/pipeline/sink/test_rows.py` compares both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .options import SinkOptions
 
-# With this many rows a producer, the server's window (100 ids a producer unless configured) never drops one.
+# With at most this many rows per producer, the server's window (100 ids per producer by default) never forgets one.
 _ROWS_OF_A_PRODUCER: Final = 100
 
 
@@ -35,13 +35,13 @@ class RowError(LabelledError, ValueError):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some XADD commands: their RESP, and how many they are."""
+    """Packed XADD commands, and their number."""
 
     data: bytes
     rows: int
 
     def commands(self) -> list[list[bytes]]:
-        """Return their words; only errors need them."""
+        """Return the words of the commands; only errors need them."""
         reader = hiredis.Reader()
         reader.feed(self.data)
         return [reader.gets() for _ in range(self.rows)]
@@ -52,7 +52,7 @@ class RowEncoder:
 
     Args:
         options: how rows become entries.
-        producer: with IDMP, what the ids of producers begin with; equal for equal rows when a task runs again.
+        producer: with IDMP, the prefix of the producer ids; a repeated task gives equal rows equal ids.
     """
 
     def __init__(self, options: SinkOptions, producer: str = "") -> None:
@@ -67,7 +67,7 @@ class RowEncoder:
 
         Args:
             batches: rows, by column.
-            chunk_rows: the most rows of a chunk; 0: as many as a batch has.
+            chunk_rows: the most rows of a chunk; 0: one chunk per batch.
 
         Raises:
             RowError: a row has no fields, no stream, or a null that ``nullPolicy=fail`` forbids.
@@ -147,7 +147,7 @@ class RowEncoder:
         return words
 
     def _fields(self, batch: pa.RecordBatch) -> tuple[list[int], list[bytes]]:
-        """Return how many fields each row has, and their RESP."""
+        """Return the number of fields of each row, and their RESP."""
         options = self._options
         if options.fields_column is not None:
             return self._own_fields(batch.column(batch.schema.get_field_index(options.fields_column)))
@@ -191,7 +191,7 @@ class RowEncoder:
         return counts, [b"".join(parts) for parts in found]
 
     def _own_fields(self, column: pa.Array) -> tuple[list[int], list[bytes]]:
-        """Return fields that the rows name themselves: twice the same name is twice a field."""
+        """Return fields that the rows name themselves; a repeated name stays a repeated field."""
         if pa.types.is_map(column.type):
             pair = pa.struct([("name", column.type.key_type), ("value", column.type.item_type)])
             column = column.cast(pa.list_(pair))

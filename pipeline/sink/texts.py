@@ -1,7 +1,8 @@
-"""Values as the texts of an entry, which the source reads back as the same values.
+"""Convert values to the texts of an entry, which the source reads back as the same values.
 
-Numbers and booleans are as Spark shows them (``1.5``, ``1.0E16``, ``true``), times and dates ISO 8601, and arrays, structs and maps
-the JSON of Spark's ``to_json``, but with a null as ``null`` and times to the microsecond. A whole column is written at once.
+Numbers and booleans have Spark's format (``1.5``, ``1.0E16``, ``true``), times and dates ISO 8601. Arrays, structs and
+maps have the JSON of Spark's ``to_json``, but with nulls as ``null`` and times to the microsecond. A column is
+converted in one call.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LEAST_PLAIN, _LEAST_OF_EXPONENT = 1e-3, 1e7  # Java writes numbers between thes
 
 
 def texts(column: pa.Array) -> list[bytes | None]:
-    """Return values as an entry holds them; strings are UTF-8, binary values as they are."""
+    """Return the values of a column as bytes of an entry: strings in UTF-8, binary values unchanged."""
     kind = column.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         plain = column
@@ -43,7 +44,7 @@ def texts(column: pa.Array) -> list[bytes | None]:
 
 
 def _shown(column: pa.Array) -> pa.Array:
-    """Return numbers, booleans, dates and times as strings."""
+    """Format numbers, booleans, dates and times as strings."""
     kind = column.type
     if pa.types.is_floating(kind):
         return _floats(column)
@@ -69,7 +70,7 @@ def _floats(column: pa.Array) -> pa.Array:
 
 
 def _replaced(shown: pa.Array, mask: pa.Array, convert: Callable[[str], str]) -> pa.Array:
-    """Return strings, and in the place of those of a mask what a function makes of them."""
+    """Apply a function to the strings in a mask; keep the others."""
     mask = pc.fill_null(mask, False)
     chosen = shown.filter(mask)
     return (
@@ -80,7 +81,7 @@ def _replaced(shown: pa.Array, mask: pa.Array, convert: Callable[[str], str]) ->
 
 
 def _like_java(text: str) -> str:
-    """Return a floating-point number, as Arrow shows it, as Java does."""
+    """Convert a floating-point number from Arrow's format to Java's."""
     if text.endswith(("nan", "inf")):
         return "NaN" if text.endswith("nan") else text.replace("inf", "Infinity")
     sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
@@ -97,7 +98,7 @@ def _like_java(text: str) -> str:
 
 
 def _times(column: pa.Array) -> pa.Array:
-    """Return times, with the offset of the column's zone; where that has seconds, which ISO 8601 has not, in UTC."""
+    """Format times with the offset of the column's zone; in UTC if the offset has seconds, which ISO 8601 does not allow."""
     shown = column.cast(pa.string())
     if column.type.tz in {None, "UTC"}:
         return shown
@@ -108,7 +109,7 @@ def _times(column: pa.Array) -> pa.Array:
 
 
 def _json(column: pa.Array) -> list[str]:
-    """Return values as JSON; a null is ``null``."""
+    """Format values as JSON; a null is ``null``."""
     kind = column.type
     if pa.types.is_struct(kind):
         names = [json.dumps(field.name, ensure_ascii=False) + ":" for field in kind]
@@ -130,7 +131,7 @@ def _json(column: pa.Array) -> list[str]:
 
 
 def _grouped(form: str, lists: pa.Array, members: list[str]) -> list[str]:
-    """Return the members of each list in brackets."""
+    """Join the members of each list, in brackets."""
     ends = [0]
     for length in pc.list_value_length(lists).to_pylist():
         ends.append(ends[-1] + (length or 0))

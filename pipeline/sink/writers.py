@@ -1,16 +1,15 @@
-"""The sink ``redis-streams``: batch and streaming writes, each delivery of its own guarantee.
+"""Write to the sink ``redis-streams``, in batches or streaming, with one of three delivery guarantees.
 
 ``exactly-once`` (default)
-    Tasks hand their rows to the driver, which publishes them once all tasks are done: each micro-batch once in the
-    life of a checkpoint, in one transaction up to ``chunkRows`` rows (see `exactly_once`). A batch write is published
-    once per ``writeId``; without one, once per ``save()``: a failed job leaves nothing behind.
-``at-least-once``
-    Tasks write themselves, at once: fastest, and a task that runs again writes again.
-``idmp``
-    The same, but the server drops what it had before (XADD IDMP, Redis 8.6 and Rillet), within its window of time.
+    Tasks pass their rows to the driver, which publishes them when all tasks are done: each micro-batch once in the
+        life of a checkpoint, in one transaction up to ``chunkRows`` rows (see `exactly_once`). A batch write is
+        published once per ``writeId``; without one, once per ``save()``. A failed job leaves nothing behind.
+        ``at-least-once`` Tasks write directly, at once. This is fastest, but a repeated task writes its rows again.
+        ``idmp`` Tasks write directly, and the server drops rows that it already has (XADD IDMP, Redis 8.6 and Rillet)
+        within its time window.
 
-Saving with mode ``overwrite``, or a query in output mode ``complete``, replaces the entries of the stream in the
-transaction that adds the new ones; the stream keeps its consumer groups and its last id.
+Mode ``overwrite``, or a query in output mode ``complete``, replaces the entries of the stream in the transaction that
+adds the new ones; the stream keeps its consumer groups and its last id.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass(frozen=True)
 class TaskRows(WriterCommitMessage):
-    """What a task reports to the driver: which query it worked for, how many rows it had, and those not yet written."""
+    """A task's report to the driver: the query, the number of rows, and the rows not yet written."""
 
     query: str
     rows: int
@@ -54,7 +53,7 @@ class TaskRows(WriterCommitMessage):
 
 
 def _write(options: SinkOptions, query: str, batch: int, batches: Iterator[pa.RecordBatch]) -> TaskRows:
-    """Return what a task does with its rows."""
+    """Process the rows of a task; return its report."""
     with connect(options.endpoint, at_start=True) as connection:
         if options.delivery == "exactly-once":
             chunks = RowEncoder(options).chunks(batches, options.chunk_rows)
@@ -95,7 +94,7 @@ def _discard(options: SinkOptions, messages: Sequence[WriterCommitMessage | None
 
 
 def _all_reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskRows]:
-    """Return the messages of all tasks.
+    """Return the reports of all tasks.
 
     Raises:
         SinkError: one is missing; nothing may be published then.
@@ -119,11 +118,11 @@ class BatchWriter(QuickAck, DataSourceArrowWriter):
 
     def __init__(self, schema: StructType, options: Options | Mapping[str, str], overwrite: bool) -> None:
         self._options = SinkOptions.of(options, schema, overwrite=overwrite)
-        # Made in the driver and pickled into the tasks: the same for all of them, and when one runs again.
+        # Created in the driver and pickled into the tasks, so that all tasks and their repetitions have the same.
         self._write_id = self._options.write_id or uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskRows:
-        """Write, or hand on, the rows of a task."""
+        """Write or stage the rows of a task."""
         return _write(self._options, self._write_id, 0, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -139,7 +138,7 @@ class BatchWriter(QuickAck, DataSourceArrowWriter):
         )  # fmt: skip
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what tasks staged."""
+        """Remove the staged rows of the tasks."""
         _discard(self._options, messages)
 
 
@@ -158,10 +157,10 @@ class StreamWriter(QuickAck, DataSourceStreamArrowWriter):
         self._options = SinkOptions.of(options, schema, overwrite=overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskRows:
-        """Write, or hand on, the rows of a task.
+        """Write or stage the rows of a task.
 
         Raises:
-            SinkError: Spark does not say which batch of which query this is.
+            SinkError: Spark does not name the batch and the query.
         """
         context = TaskContext.get()
         query = context.getLocalProperty(_QUERY_ID) if context else None
@@ -177,5 +176,5 @@ class StreamWriter(QuickAck, DataSourceStreamArrowWriter):
             _publish(self._options, reports[0].query, batchId, reports)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
-        """Remove what tasks staged."""
+        """Remove the staged rows of the tasks."""
         _discard(self._options, messages)
