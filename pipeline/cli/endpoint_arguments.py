@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ..redis.options import FLAG, Endpoint, records
+from ..redis.options import FLAG, SECRETS, Endpoint, records
 
 if TYPE_CHECKING:
     import argparse
-
-_SECRETS: Final = ("password", "passwordEnv", "passwordFile", "credentialsProvider")
 
 
 def add_endpoint_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +28,6 @@ def endpoint_options(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the parsed endpoint arguments as options of the Spark formats; the password may come from REDIS_PASSWORD."""
     found = {name: value for name in records(Endpoint) if (value := getattr(arguments, name)) is not None}
     password = os.environ.get("REDIS_PASSWORD")
-    if password and "@" not in found.get("url", "") and not any(name in found for name in _SECRETS):
+    if password and "@" not in found.get("url", "") and not any(name in found for name in SECRETS):
         found["password"] = password
     return found

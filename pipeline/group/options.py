@@ -9,7 +9,7 @@ from ...protocol.key_slots import key_slot
 from ..redis import ids
 from ..redis.cluster import key_in_slot_of
 from ..redis.key_names import key_of, name_of
-from ..redis.options import FLAG, Kind, OptionError, Options, number, option
+from ..redis.options import FLAG, Kind, OptionError, number, option
 from ..source.options import EARLIEST, TriggerOptions
 
 if TYPE_CHECKING:
@@ -46,21 +46,18 @@ class GroupOptions(TriggerOptions):
         number("deliveries", 1),
         None,
         "an entry delivered so often goes to `deadLetterStream`",
+        needs=("deadLetterStream",),
     )
     dead_letter_stream: str | None = option(
         "deadLetterStream",
         Kind("name"),
         None,
         "`<stream>` in it is the entry's stream; goes with `maxDeliveries`",
+        needs=("maxDeliveries",),
     )
 
-    def _refuse_contradictions(self, given: Options) -> None:
-        super()._refuse_contradictions(given)
-        if (self.max_deliveries is None) != (self.dead_letter_stream is None):
-            raise OptionError("options 'maxDeliveries' and 'deadLetterStream' go together")
-        self._refuse_other_slots()
-
-    def _refuse_other_slots(self) -> None:
+    def _refuse_contradictions(self) -> None:
+        """A dead letter moves in one transaction, and one of a cluster is of one slot."""
         if self.endpoint.kind == "cluster" and self.dead_letter_stream is not None:
             for name in self.streams:
                 letters = self.dead_letters_of(name)

@@ -102,6 +102,8 @@ class Option:
         meaning: for the docs.
         kafka: the name of the same option of Spark's Kafka source.
         required: whether a missing value is an error.
+        excludes: options that go without this one: a name, or name=value.
+        needs: options, one of which must be given; written like ``excludes``.
     """
 
     name: str
@@ -110,6 +112,8 @@ class Option:
     meaning: str
     kafka: str | None = None
     required: bool = False
+    excludes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     def parse(self, text: str | None) -> Any:
         """Parse a text; return the value, or None.
@@ -133,10 +137,12 @@ def option(
     *,
     kafka: str | None = None,
     required: bool = False,
+    excludes: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (),
 ) -> Any:
     """Declare an option as a field of a dataclass."""
     text = str(default).lower() if isinstance(default, bool) else None if default is None else str(default)
-    record = Option(name, kind, text, meaning, kafka, required)
+    record = Option(name, kind, text, meaning, kafka, required, excludes, needs)
     return field(default=record.parse(text), repr=not kind.is_secret, metadata={"option": record})
 
 
@@ -200,7 +206,7 @@ class Options:
         """Return values for the fields of a dataclass that are options or parts.
 
         Raises:
-            OptionError: one is malformed.
+            OptionError: one is malformed, or contradicts another.
         """
         found: dict[str, Any] = {}
         for each in dataclasses.fields(form):
@@ -208,7 +214,27 @@ class Options:
                 found[each.name] = each.metadata["part"].of(self)
             elif "option" in each.metadata:
                 found[each.name] = self[each.metadata["option"]]
+        self._refuse_contradictions(records(form))
         return found
+
+    def _refuse_contradictions(self, known: Mapping[str, Option]) -> None:
+        for each in known.values():
+            if not self._is_given(each):
+                continue
+            for other in each.excludes:
+                if self._holds(other, known):
+                    raise OptionError(f"option {each.name!r} goes without {_shown(other)}")
+            if each.needs and not any(self._holds(other, known) for other in each.needs):
+                raise OptionError(f"option {each.name!r} goes with {' or '.join(map(_shown, each.needs))}")
+
+    def _is_given(self, record: Option) -> bool:
+        return record.name in self or (record.kafka is not None and record.kafka in self)
+
+    def _holds(self, condition: str, known: Mapping[str, Option]) -> bool:
+        """Return whether an option is given, or has a value: ``name`` or ``name=value``."""
+        name, _, value = condition.partition("=")
+        record = known[name]
+        return bool(self[record] == record.parse(value)) if value else self._is_given(record)
 
     def refuse_unknown(self, form: Any) -> None:
         """Refuse an unknown option, because a misspelt limit must not silently mean no limit.
@@ -226,6 +252,10 @@ class Options:
                 raise OptionError(f"unknown option {name!r}{hint}")
 
 
+def _shown(condition: str) -> str:
+    return condition if "=" in condition else repr(condition)
+
+
 _URL: Final = Option(
     "url",
     Kind("address", parse_address),
@@ -239,7 +269,10 @@ _READ_FROM: Final = Option(
     "`replica`: tasks read entries from replicas of a cluster or of sentinels",
 )
 _TLS_NAMES: Final = ("tlsCaCert", "tlsCert", "tlsKey", "tlsSkipVerify")
-_SECRETS: Final = ("password", "passwordEnv", "passwordFile", "credentialsProvider")
+SECRETS: Final = ("password", "passwordEnv", "passwordFile", "credentialsProvider")
+
+
+_SAID_BY_URL: Final = ("url",)
 
 
 @dataclass(frozen=True)
@@ -254,18 +287,23 @@ class Endpoint:
 
     MORE: ClassVar = (_URL, _READ_FROM)
 
-    host: str = option("host", Kind("name"), "127.0.0.1", "of one server")
-    port: int = option("port", number(least=1, most=65535), 6379, "of one server")
+    host: str = option("host", Kind("name"), "127.0.0.1", "of one server", excludes=_SAID_BY_URL)
+    port: int = option("port", number(least=1, most=65535), 6379, "of one server", excludes=_SAID_BY_URL)
     username: str | None = option("username", Kind("name"), None, "an ACL user; needs a password")
     password: str | None = option("password", SECRET, None, "give it in one way only")
-    db: int = option("db", number(most=2**31 - 1), 0, "the number of the database")
-    unix_socket: str | None = option("unixSocket", Kind("path"), None, "instead of host and port")
-    tls: bool = option("tls", FLAG, False, "speak TLS; of a url the scheme says it")
+    db: int = option("db", number(most=2**31 - 1), 0, "the number of the database", excludes=_SAID_BY_URL)
+    unix_socket: str | None = option(
+        "unixSocket", Kind("path"), None, "instead of host and port",
+        excludes=(*_SAID_BY_URL, "host", "port", "tls=true"),
+    )  # fmt: skip
+    tls: bool = option("tls", FLAG, False, "speak TLS; of a url the scheme says it", excludes=_SAID_BY_URL)
     tls_ca_cert: str | None = option("tlsCaCert", Kind("path"), None, "the certificates to trust")
     tls_cert: str | None = option(
-        "tlsCert", Kind("path"), None, "the client's certificate; goes with `tlsKey`"
+        "tlsCert", Kind("path"), None, "the client's certificate; goes with `tlsKey`", needs=("tlsKey",)
     )
-    tls_key: str | None = option("tlsKey", Kind("path"), None, "the client's key; goes with `tlsCert`")
+    tls_key: str | None = option(
+        "tlsKey", Kind("path"), None, "the client's key; goes with `tlsCert`", needs=("tlsCert",)
+    )
     tls_skip_verify: bool = option("tlsSkipVerify", FLAG, False, "do not check the server's certificate")
     timeout_ms: int = option(
         "timeoutMs", number("ms", 1), 30_000, "the longest wait for a connection, and for a reply"
@@ -292,13 +330,15 @@ class Endpoint:
         Kind("name"),
         None,
         "the environment variable with the password, read for each new connection",
+        excludes=SECRETS[:1],
     )
     password_file: str | None = option(
-        "passwordFile", Kind("path"), None, "the file with the password, read for each new connection"
-    )
+        "passwordFile", Kind("path"), None, "the file with the password, read for each new connection",
+        excludes=SECRETS[:2],
+    )  # fmt: skip
     credentials_provider: str | None = option(
         "credentialsProvider", Kind("package.module:name"), None,
-        "a function that returns the password, or user and password",
+        "a function that returns the password, or user and password", excludes=SECRETS[:3],
     )  # fmt: skip
 
     @classmethod
@@ -312,13 +352,10 @@ class Endpoint:
         values = given.read(cls) | {"read_replicas": given[_READ_FROM] == "replica"}
         url: Address | None = given[_URL]
         if url is not None:
-            for name in ("host", "port", "db", "unixSocket", "tls"):
-                if name in given:
-                    raise OptionError(f"option {name!r} goes without 'url', which says it")
-            for name, here in (("username", url.username), ("password", url.password)):
-                if here and name in given:
-                    raise OptionError(f"option {name!r} is in 'url', too")
-                values[name] = here or values[name]
+            for names, here in ((("username",), url.username), (SECRETS, url.password)):
+                if here and (twice := [name for name in names if name in given]):
+                    raise OptionError(f"option {twice[0]!r} goes without that in 'url'")
+                values[names[0]] = here or values[names[0]]
             values |= {"kind": url.kind, "service": url.service, "db": url.db, "tls": url.tls}
             values["host"], values["port"] = url.places[0]
             if url.kind != "server":
@@ -330,14 +367,7 @@ class Endpoint:
         return found
 
     def _refuse_contradictions(self, given: Options) -> None:
-        if self.unix_socket and ("host" in given or "port" in given or self.tls):
-            raise OptionError("option 'unixSocket' goes without 'host', 'port' and 'tls'")
-        ways = [name for name in _SECRETS if name in given]
-        if self.password and "password" not in ways:
-            ways.append("url")
-        if len(ways) > 1:
-            raise OptionError(f"give one of the options {', '.join(map(repr, ways))}")
-        if self.username and not ways:
+        if self.username and not self.password and not any(name in given for name in SECRETS):
             raise OptionError("option 'username' needs a 'password'")
         if self.credentials_provider and ":" not in self.credentials_provider:
             raise OptionError("option 'credentialsProvider' takes package.module:name, a function to call")
@@ -345,8 +375,6 @@ class Endpoint:
             for name in _TLS_NAMES:
                 if name in given:
                     raise OptionError(f"option {name!r} needs 'tls' to be true, or a rediss… url")
-        if bool(self.tls_cert) != bool(self.tls_key):
-            raise OptionError("options 'tlsCert' and 'tlsKey' go together")
         if self.read_replicas and self.kind == "server":
             raise OptionError(
                 "readFrom=replica needs the url of a cluster or of sentinels, which name replicas"

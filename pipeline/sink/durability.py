@@ -27,7 +27,7 @@ WAIT: Final = Option(
     "`replicas:<number>`, `aof`, or both with a comma: a batch is done when they have it",
 )  # fmt: skip
 WAIT_TIMEOUT: Final = Option(
-    "waitTimeoutMs", number("ms", 1), "10000", "the longest `wait`; then the query fails"
+    "waitTimeoutMs", number("ms", 1), "10000", "the longest `wait`; then the query fails", needs=("wait",)
 )
 
 
@@ -48,8 +48,6 @@ class Wait:
         """
         wait, timeout = given[WAIT], given[WAIT_TIMEOUT]
         if wait is None:
-            if WAIT_TIMEOUT.name in given:
-                raise OptionError("option 'waitTimeoutMs' goes with 'wait'")
             return cls()
         if timeout >= endpoint.timeout_ms:
             raise OptionError(

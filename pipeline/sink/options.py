@@ -47,8 +47,9 @@ class SinkOptions:
     endpoint: Endpoint = part(Endpoint)
     stream: str | None = option("stream", Kind("name"), None, "the stream of all rows")
     stream_column: str | None = option(
-        "streamColumn", Kind("column"), "stream", "names the stream of each row, where `stream` does not"
-    )
+        "streamColumn", Kind("column"), "stream", "names the stream of each row, where `stream` does not",
+        excludes=("stream",),
+    )  # fmt: skip
     id_column: str | None = option(
         "idColumn", Kind("column"), None, "has the IDs of the entries; else the server gives them"
     )
@@ -61,8 +62,12 @@ class SinkOptions:
         "a transaction and a marker per batch, plain XADD, or XADD IDMP",
     )  # fmt: skip
     max_len: int | None = option("maxLen", number("entries"), None, "trim the stream while adding")
-    min_id: int | None = option("minId", Kind("id", _parse_min_id), None, "trim the stream while adding")
-    approximate: bool = option("approximate", FLAG, True, "trim whole macro nodes only (`~`)")
+    min_id: int | None = option(
+        "minId", Kind("id", _parse_min_id), None, "trim the stream while adding", excludes=("maxLen",)
+    )
+    approximate: bool = option(
+        "approximate", FLAG, True, "trim whole macro nodes only (`~`)", needs=("maxLen", "minId")
+    )
     null_policy: NullPolicy = option(
         "nullPolicy",
         words("skip", "empty", "fail"),
@@ -91,17 +96,19 @@ class SinkOptions:
     )
     write_number: int | None = option(
         "writeNumber", number(), None,
-        "with `writeId`: the number of the write, which rises; all writes share one marker",
+        "with `writeId`: the number of the write, which rises; all writes share one marker", needs=("writeId",),
     )  # fmt: skip
     marker_ttl_ms: int | None = option(
         "markerTtlMs",
         number("ms", 1),
         None,
         "with `writeId`: how long the marker lives; without it, for ever",
+        needs=("writeId",),
     )
     producer: str | None = option(
-        "producer", Kind("name"), None, "IDMP's producer, instead of one made of the query"
-    )
+        "producer", Kind("name"), None, "IDMP's producer, instead of one made of the query",
+        needs=("delivery=idmp",),
+    )  # fmt: skip
     fail_on_data_loss: bool = option(
         "failOnDataLoss", FLAG, True,
         "stop when the target has lost published batches; else report it and go on",
@@ -124,7 +131,7 @@ class SinkOptions:
         if values["fields_column"] is None and _holds_fields(schema, "fields"):
             values["fields_column"] = "fields"
         result = cls(**values, wait=Wait.of(options, values["endpoint"]), overwrite=overwrite)
-        result._refuse_contradictions(options, schema)
+        result._refuse_contradictions(schema)
         return result
 
     @property
@@ -135,7 +142,7 @@ class SinkOptions:
             return ("MINID", sign, ids.text(self.min_id))
         return () if self.max_len is None else ("MAXLEN", sign, str(self.max_len))
 
-    def _refuse_contradictions(self, options: Options, schema: StructType) -> None:
+    def _refuse_contradictions(self, schema: StructType) -> None:
         columns = set(schema.fieldNames())
         for field in schema.fields:
             if (found := unsupported(field.dataType)) is not None:
@@ -143,8 +150,6 @@ class SinkOptions:
                     f"column {field.name!r} has {found.simpleString()!r} values, which no entry can hold: cast them to STRING, or "
                     "see to_json"
                 )
-        if self.stream and "streamColumn" in options:
-            raise OptionError("options 'stream' and 'streamColumn' exclude each other")
         if self.stream_column and self.stream_column not in columns:
             raise OptionError(
                 f"where do rows go? Give option 'stream', or a column {self.stream_column!r} (columns: "
@@ -160,15 +165,6 @@ class SinkOptions:
         if not self.fields_column and not columns - {self.stream_column, self.id_column}:
             raise OptionError("no column is left to be a field of the entries")
         self._refuse_other_slots()
-        if self.max_len is not None and self.min_id is not None:
-            raise OptionError("options 'maxLen' and 'minId' exclude each other")
-        if "approximate" in options and not self.trim:
-            raise OptionError("option 'approximate' goes with 'maxLen' or 'minId'")
-        for name, value in (("writeNumber", self.write_number), ("markerTtlMs", self.marker_ttl_ms)):
-            if value is not None and self.write_id is None:
-                raise OptionError(f"option {name!r} goes with 'writeId'")
-        if self.delivery != "idmp" and self.producer:
-            raise OptionError("option 'producer' goes with delivery=idmp")
         if self.overwrite:
             if not self.stream or self.delivery != "exactly-once":
                 raise OptionError(

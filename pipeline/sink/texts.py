@@ -11,13 +11,12 @@ import base64
 import json
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from ..source.casts import each_of
 
 _OFFSETS_HAVE_SECONDS_UNTIL: Final = pa.scalar(
     63_593_070_000_000, pa.int64()
@@ -52,7 +51,7 @@ def _shown(column: pa.Array) -> pa.Array:
         return pc.replace_substring(_times(column), " ", "T")
     shown = column.cast(pa.string())
     if pa.types.is_decimal(kind):
-        return _replaced(shown, pc.match_substring(shown, "E"), lambda text: f"{Decimal(text):f}")
+        return each_of(pc.match_substring(shown, "E"), shown, lambda text: f"{Decimal(text):f}", shown)
     return shown
 
 
@@ -66,18 +65,7 @@ def _floats(column: pa.Array) -> pa.Array:
     shown = pc.if_else(
         pc.and_(is_plain, pc.invert(has_point)), pc.binary_join_element_wise(shown, ".0", ""), shown
     )
-    return _replaced(shown, pc.invert(is_plain), _like_java)
-
-
-def _replaced(shown: pa.Array, mask: pa.Array, convert: Callable[[str], str]) -> pa.Array:
-    """Apply a function to the strings in a mask; keep the others."""
-    mask = pc.fill_null(mask, False)
-    chosen = shown.filter(mask)
-    return (
-        pc.replace_with_mask(shown, mask, pa.array(list(map(convert, chosen.to_pylist())), shown.type))
-        if len(chosen)
-        else shown
-    )
+    return each_of(pc.invert(is_plain), shown, _like_java, shown)
 
 
 def _like_java(text: str) -> str:

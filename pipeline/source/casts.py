@@ -93,7 +93,7 @@ def has_only(texts: pa.Array, characters: str) -> pa.Array:
     return pc.and_(pc.equal(rest, 0), pc.not_equal(texts, ""))
 
 
-def _each_of(mask: Any, texts: pa.Array, convert: Callable[[str], Any], cells: pa.Array) -> pa.Array:
+def each_of(mask: Any, texts: pa.Array, convert: Callable[[str], Any], cells: pa.Array) -> pa.Array:
     """Apply a function to the text of each cell in the mask; keep the other cells."""
     mask = pc.fill_null(mask, False)
     chosen = texts.filter(mask)
@@ -157,7 +157,7 @@ def _floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     ):
         cells = pc.if_else(pc.fill_null(mask, False), pa.scalar(float(value), kind), cells)
     if _has_x(texts):
-        return _each_of(pc.match_substring_regex(texts, _HEXADECIMAL), texts, _hexadecimal, cells)
+        return each_of(pc.match_substring_regex(texts, _HEXADECIMAL), texts, _hexadecimal, cells)
     return cells
 
 
@@ -240,7 +240,7 @@ def _odd_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     def convert(text: str) -> Decimal | None:
         return _decimal(text, kind.precision, kind.scale)
 
-    return _each_of(texts.is_valid(), texts, convert, pa.nulls(len(texts), kind))
+    return each_of(texts.is_valid(), texts, convert, pa.nulls(len(texts), kind))
 
 
 def _decimal(text: str, precision: int, scale: int) -> Decimal | None:

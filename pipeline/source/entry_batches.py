@@ -74,7 +74,9 @@ class ColumnOptions:
         "valueFormat", words("fields", "json"), "fields",
         "where the columns are: in fields of the entry, or in JSON within one field",
     )  # fmt: skip
-    value_field: str = option("valueField", Kind("name"), "value", "the field with the JSON")
+    value_field: str = option(
+        "valueField", Kind("name"), "value", "the field with the JSON", needs=("valueFormat=json",)
+    )
     prefix: str = option("metadataPrefix", Kind("text"), "", "before the names of Rillet's own columns")
     times: str = option(
         "timestampFormat",
@@ -90,11 +92,7 @@ class ColumnOptions:
         Raises:
             OptionError: one is malformed.
         """
-        given = Options(options)
-        found = cls(**given.read(cls))
-        if "valueField" in given and found.value_format != "json":
-            raise OptionError("option 'valueField' needs 'valueFormat' to be json")
-        return found
+        return cls(**Options(options).read(cls))
 
 
 def default_schema(prefix: str = "", extra: Mapping[str, DataType] | None = None) -> StructType:

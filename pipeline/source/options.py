@@ -164,11 +164,12 @@ class SourceOptions:
     )
     starting_offsets: Bounds | None = option("startingOffsets", STARTS, LATEST, _START_MEANING)
     starting_timestamp: Bounds | None = option(
-        "startingTimestamp", _MOMENT, None, "reading begins with this moment"
+        "startingTimestamp", _MOMENT, None, "reading begins with this moment", excludes=("startingOffsets",)
     )
     starting_by_timestamp: Bounds | None = option(
-        "startingOffsetsByTimestamp", _MOMENTS, None, "moments by stream"
-    )
+        "startingOffsetsByTimestamp", _MOMENTS, None, "moments by stream",
+        excludes=("startingOffsets", "startingTimestamp"),
+    )  # fmt: skip
     fetch_size: int = option("fetchSize", number("entries", 1), 1000, "in one reply")
     min_partitions: int = option(
         "minPartitions", number("tasks", 1), 1, "the least, if there is enough to read"
@@ -208,11 +209,11 @@ class SourceOptions:
                 "give one of the options 'streams', 'streamsPattern' (a glob) and 'subscribePattern'"
             )
         found = cls(**values | {"streams": values["streams"] or ()})
-        found._refuse_contradictions(given)
+        found._refuse_contradictions()
         return found
 
-    def _refuse_contradictions(self, given: Options) -> None:
-        _refuse_several(given, "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+    def _refuse_contradictions(self) -> None:
+        """Refuse values that go together in no way."""
 
     @property
     def pattern(self) -> str | None:
@@ -249,18 +250,15 @@ class BatchOptions(SourceOptions):
         "`latest`, an id, or JSON by stream: reading ends with it",
     )
     ending_timestamp: Bounds | None = option(
-        "endingTimestamp", _MOMENT, None, "reading ends before this moment"
+        "endingTimestamp", _MOMENT, None, "reading ends before this moment", excludes=("endingOffsets",)
     )
     ending_by_timestamp: Bounds | None = option(
-        "endingOffsetsByTimestamp", _MOMENTS, None, "moments by stream"
-    )
+        "endingOffsetsByTimestamp", _MOMENTS, None, "moments by stream",
+        excludes=("endingOffsets", "endingTimestamp"),
+    )  # fmt: skip
     push_filters: bool = option(
         "pushFilters", FLAG, False, "read no more than `where` asks for: of a frame that one query uses, once"
     )
-
-    def _refuse_contradictions(self, given: Options) -> None:
-        super()._refuse_contradictions(given)
-        _refuse_several(given, "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
     @property
     def end(self) -> Bounds:
@@ -300,18 +298,9 @@ class RangeStreamOptions(TriggerOptions):
     )
     max_delay_seconds: float = option(
         "maxTriggerDelay", Kind("duration", _duration), "15m",
-        "the longest wait for `minRowsPerTrigger`: `500ms`, `10s`, `15m`, `1h`, `1d`",
+        "the longest wait for `minRowsPerTrigger`: `500ms`, `10s`, `15m`, `1h`, `1d`", needs=("minRowsPerTrigger",),
     )  # fmt: skip
 
-    def _refuse_contradictions(self, given: Options) -> None:
-        super()._refuse_contradictions(given)
+    def _refuse_contradictions(self) -> None:
         if self.max_rows is not None and self.min_rows is not None and self.min_rows > self.max_rows:
             raise OptionError("option 'minRowsPerTrigger' is more than 'maxRowsPerTrigger'")
-        if "maxTriggerDelay" in given and self.min_rows is None:
-            raise OptionError("option 'maxTriggerDelay' needs 'minRowsPerTrigger'")
-
-
-def _refuse_several(given: Options, *names: str) -> None:
-    if sum(name in given for name in names) > 1:
-        first, second, third = names
-        raise OptionError(f"give one of the options {first!r}, {second!r} and {third!r}")

@@ -366,7 +366,7 @@ def test_the_checkpoint_of_another_group_is_refused(server):
     [
         ({"group": None}, "'group' is required"),
         ({"streams": None}, "one of the options 'streams', 'streamsPattern'"),
-        ({"maxDeliveries": 3}, "'maxDeliveries' and 'deadLetterStream' go together"),
+        ({"maxDeliveries": 3}, "'maxDeliveries' goes with 'deadLetterStream'"),
         ({"minRowsPerTrigger": 3}, "unknown option 'minrowspertrigger'"),
         ({"claimMinIdle": 3}, "did you mean 'claimMinIdleMs'"),
     ],

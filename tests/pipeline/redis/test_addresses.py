@@ -61,7 +61,7 @@ def test_a_failover_takes_longer_than_a_server_to_start_again():
         ({"url": "redis+sentinel://a"}, "'url' takes redis://"),
         ({"url": "redis://a", "port": "1"}, "'port' goes without 'url'"),
         ({"url": "redis://a", "tls": "true"}, "'tls' goes without 'url'"),
-        ({"url": "redis://:x@a", "password": "y"}, "'password' is in 'url'"),
+        ({"url": "redis://:x@a", "password": "y"}, "'password' goes without that in 'url'"),
         ({"url": "redis://a", "readFrom": "replica"}, "readFrom=replica needs"),
         ({"url": "redis://a", "sentinelPassword": "x"}, "go with a redis\\+sentinel url"),
         ({"url": "redis+cluster://a", "readFrom": "both"}, "'readFrom' takes master, replica"),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pytest
 
+from rillet.pipeline.formats import READING
 from rillet.pipeline.redis.options import (
     FLAG,
     Endpoint,
@@ -19,6 +22,7 @@ from rillet.pipeline.redis.options import (
     records,
     words,
 )
+from rillet.pipeline.sink.options import SinkOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,41 @@ def read(**given):
 def test_a_dataclass_is_its_options():
     assert read() == Form(inner=Inner(words=None), size=5, is_on=True, mode="range", name="n")
     assert list(records(Form)) == ["words", "fetchSize", "isOn", "mode", "name"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    rows: int | None = option("rows", number(), None, "a number", kafka="offsets")
+    bytes: int | None = option("bytes", number(), None, "a number", excludes=("rows", "mode=b"))
+    pause: int | None = option("pause", number(), None, "a number", needs=("rows", "mode=b"))
+    mode: str = option("mode", words("a", "b"), "a", "a word")
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"bytes": "1", "rows": "1"}, "option 'bytes' goes without 'rows'"),
+        ({"bytes": "1", "offsets": "1"}, "option 'bytes' goes without 'rows'"),
+        ({"bytes": "1", "mode": "B"}, "option 'bytes' goes without mode=b"),
+        ({"bytes": "1", "mode": "A"}, None),
+        ({"pause": "1", "mode": "a"}, "option 'pause' goes with 'rows' or mode=b"),
+        ({"pause": "1", "offsets": "1"}, None),
+        ({"pause": "1", "mode": "b"}, None),
+        ({"pause": "", "bytes": "1"}, None),
+    ],
+)
+def test_what_an_option_excludes_or_needs_is_declared_with_it(given, error):
+    with pytest.raises(OptionError, match=re.escape(error)) if error else nullcontext():
+        Options(given).read(Rules)
+
+
+@pytest.mark.parametrize("form", [*READING.values(), SinkOptions])
+def test_what_is_excluded_or_needed_is_an_option_of_the_same_dataclass(form):
+    known = records(form)
+    for each in known.values():
+        for condition in (*each.excludes, *each.needs):
+            name, _, value = condition.partition("=")
+            known[name].parse(value or None)
 
 
 def test_names_and_words_mean_the_same_in_any_case():
