@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -30,18 +30,28 @@ _SAFE_DIGITS: Final = {pa.int8(): 2, pa.int16(): 4, pa.int32(): 9, pa.int64(): 1
 _MOST_DIGITS: Final = 19  # of a number of 64 bits
 _FLOAT: Final = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?\z"
 _HEXADECIMAL: Final = r"\A[+-]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?[0-9]+[fFdD]?\z"
-_INFINITE: Final = pa.array(["inf", "+inf", "infinity", "+infinity"])
-_LEAST: Final = pa.array(["-inf", "-infinity"])
-_SIGNED_NAN: Final = pa.array(["+NaN", "-NaN"])
+_INFINITE: Final = ("inf", "+inf", "infinity", "+infinity")
+_LEAST: Final = ("-inf", "-infinity")
+_SIGNED_NAN: Final = ("+NaN", "-NaN")
 _LIKE_DECIMAL: Final = r"\A[+-]?[\p{Nd}.]+([eE][+-]?\p{Nd}+)?\z"
 _ENORMOUS: Final = r"\A[+-]?[1-9][0-9.]*[eE]\+?[1-9][0-9]{2,}\z"  # no type has room for a hundred digits
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _ARROWS_CHARACTERS: Final = 38
-_TRUE: Final = pa.array(["t", "true", "y", "yes", "1"])
-_FALSE: Final = pa.array(["f", "false", "n", "no", "0"])
+_TRUE: Final = ("t", "true", "y", "yes", "1")
+_FALSE: Final = ("f", "false", "n", "no", "0")
 _TRIED: Final = 6
 _FEW: Final = 48
 _LONGEST_EXPONENT: Final = 1000
+
+
+@cache
+def array_of(values: tuple[Any, ...]) -> pa.Array:
+    """Return constants as an array.
+
+    It is made at its first use: the first array that PyArrow makes of Python objects imports pandas, which takes a quarter of a
+    second. Processes of Spark that only plan a query make none.
+    """
+    return pa.array(values)
 
 
 def kept(mask: Any, cells: Any) -> Any:
@@ -151,9 +161,9 @@ def _floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         return cells
     words = pc.ascii_lower(texts)
     for mask, value in (
-        (pc.is_in(words, _INFINITE), "inf"),
-        (pc.is_in(words, _LEAST), "-inf"),
-        (pc.or_(pc.equal(words, "nan"), pc.is_in(texts, _SIGNED_NAN)), "nan"),
+        (pc.is_in(words, array_of(_INFINITE)), "inf"),
+        (pc.is_in(words, array_of(_LEAST)), "-inf"),
+        (pc.or_(pc.equal(words, "nan"), pc.is_in(texts, array_of(_SIGNED_NAN))), "nan"),
     ):
         cells = pc.if_else(pc.fill_null(mask, False), pa.scalar(float(value), kind), cells)
     if _has_x(texts):
@@ -264,8 +274,8 @@ def booleans(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if (quick := at_once(texts, kind)) is not None:
         return quick
     texts = pc.ascii_lower(pc.ascii_trim(texts, BLANKS))
-    is_true = pc.is_in(texts, _TRUE)
-    return kept(pc.or_(is_true, pc.is_in(texts, _FALSE)), is_true)
+    is_true = pc.is_in(texts, array_of(_TRUE))
+    return kept(pc.or_(is_true, pc.is_in(texts, array_of(_FALSE))), is_true)
 
 
 def _has_x(texts: pa.Array) -> bool:

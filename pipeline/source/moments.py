@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .casts import BLANKS, DIGITS, apart, at_once, kept
+from .casts import BLANKS, DIGITS, apart, array_of, at_once, kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,16 +33,14 @@ _SECONDS_OF_MICROS: Final = 2**63 // _SECOND  # on both sides of 1970 that 64 bi
 _ARROWS_RULES_END: Final = 2_114_380_800  # 2037
 _TO_THE_SECOND: Final = 19  # characters, without a zone
 _LONGEST: Final = 60  # characters that are looked at; a usual time has 35 at most
-_AFTER_A_DATE: Final = pa.array([b"", b" ", b"T"])
-_DAYS_OF_ALL_YEARS: Final = pa.array(
-    [(date(2001, 1, 1) + timedelta(days=day)).strftime("%m-%d").encode() for day in range(365)]
+_AFTER_A_DATE: Final = (b"", b" ", b"T")
+_DAYS_OF_ALL_YEARS: Final = tuple(
+    (date(2001, 1, 1) + timedelta(days=day)).strftime("%m-%d").encode() for day in range(365)
 )
-_NO_DAYS: Final = pa.array(
-    [f"-{day}".encode() for day in ("02-30", "02-31", "04-31", "06-31", "09-31", "11-31")]
-)
-_HOURS: Final = pa.array([f"{minute // 60:02}:{minute % 60:02}".encode() for minute in range(24 * 60)])
-_SECONDS: Final = pa.array([b"%02d" % second for second in range(60)])
-_DAYS: Final = pa.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+_NO_DAYS: Final = (b"-02-30", b"-02-31", b"-04-31", b"-06-31", b"-09-31", b"-11-31")
+_HOURS: Final = tuple(f"{minute // 60:02}:{minute % 60:02}".encode() for minute in range(24 * 60))
+_SECONDS: Final = tuple(b"%02d" % second for second in range(60))
+_DAYS: Final = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _YEAR: Final = (
     r"(?s)\A(?P<year>[+-]?[0-9]{4,%d})(?:-(?P<month>0?[1-9]|1[0-2])(?:-(?P<day>0?[1-9]|[12][0-9]|3[01])"
 )
@@ -106,7 +104,7 @@ def dates(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if (quick := at_once(texts, kind)) is not None:
         return quick
     raw = texts.cast(pa.binary())
-    follows = pc.is_in(pc.binary_slice(raw, 10, 11), _AFTER_A_DATE)
+    follows = pc.is_in(pc.binary_slice(raw, 10, 11), array_of(_AFTER_A_DATE))
     is_usual = pc.and_(follows, _is_surely_a_day(raw))
 
     def usual(some: pa.Array) -> pa.Array | None:
@@ -133,7 +131,7 @@ def _piece(texts: pa.Array, start: int, end: int) -> pa.Array:
 def _is_surely_a_day(raw: pa.Array) -> pa.Array:
     """Return a mask: texts that, if they begin with a year, continue with a day that every year has (so not 29 February)."""
     dash, day = pc.binary_slice(raw, 4, 5), pc.binary_slice(raw, 5, 10)
-    return pc.and_(pc.equal(dash, b"-"), pc.is_in(day, _DAYS_OF_ALL_YEARS))
+    return pc.and_(pc.equal(dash, b"-"), pc.is_in(day, array_of(_DAYS_OF_ALL_YEARS)))
 
 
 def _taken_apart(
@@ -144,7 +142,7 @@ def _taken_apart(
     year = _piece(pc.ascii_ltrim(texts, "+-"), 0, 4)
     begins = pc.and_(pc.ascii_is_decimal(year), pc.equal(pc.binary_length(year), 4))
     # Reject days that no year has here: rejecting them by their parts takes ten times as long.
-    begins = pc.and_not(begins, pc.is_in(pc.binary_slice(texts.cast(pa.binary()), 4, 10), _NO_DAYS))
+    begins = pc.and_not(begins, pc.is_in(pc.binary_slice(texts.cast(pa.binary()), 4, 10), array_of(_NO_DAYS)))
     cells = pa.nulls(len(texts), kind)
     if not pc.any(begins).as_py():
         return cells
@@ -158,7 +156,7 @@ def _days(parts: pa.Array) -> pa.Array:
     year, month, day = (_number(parts, name, 1) for name in ("year", "month", "day"))
     is_leap = pc.and_(_divides(year, 4), pc.or_(pc.invert(_divides(year, 100)), _divides(year, 400)))
     is_there = pc.and_(
-        pc.less_equal(day, _DAYS.take(month)),
+        pc.less_equal(day, array_of(_DAYS).take(month)),
         pc.or_(is_leap, pc.or_(pc.not_equal(month, 2), pc.less(day, 29))),
     )
     # Let years begin in March: then the leap day comes last.
@@ -200,8 +198,8 @@ def times(texts: pa.Array, kind: pa.DataType, zone: str) -> pa.Array:
     # Arrow, unlike Spark, accepts hours and minutes with a zone (`T22-00:00`), so texts with a zone need seconds here.
     to_the_minute, to_the_second = (pc.equal(pc.binary_slice(raw, at, at + 1), b":") for at in (13, 16))
     rest = pc.match_substring_regex(_piece(texts, _TO_THE_SECOND, _LONGEST), _REST if kind.tz else _FRACTION)
-    to_the_second = pc.and_(to_the_second, pc.is_in(pc.binary_slice(raw, 17, 19), _SECONDS))
-    to_the_minute = pc.and_(to_the_minute, pc.is_in(pc.binary_slice(raw, 11, 16), _HOURS))
+    to_the_second = pc.and_(to_the_second, pc.is_in(pc.binary_slice(raw, 17, 19), array_of(_SECONDS)))
+    to_the_minute = pc.and_(to_the_minute, pc.is_in(pc.binary_slice(raw, 11, 16), array_of(_HOURS)))
     to_the_minute = pc.and_(to_the_minute, pc.or_(pc.equal(length, 16), pc.and_(to_the_second, rest)))
     is_usual = pc.and_(pc.or_(pc.equal(length, 10), to_the_minute), _is_surely_a_day(raw))
     return apart(
@@ -227,13 +225,13 @@ def _is_surely_none(texts: pa.Array) -> pa.Array:
     is_none = pa.array([bool(name) and zone_of(name) is None for name in names], pa.bool_()).take(
         zones.indices
     )
-    is_none = pc.or_(is_none, pc.invert(pc.is_in(pc.binary_slice(raw, 11, 16), _HOURS)))
+    is_none = pc.or_(is_none, pc.invert(pc.is_in(pc.binary_slice(raw, 11, 16), array_of(_HOURS))))
     marks = [
         pc.equal(pc.binary_slice(raw, at, at + 1), mark)
         for at, mark in ((4, b"-"), (7, b"-"), (13, b":"), (16, b":"))
     ]
     marks += [
-        pc.is_in(pc.binary_slice(raw, 17, 19), _SECONDS),
+        pc.is_in(pc.binary_slice(raw, 17, 19), array_of(_SECONDS)),
         pc.less_equal(pc.binary_length(texts), _LONGEST),
     ]
     return pc.fill_null(reduce(pc.and_, marks, is_none), False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -19,10 +20,15 @@ if TYPE_CHECKING:
 
     Words = Sequence[bytes | None]
 
-_EVENTS: Final = pa.array(on.EVENTS)
 _SCHEMA: Final = on.arrow()
 _USUAL: Final = {ADD: on.ADDED, ADD_MAXLEN: on.ADDED, CLAIM: on.CLAIMED, MOVE: on.GROUP_SET, ACK: on.ACKED}
 _INT64: Final = range(-(1 << 63), 1 << 63)
+
+
+@cache
+def _events() -> pa.Array:
+    """Return the names of all events. The first array that PyArrow makes imports pandas, so it is not made by an import."""
+    return pa.array(on.EVENTS)
 
 
 def batches(sorter: Sorter, file_seq: int) -> Iterator[pa.RecordBatch]:
@@ -43,7 +49,7 @@ def batches(sorter: Sorter, file_seq: int) -> Iterator[pa.RecordBatch]:
             rows = _each_ack(rows, sorter.ack_ends)
         rows["event"] = _event(_USUAL[kind], rows)
         if kind == CLAIM:
-            rows["event"] = _EVENTS.take(_bytes(sorter.claims))
+            rows["event"] = _events().take(_bytes(sorter.claims))
             rows["at_ms"] = _or(rows["at_ms"], rows["clock_ms"])
         elif kind in {ADD, ADD_MAXLEN}:
             limit = rows.pop("retry_count", None)
@@ -84,7 +90,7 @@ def _recorded(sorter: Sorter, file_seq: int) -> pa.RecordBatch:
         "group": names_column(groups),
         "entry_id": ids_column(ids),
         "consumer": names_column(consumers),
-        "event": _EVENTS.take(pa.array(events, pa.int8())),
+        "event": _events().take(pa.array(events, pa.int8())),
         "at_ms": _or(numbers_column(times), clock),
         "retry_count": numbers_column(counts),
         "last_id": ids_column(lasts),
@@ -111,7 +117,7 @@ def _of_kind(commands: dict[str, Any], kind: int) -> dict[str, Any]:
 
 
 def _event(event: int, rows: dict[str, Any]) -> Any:
-    return pa.repeat(_EVENTS[event], len(rows["ordinal"]))
+    return pa.repeat(_events()[event], len(rows["ordinal"]))
 
 
 def _bytes(values: bytes | bytearray) -> Any:
