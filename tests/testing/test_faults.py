@@ -10,10 +10,17 @@ import redis
 import rillet.testing
 
 
-@pytest.fixture(params=[False, True], ids=["thread", "process"])
-def server(request):
+@pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
+def running(request):
     with rillet.testing.Server(process=request.param) as server:
         yield server
+
+
+@pytest.fixture
+def server(running):
+    running.start()  # a test may have stopped it
+    running.reset()
+    return running
 
 
 def test_the_case_that_at_least_once_delivery_gets_wrong(server):

@@ -14,10 +14,17 @@ import rillet.testing
 from rillet.server.debugging import recorder
 
 
-@pytest.fixture(params=[False, True], ids=["thread", "process"])
-def server(request):
+@pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
+def running(request):
     with rillet.testing.Server(process=request.param) as server:
         yield server
+
+
+@pytest.fixture
+def server(running):
+    running.start()  # a test may have stopped it
+    running.reset()
+    return running
 
 
 @pytest.fixture
