@@ -433,7 +433,7 @@ class Server:
         """End an execution unit outside a client's batch: propagate, serve blocked clients, flush."""
         self.calls.end_unit()
         if self.persistence.has_unwritten():
-            self.replies.schedule()
+            self.replies.flush_later()
         if self.tracking.broadcasts:
             self.tracking.send_broadcasts()
 

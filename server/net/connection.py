@@ -129,7 +129,7 @@ class Connection(Client, asyncio.Protocol):
         self.backlog.clear()
         self._forget_unparsed()
         server = self.server
-        server.replies.forget(self)
+        server.replies.drop(self)
         server.clients.congested.discard(self)
         server.clients.over_soft_limit.pop(self, None)
         server.clients.forget(self)
@@ -319,7 +319,7 @@ class Connection(Client, asyncio.Protocol):
         if reply:
             self.write(reply)
         elif server.persistence.has_unwritten():
-            server.replies.schedule()
+            server.replies.flush_later()
         if server.tracking.broadcasts:
             server.tracking.send_broadcasts()
         if taken < len(batch) or self.parser.more:
@@ -327,7 +327,7 @@ class Connection(Client, asyncio.Protocol):
         else:
             self.owed = 0
         if self.state is CLOSING:
-            self._close_when_written()
+            server.replies.close(self)
         elif taken < len(batch):
             self.backlog = batch[taken:]
             self.resume()
@@ -560,7 +560,7 @@ class Connection(Client, asyncio.Protocol):
                 self.server.replies.release_early()
             transport.abort()
         elif self.server.current_client is not self:
-            self._close_when_written()
+            self.server.replies.close(self)
 
     def cut(self) -> None:
         """Close and drop the unsent replies; when this returns, the peer can see that."""
@@ -574,14 +574,6 @@ class Connection(Client, asyncio.Protocol):
             sock.shutdown(socket.SHUT_RDWR)
         sock.detach()
         self.close(after_reply=False)
-
-    def _close_when_written(self) -> None:
-        if self.transport is None:
-            return
-        if self.server.replies.is_held(self):
-            self.server.replies.close_when_sent(self)
-        else:
-            self.transport.close()
 
     def update_state(self) -> None:
         """Implement ``Client.update_state``, and tell the parser whether the client is authenticated."""

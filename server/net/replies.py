@@ -32,13 +32,16 @@ UNSCHEDULED: Final = -1
 class Replies:
     """Holds the replies of one server's clients until the turn ends.
 
+    To *hold* a reply is to keep it, to *release* replies is to send what is held, and to *flush* is to write the effects of
+    the turn first. Replies are *dropped* if nobody waits for them or nothing may confirm their effects.
+
     ``Connection.data_received`` and ``Connection.write`` inline the beginning of ``hold_last`` and ``hold``.
 
     Attributes:
         held: the replies with their connections, in the order in which they were created.
         at_once: how many more replies may be sent without waiting; nothing is held meanwhile. When it reaches 0, the size of
             the next turn decides anew. Always 0 with an append-only file.
-        aside: replies that wait for a running fsync.
+        unsynced: replies that wait for a running fsync.
         since: the millisecond of the server's clock in which the first was held; -1 while no flush is scheduled.
     """
 
@@ -47,7 +50,7 @@ class Replies:
         self.held: list[tuple[Connection, bytes]] = []
         self.at_once = _FEW
         self.since = UNSCHEDULED
-        self.aside: deque[tuple[Connection, bytes]] = deque()
+        self.unsynced: deque[tuple[Connection, bytes]] = deque()
         self._closing: set[Connection] = set()
         self._sizes: dict[Connection, int] = {}  # bytes that ``hold`` keeps
         self._is_plain = True  # all held replies came through ``hold_last``, from open connections
@@ -56,7 +59,7 @@ class Replies:
 
     def hold(self, connection: Connection, data: bytes) -> None:
         """Keep output for a client until the turn ends; a command may still be running."""
-        self.schedule()
+        self.flush_later()
         self.at_once = 0
         self._is_plain = False
         self.held.append((connection, data))
@@ -69,7 +72,7 @@ class Replies:
             connection.transport.write(reply)  # type: ignore[union-attr] # it has just received
             return
         self.release_old()
-        self.schedule()
+        self.flush_later()
         self.held.append((connection, reply))
         self.since = self._server.keyspace.now
 
@@ -84,7 +87,7 @@ class Replies:
 
     def is_held(self, connection: Connection) -> bool:
         """Return True if replies for this connection wait."""
-        return any(each is connection for each, _ in chain(self.held, self.aside))
+        return any(each is connection for each, _ in chain(self.held, self.unsynced))
 
     def unsent_bytes(self, connection: Connection) -> int:
         """Return the size of pushes and long replies that wait for this connection."""
@@ -92,22 +95,25 @@ class Replies:
 
     def held_bytes(self, connection: Connection) -> int:
         """Return the size of everything that waits for this connection; slow if many replies wait."""
-        return sum(len(data) for each, data in chain(self.aside, self.held) if each is connection)
+        return sum(len(data) for each, data in chain(self.unsynced, self.held) if each is connection)
 
-    def close_when_sent(self, connection: Connection) -> None:
-        """Close a connection once its held replies are sent."""
-        self._closing.add(connection)
+    def close(self, connection: Connection) -> None:
+        """Close a connection once its held replies are sent; if there are none, now."""
+        if self.is_held(connection):
+            self._closing.add(connection)
+        elif connection.transport is not None:
+            connection.transport.close()
 
-    def forget(self, connection: Connection) -> None:
-        """Note that a connection is lost, so that its held replies are not sent."""
+    def drop(self, connection: Connection) -> None:
+        """Drop the held replies of a lost connection."""
         self._is_plain = False
         self._sizes.pop(connection, None)
         self._closing.discard(connection)
 
     # The end of a turn
 
-    def schedule(self) -> None:
-        """Schedule a flush at the end of this turn of the loop."""
+    def flush_later(self) -> None:
+        """Flush at the end of this turn of the loop."""
         if self.since == UNSCHEDULED:
             self._server.loop.call_soon(self._end_turn)
             self.since = self._server.keyspace.now  # after the call: if that fails, the next reply schedules
@@ -120,7 +126,7 @@ class Replies:
             self.flush()
         except BaseException:
             if self.held:
-                self.schedule()  # because there may be no later reply to do so
+                self.flush_later()  # because there may be no later reply to do so
             raise
         self._released = 0
         if server.persistence.aof is None:
@@ -166,7 +172,7 @@ class Replies:
                 connection.transport.write(data)  # type: ignore[union-attr] # it was there for its request
         except BaseException:
             self.held[:0] = rest
-            self.schedule()
+            self.flush_later()
             connection.close(after_reply=False)  # as the loop does if a read fails: a reply is missing
             raise
         if self._closing:
@@ -175,36 +181,35 @@ class Replies:
     def _close_sent(self) -> None:
         for connection in [each for each in self._closing if not self.is_held(each)]:
             self._closing.discard(connection)
-            if connection.transport is not None:
-                connection.transport.close()
+            self.close(connection)
 
     # An fsync
 
-    def set_aside(self) -> None:
+    def hold_for_fsync(self) -> None:
         """Let the held replies wait for an fsync; later replies belong to effects that this fsync does not cover."""
-        self.aside = deque(self.held if self._is_plain else _joined(self.held))
+        self.unsynced = deque(self.held if self._is_plain else _joined(self.held))
         self.held = []
         self._sizes.clear()
         self._is_plain = True
 
-    def release_aside(self) -> None:
+    def release_synced(self) -> None:
         """Send the replies that waited for an fsync."""
         try:
-            while self.aside:
-                connection, data = self.aside.popleft()
+            while self.unsynced:
+                connection, data = self.unsynced.popleft()
                 if connection.transport is not None and not connection.transport.is_closing():
                     connection.transport.write(data)
         except BaseException:
-            self._server.loop.call_soon(self.release_aside)
+            self._server.loop.call_soon(self.release_synced)
             connection.close(after_reply=False)  # as in ``release``
             raise
         if self._closing:
             self._close_sent()
 
-    def drop(self) -> None:
-        """Discard all replies, because their effects could not be written."""
+    def drop_all(self) -> None:
+        """Drop all replies, because their effects could not be written."""
         self.held.clear()
-        self.aside.clear()
+        self.unsynced.clear()
 
 
 def _joined(held: list[tuple[Connection, bytes]]) -> list[tuple[Connection, bytes]]:

@@ -337,14 +337,14 @@ class Persistence:
         assert aof is not None
         replies = self.server.replies
         always = self.server.config.appendfsync == "always"
-        if replies.aside or (always and self._syncing is not None):
+        if replies.unsynced or (always and self._syncing is not None):
             return False  # when the running fsync ends, it schedules another flush
         self._write(aof)
         if self.aof is None:
             return False
         if not (always and aof.unsynced) or self._leaves_the_disk_alone():
             return True
-        replies.set_aside()
+        replies.hold_for_fsync()
         self._syncing = asyncio.ensure_future(self._commit(aof), loop=self.server.loop)
         return False
 
@@ -360,19 +360,19 @@ class Persistence:
             return
         self._syncing = None
         self.last_sync = self.server.loop.time()
-        self.server.replies.release_aside()
+        self.server.replies.release_synced()
         self._flush_what_waited(aof)
 
     def _flush_what_waited(self, aof: AppendOnlyFile) -> None:
         """After an fsync, schedule a flush of the replies and records that arrived while it ran."""
         replies = self.server.replies
         if replies.held or aof.pending or (aof.unsynced and self.server.config.appendfsync == "always"):
-            replies.schedule()
+            replies.flush_later()
 
     def drop(self) -> None:
         """Discard the held replies, whose effects could not be written, and forget the file."""
         self.rewrite.cancel()
-        self.server.replies.drop()
+        self.server.replies.drop_all()
         self._syncing = None
         self.aof = None
 
@@ -557,6 +557,6 @@ class Persistence:
         self.server.propagation.disconnect(self._append)
         self.aof = None
         # Also the replies that wait for a running fsync: it is no longer required, and later replies must not overtake them.
-        self.server.replies.release_aside()
+        self.server.replies.release_synced()
         self.server.replies.release()
         return aof.last_error is None

@@ -126,7 +126,7 @@ KEPT = {
         LazyFree: _containers _holders _objects _waiting freed memory pending
         Persistence: _syncing
         Replicas: _asked_for_acks _scheduled
-        Replies: _closing _few _is_plain _released _sizes aside at_once held since
+        Replies: _closing _few _is_plain _released _sizes at_once held since unsynced
         Turns: _is_scheduled
     """,
     "of the rewrite or the save that ended; the next one sets it": """
