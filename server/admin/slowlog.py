@@ -11,7 +11,7 @@ from ...commands.runtime.redaction import redacted
 from ...commands.spec.command import handles
 from ...commands.spec.usage import help_of
 from ...protocol import replies
-from ...protocol.errors import ReplyError
+from ...protocol.errors import ReplyError, wrong_subcommand_arguments
 from . import specs
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
     The word count exists since 8.10.
     """
     if len(args) > 3:
-        raise ReplyError(b"ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.")
+        raise wrong_subcommand_arguments(args)
     entries = client.server.slowlog.entries
     count = 10
     if len(args) == 3:
