@@ -10,7 +10,7 @@ from ..redis import ids
 from ..redis.key_names import key_of
 from ..redis.stream_state import fetch_states
 from ..source.sizes import Pace
-from .dead_letters import move_to_dead_letters
+from .dead_letters import is_poison, move_poison
 from .offset import BatchPart, claims_of
 from .redelivery import trial_size
 
@@ -54,16 +54,6 @@ class Batch:
         # Assume that the next entries are about as long as the previous ones.
         fitting = (limits.size - self.size) * self.rows // max(self.size, 1)
         return min(limits.rows - self.rows, max(fitting, 1))
-
-
-def give_up(
-    member: Member, options: GroupOptions, stream: str, poison: Sequence[Idle], least_idle_ms: int
-) -> tuple[int, list[int]]:
-    """Move entries delivered too often to the dead letters; return their number, and the ids of deleted ones."""
-    taken = member.take(stream, poison, least_idle_ms, deliver=False)
-    reason = f"delivered too often and never acknowledged (maxDeliveries={options.max_deliveries})"
-    moved, gone = move_to_dead_letters(member, stream, options.dead_letters_of(stream), taken.ours, reason)
-    return moved, [*taken.gone, *gone]
 
 
 class Gatherer:
@@ -227,11 +217,13 @@ class Gatherer:
         self, batch: Batch, stream: str, found: Sequence[Idle], least_idle_ms: int, weigh: int | None
     ) -> None:
         most = self._options.max_deliveries
-        poison = [each for each in found if most is not None and each.deliveries >= most]
-        healthy = [each for each in found if most is None or each.deliveries < most]
+        poison = [each for each in found if is_poison(each, most)]
+        healthy = [each for each in found if not is_poison(each, most)]
         self._take_healthy(batch, stream, healthy, least_idle_ms, weigh)
         if poison:
-            self._move_to_dead_letters(batch, stream, poison, least_idle_ms)
+            moved, gone = move_poison(self.member, self._options, stream, poison, least_idle_ms)
+            batch.dead += moved
+            batch.gone += [(stream, each) for each in gone]
 
     def _take_healthy(
         self, batch: Batch, stream: str, healthy: Sequence[Idle], least_idle_ms: int, weigh: int | None
@@ -246,13 +238,6 @@ class Gatherer:
         batch.pieces += claims
         batch.rows += sum(claim.count for claim in claims)
         batch.size += taken.size
-
-    def _move_to_dead_letters(
-        self, batch: Batch, stream: str, poison: Sequence[Idle], least_idle_ms: int
-    ) -> None:
-        moved, gone = give_up(self.member, self._options, stream, poison, least_idle_ms)
-        batch.dead += moved
-        batch.gone += [(stream, each) for each in gone]
 
     def _read_new(
         self, batch: Batch, streams: Sequence[str], limits: Limits, until: dict[str, int] | None

@@ -3,7 +3,7 @@
 A dead letter has six header fields (``HEADER``), then the fields of the entry in their order::
 
     rillet.stream orders  rillet.id 1700000000000-0  rillet.group billing  rillet.consumer worker-3
-    rillet.deliveries 5   rillet.reason "delivered 5 times and never acknowledged (maxDeliveries=5)"   <the entry>
+    rillet.deliveries 5   rillet.reason "delivered too often and never acknowledged (maxDeliveries=5)"   <the entry>
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..redis.connection import Connection
     from .member import Idle, Member
+    from .options import GroupOptions
 
 HEADER: Final = tuple(
     b"rillet." + word for word in (b"stream", b"id", b"group", b"consumer", b"deliveries", b"reason")
@@ -61,6 +62,21 @@ class DeadLetter:
         return cls(
             name_of(key), ids.parse(stream_id), group, consumer, int(deliveries), reason, tuple(words[width:])
         )
+
+
+def is_poison(entry: Idle, most: int | None) -> bool:
+    """Return True if an entry has used up its deliveries (``maxDeliveries``; None: it has any number of them)."""
+    return most is not None and entry.deliveries >= most
+
+
+def move_poison(
+    member: Member, options: GroupOptions, stream: str, poison: Sequence[Idle], least_idle_ms: int
+) -> tuple[int, list[int]]:
+    """Move entries that used up their deliveries; return how many were moved, and the ids of deleted ones."""
+    taken = member.take(stream, poison, least_idle_ms, deliver=False)
+    reason = f"delivered too often and never acknowledged (maxDeliveries={options.max_deliveries})"
+    moved, gone = move_to_dead_letters(member, stream, options.dead_letters_of(stream), taken.ours, reason)
+    return moved, [*taken.gone, *gone]
 
 
 def move_to_dead_letters(

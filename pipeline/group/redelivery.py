@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..redis import ids
 from ..redis.connection import checked
+from .dead_letters import is_poison
 from .offset import GroupOffset, Run, ids_of_steps, steps_of_ids
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Redelivery:
             for stream, each in pending:
                 again.setdefault(stream, []).append(each)
             return again, waiting, dead
-        worn = [pair for pair in pending if pair[1].deliveries >= self._most]
+        worn = [pair for pair in pending if is_poison(pair[1], self._most)]
         if len(worn) == 1:
             dead[worn[0][0]] = [worn[0][1]]
             pending = [pair for pair in pending if pair is not worn[0]]

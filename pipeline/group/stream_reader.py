@@ -39,7 +39,8 @@ from ..spark_versions import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from .batch import Batch, Gatherer, Limits, give_up
+from .batch import Batch, Gatherer, Limits
+from .dead_letters import move_poison
 from .history import judge, take_positions
 from .member import Member
 from .names import refuse_a_shared_name
@@ -390,7 +391,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             leave_out_of_batch(member.connection, batch, without)
         gone: list[tuple[str, int]] = []
         for stream, poison in dead.items():
-            moved, deleted = give_up(member, self._options, stream, poison, 0)
+            moved, deleted = move_poison(member, self._options, stream, poison, 0)
             self._dead += moved
             gone += [(stream, each) for each in deleted]
         for stream, entries in again.items():
