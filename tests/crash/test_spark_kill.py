@@ -5,7 +5,8 @@ wherever they are. Another driver stands by, with its JVM running, and goes on w
 
 `make crash` sets how many events there are: RILLET_SPARK_KILLS of plain queries (100), of which each server gets two
 fifths and executors in JVMs of their own the rest; RILLET_STATE_KILLS for each way to run queries with state (5, ten times); and
-RILLET_CLUSTER_KILLS masters of a cluster, and as many slots that move (20). RILLET_SEED gives other choices.
+RILLET_CLUSTER_KILLS masters of a cluster, and as many slots that move (20), and as many masters again under patterns.
+RILLET_SEED gives other choices; RILLET_KINDS=executors,driver other events than those of the series that `-k` chooses.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ KILLS = int(os.environ.get("RILLET_SPARK_KILLS", "3"))
 STATE_KILLS = int(os.environ.get("RILLET_STATE_KILLS", "3"))
 CLUSTER_KILLS = int(os.environ.get("RILLET_CLUSTER_KILLS", "2"))
 SEED = int(os.environ.get("RILLET_SEED", "1"))
+KINDS = os.environ.get("RILLET_KINDS")
 
 
 class Series(NamedTuple):
@@ -63,9 +65,10 @@ WITH_STATE = [
     ("redis810", spark_driver.CONNECT, THREADS),
     ("rillet", "local-cluster[2,1,1024]", PROCESSES),
 ]
-HEAVY = [Series("cluster of valkey", LOCAL, ("failover", "slot"), CLUSTER_KILLS * 2)] + [
-    Series(*each, STATE_KILLS, work) for each in WITH_STATE for work in ("range state", "group state")
-]
+HEAVY = [
+    Series("cluster of valkey", LOCAL, ("failover", "slot"), CLUSTER_KILLS * 2),
+    Series("cluster of valkey", LOCAL, ("failover",), CLUSTER_KILLS, "pattern"),
+] + [Series(*each, STATE_KILLS, work) for each in WITH_STATE for work in ("range state", "group state")]
 if KILLS >= 20:
     share = KILLS * 2 // 5
     ALWAYS = [Series(server, LOCAL, THREADS, share) for server in ("rillet", "redis7")]
@@ -136,7 +139,8 @@ def scene(series, deployment, tmp_path) -> Iterator[Scene]:
 
 def test_nothing_is_lost_or_doubled_when_spark_or_a_server_is_killed(series, deployment, scene):
     chance = random.Random(SEED)
-    kinds = [kind for kind, _ in zip(itertools.cycle(series.kinds), range(series.events), strict=False)]
+    chosen = KINDS.split(",") if KINDS else series.kinds
+    kinds = [kind for kind, _ in zip(itertools.cycle(chosen), range(series.events), strict=False)]
     done = Counter(kinds)
     begun = time.monotonic()
     for number, kind in enumerate(kinds):

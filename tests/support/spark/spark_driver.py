@@ -23,13 +23,17 @@ from pyspark.sql import functions
 from rillet.pipeline import session
 
 # A query is named for how it reads and what it does: `plain` ones copy what they read to Parquet or to a stream, those
-# with `state` drop duplicates, collect the numbers of each window, and join two streams.
+# with `state` drop duplicates, collect the numbers of each window, and join two streams. Those with a pattern look it up
+# at each trigger, which asks each master of a cluster.
 WORK = {
     "plain": ("range-parquet", "range-stream", "group-parquet", "group-stream"),
     "range state": ("range-distinct", "range-windows", "range-join"),
     "group state": ("group-distinct", "group-windows", "group-join"),
+    "pattern": ("pattern-parquet", "pattern-stream", "grouppattern-stream"),
 }
-MODES = {"range": {}, "group": {"mode": "group", "group": "g", "claimMinIdleMs": "0"}}
+GROUP = {"mode": "group", "group": "g", "claimMinIdleMs": "0"}
+PATTERN = {"discoveryIntervalMs": "0"}
+MODES = {"range": {}, "group": GROUP, "pattern": PATTERN, "grouppattern": GROUP | PATTERN}
 CONNECT = "connect"
 # A query that ends for these reasons is started again, as a supervisor does in earnest. Spark gives a Python
 # process ten seconds to start, which a busy machine may not manage; one that was killed it may or may not replace; and
@@ -170,13 +174,14 @@ def writer(spark, url, folder, name):
 
 
 def frame(spark, url, name, stream):
+    mode = MODES[name.partition("-")[0]]
     given = {
         "url": url,
-        "streams": stream,
+        "streamsPattern" if "discoveryIntervalMs" in mode else "streams": stream,
         "startingOffsets": "earliest",
         "maxRowsPerTrigger": "1000",
     }
-    read = spark.readStream.format("redis-streams").options(**given, **MODES[name.partition("-")[0]]).load()
+    read = spark.readStream.format("redis-streams").options(**given, **mode).load()
     return read.selectExpr("id as source", "ts", "cast(fields[0].value as string) as n")
 
 
