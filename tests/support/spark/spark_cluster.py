@@ -46,10 +46,10 @@ class Cluster:
     def __enter__(self) -> Self:
         port = self.url.rpartition(":")[2]
         self._start("master.Master", "--host", "127.0.0.1", "--port", port)
-        until(lambda: "started service 'sparkMaster'" in self.log("master"), 60)
+        until(lambda: "started service 'sparkMaster'" in self.log("master"), 600)
         work = ("--work-dir", str(self._folder / "work"))
         self._start("worker.Worker", self.url, "--host", "127.0.0.1", "--cores", "2", "--memory", "1g", *work)
-        until(lambda: "registered with master" in self.log("worker"), 60)
+        until(lambda: "registered with master" in self.log("worker"), 600)
         return self
 
     def __exit__(self, *_: object) -> None:
