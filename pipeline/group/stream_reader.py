@@ -121,6 +121,9 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Create missing groups; return the offset before the first batch."""
+        # By chance, because Spark gives no id to the planner of a source in Python: its runner has the options and the schema
+        # (python_streaming_source_runner.py, 4.3.0), and PythonMicroBatchStream is made without the checkpoint's path.
+        # `sql.streaming.queryId` is a local property that only tasks see: too late.
         query = uuid.uuid4().hex[:8]
         options = self._options
         consumer = options.consumer or f"spark-{query}"

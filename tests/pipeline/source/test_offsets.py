@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from itertools import cycle
+from math import log2
 
 import pytest
 from hypothesis import given
@@ -71,6 +72,22 @@ def test_the_offset_of_10_000_live_streams_is_below_64_kb():
     assert before != after
     assert max(len(before), len(after)) <= 64 * 1024
     assert offsets.load(json.loads(after)) == found
+
+
+def test_the_offset_of_10_000_streams_with_random_positions_is_near_the_least_there_can_be():
+    hour, now, chance = 3_600_000, 1_764_433_200_000, random.Random(49)
+    found = {}
+    for number in range(10_000):
+        first, last = (now - each * hour - chance.randrange(hour) << 64 for each in (1, 0))
+        added = chance.randrange(1, 1000)
+        at = Position(last, added, snapshot=StreamSnapshot(first, last, added, 0))
+        found[f"jobs:tenant-{number % 400}:{number // 400:04}"] = at
+    text = json.dumps(offsets.dump(found))
+    # What is random cannot be packed, and Spark gives a reader that starts again no other offset to which this one could
+    # be a difference: two times of an hour and a count, five characters for four bytes.
+    least = 10_000 * (2 * log2(hour) + log2(999)) / 8 * 5 / 4
+    assert 83_000 < least < len(text) < 1.25 * least
+    assert offsets.load(json.loads(text)) == found
 
 
 def test_offsets_of_version_2_are_read_in_rows_of_any_number():
