@@ -142,7 +142,7 @@ fuzz: $(VENV)/.installed-dev
 	RILLET_RANDOM=1 RILLET_FUZZ_SECONDS=$$(($(MINUTES) * 120)) RILLET_FUZZ_SEED=$(SEED) \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -rP tests/fuzz $(ARGS)
 	RILLET_RANDOM=1 RILLET_ALL=1 $(BIN)/python -m pytest -n 2 --dist loadgroup \
-		$$(grep -rl support.thorough tests) $(ARGS)
+		$$(grep -rlE 'support\.thorough|^from hypothesis' tests --include 'test_*.py') $(ARGS)
 
 COMMANDS ?= 100000
 

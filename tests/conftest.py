@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support import servers
 from support.live import LiveServer
+from support.thorough import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 # Two cores that other things use too: how long an example takes, or is made, says nothing.
-_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100))
 settings.register_profile("random", _UNTIMED)
 # What is proven before a change lands must not depend on luck: the same examples each time.
 settings.register_profile("same", _UNTIMED, derandomize=True)
