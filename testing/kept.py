@@ -209,11 +209,16 @@ def _insides_of(thing: Any) -> list[tuple[Any, Any]]:
     if held is None:
         return []
     values = held.values() if isinstance(held, dict) else held
-    return [(thing, held), *(inside for each in values for inside in _insides_of(each))]
+    inside = [each for value in values for each in _insides_of(value)]
+    return inside if isinstance(thing, tuple) else [(thing, held), *inside]
 
 
 def _are_the_same(insides: list[tuple[Any, Any]]) -> bool:
-    return all(_held_by(thing) == held for thing, held in insides)
+    for thing, held in insides:
+        contents = thing if isinstance(thing, (dict, list, set)) else getattr(thing, "__dict__", None)
+        if contents != held and _held_by(thing) != held:  # `_held_by` copies; most need no copy
+            return False
+    return True
 
 
 def _held_by(thing: Any) -> Any:
