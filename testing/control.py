@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_SECONDS: Final = 30
+CONTROL_SECONDS: Final = 30
 
 
 class ControlError(ConnectionError):
@@ -69,7 +69,9 @@ class Control:
         self._state = state
         try:
             self._socket = (
-                socket.create_connection((host, port), timeout=_SECONDS) if connect is None else connect()
+                socket.create_connection((host, port), timeout=CONTROL_SECONDS)
+                if connect is None
+                else connect()
             )
         except OSError as error:
             place = f"{host}:{port}" if connect is None else host
@@ -119,7 +121,7 @@ class Control:
                 if isinstance(error, TimeoutError):
                     name = commands[0][0].decode()
                     raise ControlError(
-                        f"The server has not answered {name} in {_SECONDS:g} seconds. {self._state()}"
+                        f"The server has not answered {name} in {CONTROL_SECONDS:g} seconds. {self._state()}"
                     ) from error
                 if isinstance(error, OSError):
                     raise ControlError(f"The control connection broke: {error}") from error
@@ -201,7 +203,7 @@ class Control:
             except OSError:
                 return True
             finally:
-                self._socket.settimeout(_SECONDS)
+                self._socket.settimeout(CONTROL_SECONDS)
 
     @property
     def is_open(self) -> bool:

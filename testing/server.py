@@ -21,7 +21,7 @@ from ..storage.files import replace_file
 from ..storage.gc_pause import gc_paused
 from .clients import client_like, for_client, need_redis
 from .clock import Clock
-from .control import Control, ControlError
+from .control import CONTROL_SECONDS, Control, ControlError
 from .faults import HasFaults
 from .folders import TemporaryFolder
 from .forks import let_go_in_forks
@@ -292,7 +292,7 @@ class Server(HasSpies, HasFaults, InWith):
         )
 
     def reset(self) -> None:
-        """Restore the initial state, with only the seed's data and no connections. It sends one ``DEBUG RESET``.
+        """Restore the initial state: the seed's data and no other, no connections. It sends one ``DEBUG RESET``.
 
         Raises:
             ControlError: the server has ended, or cannot be reached.
@@ -487,9 +487,23 @@ class Server(HasSpies, HasFaults, InWith):
 
     def _connect(self, *, hidden: bool = True) -> Control:
         password = self._directives.get("requirepass")
+        in_memory = self._transport == "memory" and self._server is not None and os.getpid() == self._pid
         return Control(
-            self.host, self.port, str(password) if password else None, hidden=hidden, state=self._state
+            f"{self.host}:{self.port}" if in_memory else self.host,
+            self.port,
+            str(password) if password else None,
+            hidden=hidden,
+            connect=self._dial if in_memory else None,
+            state=self._state,
         )
+
+    def _dial(self) -> Any:
+        """Connect to the server in memory."""
+        from .channel import dial
+
+        if self._server is None:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return dial(self._server, CONTROL_SECONDS)
 
     def _state(self) -> str:
         """Describe what an unresponsive server is doing."""

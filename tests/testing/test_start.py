@@ -123,7 +123,7 @@ def test_a_script_without_an_end_does_not_keep_a_server_from_stopping(is_process
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setattr("rillet.testing.server.STOP_SECONDS", 0.1)
-    monkeypatch.setattr("rillet.testing.control._SECONDS", 0.1)
+    monkeypatch.setattr("rillet.testing.control.CONTROL_SECONDS", 0.1)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -60,6 +61,45 @@ def test_clients_of_the_server_need_no_socket(server, client):
     assert is_in_memory(client)
     assert client.client_info()["fd"] == "-1"
     assert client.client_info()["laddr"] == f"127.0.0.1:{server.port}"
+
+
+def test_the_server_is_controlled_in_memory_too():
+    with rillet.testing.Server(transport="memory", requirepass="secret") as server:
+        for end in (server.reset, server.restart, server.reset):
+            end()
+            server.clock.advance(seconds=1)
+            assert isinstance(server._control._socket, ChannelSocket)
+            with server.client() as client:
+                assert len(client.client_list()) == 1  # it does not show the control connection
+    with rillet.testing.Server() as server:
+        assert not isinstance(server._control._socket, ChannelSocket)
+
+
+def test_a_reset_in_memory_closes_clients_by_tcp_and_ends_an_endless_script(server):
+    errors = []
+
+    def loop_endlessly() -> None:
+        with server.client() as looping:
+            looping.config_set("busy-reply-threshold", 1)
+            try:
+                looping.eval("while true do end", 0)
+            except redis.RedisError as error:
+                errors.append(error)
+
+    with socket.create_connection((server.host, server.port)) as other:
+        other.sendall(b"PING\r\n")
+        assert other.recv(100) == b"+PONG\r\n"
+        thread = threading.Thread(target=loop_endlessly)
+        thread.start()
+        until(lambda: server._server.busy_error is not None)
+        server.reset()
+        thread.join()
+        assert len(errors) == 1
+        other.settimeout(60)
+        with contextlib.suppress(ConnectionResetError):
+            assert other.recv(100) == b""
+    with server.client() as client:
+        assert [int(value) for value in client.config_get("busy-reply-threshold").values()] == [5000]
 
 
 def test_it_is_switched_on_and_off_by_name():
