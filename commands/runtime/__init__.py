@@ -1,1 +1,1 @@
-"""The interface of command handlers: client, server context, arguments, users."""
+"""What command handlers use: client, server context, arguments, users."""

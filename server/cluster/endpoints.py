@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ..server import Server
     from .topology import Node
 
-# CLUSTER SLOTS shows this if no hostname is configured.
+# Replaces a hostname that is not configured.
 _NO_NAME: Final = "?"
 
 

@@ -73,7 +73,7 @@ class Replication:
             server.config.on_change(name, self._update_demands)
         server.config.on_change("repl-backlog-size", self._resize_backlog)
 
-    # Attributes that other modules read
+    # Properties for other modules
 
     @property
     def role(self) -> str:

@@ -1,7 +1,4 @@
-"""Spark's settings for a handful of rows: Java is not worth compiling for them, nor plans worth changing on the way.
-
-Nor is a Python process of Spark lost that a busy machine lets connect after 15 seconds only.
-"""
+"""Spark's settings for a handful of rows: Java is not worth compiling for them, nor plans worth changing on the way."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ QUICK: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
-    "spark.python.authenticate.socketTimeout": "300s",
 }
 
 

@@ -69,8 +69,7 @@ def idle_ids(
     """The IDs that ``Pel.find_idle`` finds; it finds what a walk by ID does."""
     if count is None:
         count = len(group.pel)
-    there = group.pel.order_of(consumer).find(start, end)
-    found = [entry.text for entry in there if entry.ms <= latest][:count]
+    found = pending_ids(group, start, end, count, consumer=consumer, latest=latest)
     idle = group.pel.find_idle(latest, start, end, count, consumer)
     assert [entry.text for entry in idle] == found
     return found
