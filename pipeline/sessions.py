@@ -37,7 +37,9 @@ _LOCAL: Final = {
 
 
 def session(app_name: str = "rillet", *, quiet: bool = False, **conf: object) -> SparkSession:
-    """Return a session with ``redis-streams`` and ``redis-aof`` registered: Java found, UTC, our Python for the workers.
+    """Return a session with ``redis-streams`` and ``redis-aof`` registered.
+
+    It finds a Java, sets the time zone UTC, and uses this Python for the workers.
 
     Args:
         app_name: what Spark shows.

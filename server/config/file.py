@@ -82,7 +82,8 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
     text += b"\n"
     _Loader(config, first_flag=text.count(b"\n") + 1).load(text + _flags_as_lines(words))
     if config.logfile:
-        # If the log cannot be written, nobody would see why the server ends. The folder is known only now.
+        # Check now that the log can be written: otherwise nobody would see why the server ends. Before all lines are
+        # read, the folder (`dir`) is unknown.
         try:
             with Path(config.in_dir(config.logfile)).open("ab"):
                 pass

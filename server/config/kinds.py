@@ -119,7 +119,7 @@ class Retention(Kind[tuple[int, int]]):
 
 
 class Integer(Kind[int]):
-    """A strict decimal between two bounds; ``clamp`` is a range into which it is moved silently."""
+    """A strict decimal between two bounds; a value outside the range ``clamp`` silently becomes its nearest end."""
 
     def __init__(
         self, minimum: int = 0, maximum: int = INT_MAX, *, clamp: tuple[int, int] | None = None

@@ -67,7 +67,7 @@ class ChunkCache:
         # Chunks read whole while packed, oldest first. One pass through a stream should unpack nothing, but chunks
         # that are read often should stay unpacked.
         self._read_once: dict[Packed, None] = {}
-        # Chunks to repack: no longer kept unpacked, and with fewer entries than their packed form had.
+        # Chunks to pack again: they no longer need to stay unpacked, and have lost entries since they were packed.
         self._again: deque[Place] = deque()
 
     def adopt(self, stream: Stream) -> None:

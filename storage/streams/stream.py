@@ -122,7 +122,7 @@ class Stream(Freeable):
     # Freeing and measuring
 
     def parts(self) -> Iterable[object]:
-        """Return the entries, the groups and the rest. Chunks are freed whole."""
+        """Return the objects that lazyfree frees one by one; each chunk is freed as a whole."""
         return self.groups, self.idempotency, self.chunks, self.firsts, self.macro_nodes
 
     def is_small(self) -> bool:

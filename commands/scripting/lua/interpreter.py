@@ -149,7 +149,7 @@ class Interpreter:
             attribute_filter=_deny,
             max_memory=0,
         )
-        # Less would not hold the libraries. CONFIG SET refuses less; a configuration file may contain it.
+        # The libraries need this much memory. CONFIG SET refuses a lower limit, but a configuration file may contain one.
         self._most_memory = most_memory = max(most_memory, _LEAST_MEMORY) if most_memory else 0
         self._interrupt = interrupt
         self._random = _FIRST_STATE
