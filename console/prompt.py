@@ -486,7 +486,7 @@ def _completions(typed: Sequence[str], names: Iterable[str], *, is_open: bool) -
     ]
 
 
-def _argument(said: dict[str, Any], *, bare: bool = False) -> str:
+def _argument(said: dict[str, Any]) -> str:
     """Return an argument in documentation syntax: ``[MAXLEN | MINID] key``."""
     token = said.get("token", b"").decode("utf-8", "replace")
     kind = said["type"]
@@ -494,7 +494,7 @@ def _argument(said: dict[str, Any], *, bare: bool = False) -> str:
     if kind in {b"oneof", b"block"}:
         parts = [_argument(replies.pairs(one)) for one in said["arguments"]]
         body = (" | " if kind == b"oneof" else " ").join(parts)
-        if kind == b"oneof" and "optional" not in flags and not bare:
+        if kind == b"oneof" and "optional" not in flags:
             body = f"<{body}>"
     else:
         body = (

@@ -38,10 +38,10 @@ _AT_ONCE: Final = 256
 # The limit keeps the memory of a match small. A possessive group would, too, but may end at a wrong place in Python 3.11.2
 # (protocol/inline.py).
 _EMPTY_REQUESTS: Final = re.compile(rb"(?:[ \t\r\v\f]{0,64}\n|\*(?:0|-[1-9][0-9]{0,17})\r\n){0,1000}").match
-# These serve the same purpose as `claims_much`.
+# Like `claims_much`: hiredis allocates as much as a header claims, so it must not see these.
 _BIG_SET: Final = re.compile(rb"~\d{5}").search
 _BIG_ATTRIBUTE: Final = re.compile(rb"\|\d{5}").search
-# Fed after a batch without `|`. hiredis reads it as `|` only if the batch ended at the end of a command.
+# Fed after a batch without `|`. hiredis parses its `|` as a type only if the batch ended at the end of a command.
 _END: Final = b"=5\r\ntxt:|\r\n"
 _ONLY_LISTS: Final = {list}
 _LONE_STAR: Final = frozenset((b"*", b"*\r", b"*\r\n"))  # the ID of an XADD, not a header

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, cast
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Unread bytes above which the writer pauses, and down to which it resumes; the most that one ``data_received`` gets.
+# Unread bytes above which the writer pauses, and down to which it resumes. One ``data_received`` gets at most the first
+# number.
 _HIGH: Final = 64 << 10
 _LOW: Final = 16 << 10
 _PIECE: Final = 256_000

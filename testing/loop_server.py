@@ -300,7 +300,7 @@ class LoopServer(HasSpies, HasFaults):
     async_client = client
 
     def reset(self) -> Awaitable[None]:
-        """Restore the initial state: the seed's data and no other, no connections. It sends one ``DEBUG RESET``.
+        """Restore the initial state, with only the seed's data and no connections. It sends one ``DEBUG RESET``.
 
         Returns:
             An awaitable that drops closed connections from the clients of ``client``, so that these reconnect.

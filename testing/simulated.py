@@ -419,7 +419,8 @@ class Simulation:
                 seed = self._random_of(f"loss {close}").getrandbits(31)
                 self._lose(close, client=f"!{DRIVER}", probability=self._chaos / 20, seed=seed)
         else:
-            # Faults behind the one that hits a command do not count it: start the one with the highest count first.
+            # A fault after the one that hits a command does not count that command, so start the fault with the highest
+            # count first.
             for _, close, client, command, nth in sorted(
                 (each for each in self._only if each[0] == "loss"), key=lambda each: -each[4]
             ):

@@ -1,1 +1,1 @@
-"""What command handlers use: client, server context, arguments, users."""
+"""The interface of command handlers: client, server context, arguments, users."""

@@ -203,11 +203,11 @@ class Family:
         """Declare a command that may change data."""
         return self.command(name, flags=f"write {flags}", **record)
 
-    def container(self, name: str, *, arity: int = -2, categories: str = "", **record: Any) -> Command:
+    def container(self, name: str, *, categories: str = "", **record: Any) -> Command:
         """Declare a command that only holds subcommands (XGROUP, CLIENT …)."""
         return self.command(
             name,
-            arity=arity,
+            arity=-2,
             categories=categories,
             complexity="Depends on subcommand.",
             is_served=False,

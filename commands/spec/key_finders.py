@@ -60,7 +60,7 @@ def _walk_streams(argv: list[bytes]) -> list[int]:
 
 
 def keys_of_georadius(argv: list[bytes]) -> list[KeyReference]:
-    """Return the key of GEORADIUS or GEORADIUSBYMEMBER, and the last one that STORE or STOREDIST names."""
+    """Return the key of GEORADIUS or GEORADIUSBYMEMBER, and the key of STORE or STOREDIST (the last one if repeated)."""
     found = [KeyReference(1, _READS)]
     target = 0
     at = 6 if argv[0].upper() == b"GEORADIUS" else 5
@@ -91,7 +91,7 @@ def keys_by_number(specs: Sequence[KeySpec], argv: list[bytes]) -> list[KeyRefer
 
 
 def keys_of_sort(argv: list[bytes]) -> list[KeyReference]:
-    """Return the key that is sorted and the last one that STORE names."""
+    """Return the key that is sorted, and the key of STORE (the last one if repeated)."""
     found = [KeyReference(1, _READS)]
     skipped = {b"LIMIT": 2, b"GET": 1, b"BY": 1}
     target = 0

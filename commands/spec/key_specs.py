@@ -25,11 +25,9 @@ class KeySpec:
     notes: str | None = None
 
 
-def at(
-    index: int, flags: str, last: int = 0, step: int = 1, limit: int = 0, notes: str | None = None
-) -> KeySpec:
+def at(index: int, flags: str, last: int = 0, step: int = 1, notes: str | None = None) -> KeySpec:
     """Return a key spec that begins at a fixed word; ``flags`` is e.g. ``"RW update"``, ``last`` as in a range spec."""
-    return KeySpec(tuple(flags.split()), ("index", index), ("range", last, step, limit), notes)
+    return KeySpec(tuple(flags.split()), ("index", index), ("range", last, step, 0), notes)
 
 
 # The key that most commands have: their first word.

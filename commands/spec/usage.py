@@ -1,4 +1,4 @@
-"""Format the argument trees of commands as text, for HELP replies and the lines of docs/commands.md."""
+"""Format the argument trees of commands as text, for HELP replies and for the syntax lines of docs/commands.md."""
 
 from __future__ import annotations
 

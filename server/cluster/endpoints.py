@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ..server import Server
     from .topology import Node
 
-# Replaces a hostname that is not configured.
+# CLUSTER SLOTS shows this if no hostname is configured.
 _NO_NAME: Final = "?"
 
 

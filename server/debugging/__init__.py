@@ -1,1 +1,1 @@
-"""What the running server keeps for DEBUG: recordings of commands, faults, and the way back to the start."""
+"""The state that the running server keeps for DEBUG: recordings, faults, snapshots, and the initial state for RESET."""

@@ -1,22 +1,22 @@
-"""What a fault is, in the words of DEBUG FAULT ADD: which commands it hits, and what becomes of them.
+"""Parse the options of DEBUG FAULT ADD: which commands a fault hits, and what happens to them.
 
 Each option may be given once, in any order::
 
     COMMAND name        a command (XACK), or a subcommand ("XGROUP CREATE", XGROUP|CREATE)
     KEY glob            one of its keys matches
     CLIENT [!]glob      the name, user or library of the client matches, or it is the ID of the connection; !: all others
-    NTH n | EVERY n | FIRST n | PROBABILITY p [SEED n]      of those only these
-    EMPTY               NTH, EVERY and FIRST also count waits that end without anything
+    NTH n | EVERY n | FIRST n | PROBABILITY p [SEED n]      hit only some of these commands
+    EMPTY               NTH, EVERY and FIRST also count waits that end empty
 
     ERROR text          refuse it: a text, or the name of one in ``ERRORS``
     CLOSE before        close the connection; the command does not run
     CLOSE after         run it, and close the connection without a reply
     CLOSE midway        run it, send the first half of its reply, and close
-    REPLY-BYTES n       run it, send so many bytes of its reply, and close, or with SILENCE send no more
+    REPLY-BYTES n       run it, send n bytes of its reply, and close; with SILENCE stay open and send no more
     SILENCE             run it, and send no more on this connection
-    SLOW n ms           run it, and send so many bytes of its reply every so many milliseconds; with ERROR of the error
+    SLOW n ms           run it, and send n bytes of its reply every ms milliseconds; with ERROR, of the error
     DELAY ms            wait before anything else, by the real time
-    CLOCK-DELAY ms      likewise, by the server's clock
+    CLOCK-DELAY ms      the same, by the server's clock
     CONNECTIONS refuse  close new connections
     DISK append|fsync|rewrite       fail to write the append-only file, to sync it, to rewrite it
 """

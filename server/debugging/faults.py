@@ -44,9 +44,9 @@ class Faults(FaultSet):
         self._server = server
         self._disk = Disk(server, self._find_of_disk)
         self._delays = Delays(server)
-        # The look at the command that a postponed client will re-run.
+        # The decision of the faults (`Look`) about the command that a postponed client will re-run.
         self._decided: dict[Connection, Look] = {}
-        # The look at a blocked command that a fault has delayed, or whose reply is due.
+        # The decision about a blocked command that a fault has delayed, or whose reply is due.
         self._due: dict[Connection, Look] = {}
 
     def add(self, spec: FaultSpec) -> int:

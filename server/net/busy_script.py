@@ -145,7 +145,7 @@ def _directly(wire: Wire, fd: int) -> Iterator[None]:
 
 
 class _Successor(asyncio.Protocol):
-    """Gives a client that was accepted during a script the loop's transport."""
+    """Connects a client that was accepted during a script to the loop's transport."""
 
     def __init__(self, wire: Wire, before: DirectTransport) -> None:
         self._wire = wire
@@ -312,7 +312,7 @@ class Busy:
                 task.add_done_callback(self._tasks.discard)
 
     async def _hand_over(self, wire: Wire, transport: DirectTransport) -> None:
-        """Give a client that was accepted during the script the loop's transport."""
+        """Connect a client that was accepted during the script to the loop's transport."""
         assert transport.sock is not None
         await self._server.loop.connect_accepted_socket(lambda: _Successor(wire, transport), transport.sock)
 

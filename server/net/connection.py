@@ -135,7 +135,7 @@ class Connection(Client, asyncio.Protocol):
         server.clients.forget(self)
 
     def eof_received(self) -> bool:
-        """As Redis does, disconnect a half-closed client, after the replies to its commands."""
+        """Disconnect a half-closed client after the replies to its commands, as Redis does."""
         if self.state is AWAITING_TURN:
             self.has_hung_up = True
         else:
@@ -483,7 +483,7 @@ class Connection(Client, asyncio.Protocol):
         config = self.server.config
         limits = config.client_output_buffer_limit
         if self.is_replica:
-            # The backlog takes as much memory anyway, so a replica may be owed that much.
+            # A replica may be owed as much as the backlog holds, because the backlog takes that memory anyway.
             limit, backlog = limits.replica, config.repl_backlog_size
             return limit._replace(hard=max(limit.hard, backlog) if limit.hard else 0)
         return limits.pubsub if self.is_subscriber else limits.normal

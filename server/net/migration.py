@@ -1,10 +1,10 @@
-"""MIGRATE: send keys to another server and delete them here once the target has confirmed them.
+"""MIGRATE: send keys to another server, and delete them here after the target has confirmed them.
 
 Only the calling client is blocked, so other clients may change a key during its transfer. The key is then resent, and
 replaces the copy on the target. Keys are deleted in the turn in which the last confirmations arrive, and only if their
-dump is still the same. (WATCH would not do, because it misses changes of consumer groups.) If other clients keep changing
-the keys, the last round postpones their writes. Keys that the target does not confirm stay here. After a timeout, or if
-writes are paused during the transfer, a key may exist on both sides.
+dump is still the same. (WATCH does not suffice, because it misses changes of consumer groups.) If other clients keep
+changing the keys, the last round postpones their writes. Keys that the target does not confirm stay here. After a
+timeout, or if writes are paused during the transfer, a key may exist on both sides.
 """
 
 from __future__ import annotations

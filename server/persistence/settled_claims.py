@@ -102,8 +102,8 @@ class _Additions:
     """The entries that a run adds to a stream.
 
     Attributes:
-        last_id: the last ID of the stream after the records that the walk has passed.
-        last_word: this ID as written in its XADD, if that is in the run.
+        last_id: the last ID of the stream after the records read so far.
+        last_word: this ID as written in its XADD, if that XADD is in the run.
     """
 
     __slots__ = ("last_id", "last_word", "records", "stream")
@@ -115,7 +115,7 @@ class _Additions:
         self.last_word: bytes | None = None
 
     def takes(self, argv: list[bytes]) -> bool:
-        """Take an XADD that is sure to succeed; return False for any other."""
+        """Add an XADD that is certain to succeed; return False for any other."""
         word = argv[2]
         number = _number(word)
         if number <= self.last_id or not len(argv) & 1:
@@ -125,7 +125,7 @@ class _Additions:
         return True
 
     def number(self, word: bytes) -> int:
-        """Return the ID of an entry that may exist already; -1 if it is not added yet, or the word is not canonical."""
+        """Return the ID of an entry that may exist already; -1 if its XADD comes later, or if the word is not canonical."""
         if word == self.last_word:
             return self.last_id
         number = _number(word)
@@ -249,7 +249,7 @@ class _Deliveries:
         return True
 
     def takes(self, argv: list[bytes], batch: list[list[bytes]], at: int) -> bool:
-        """Take the XCLAIM at ``at`` in the batch; return False if it cannot belong to the run."""
+        """Add the XCLAIM at ``at`` in the batch to the run; return False if it cannot belong to it."""
         word, last, waiting = argv[5], argv[13], self.open
         if len(waiting) >= _SOON and (
             len(waiting) >= _MOST_OPEN or not (self.claims or self._is_near(batch, at))
@@ -281,7 +281,7 @@ class _Deliveries:
         return self._ack in [argv[:3] for argv in islice(batch, at, at + _MOST_OPEN)]
 
     def moves(self, argv: list[bytes]) -> bool:
-        """Take an XGROUP SETID as reads leave it; return False for any other."""
+        """Add an XGROUP SETID in the form that reads leave; return False for another form."""
         number, read = _number(argv[4]), argv[6]
         if (
             argv[5] != b"ENTRIESREAD"

@@ -56,7 +56,8 @@ class SnapshotReceiver:
         if not self._mark:
             self.is_complete = self.received == self.total
             return data
-        # Nothing follows the mark until we acknowledge, so the mark is the end of what arrived.
+        # The master sends nothing after the mark until we acknowledge, so a mark at the end of the received bytes is
+        # the end.
         data = self._last + data
         self._last = data[-_MARK:]
         self.is_complete = self._last == self._mark

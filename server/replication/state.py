@@ -73,7 +73,7 @@ class Replication:
             server.config.on_change(name, self._update_demands)
         server.config.on_change("repl-backlog-size", self._resize_backlog)
 
-    # Properties for other modules
+    # Attributes that other modules read
 
     @property
     def role(self) -> str:

@@ -113,12 +113,12 @@ class Master(Instance):
 
     @property
     def current(self) -> Instance:
-        """The server that clients should use: itself, or the replica that has been promoted already."""
+        """The server that clients should use: this master, or the replica that has been promoted already."""
         return self.promoted or self
 
     @property
     def instances(self) -> Iterator[Instance]:
-        """Itself and its replicas."""
+        """The master and its replicas."""
         yield self
         yield from self.replicas.values()
 

@@ -90,7 +90,6 @@ class AppendOnlyFile:
         appendfilename: str,
         *,
         timestamps: bool | str = False,
-        manifest: Manifest | None = None,
         files: FileOperations | None = None,
         log: Log = silent,
         outdated: Outdated = everything,
@@ -99,14 +98,12 @@ class AppendOnlyFile:
     ) -> AppendOnlyFile:
         """Open the file below `root` (the server's `dir`); create missing folders and files; raise AofError on failure.
 
-        `manifest` is the one that the data was loaded from (AofLoader.manifest); by default it is read from the disk.
         `empty_rdb` is the content of a new file's base; by default the base is empty.
         """
         files = files or FileOperations()
         directory = Path(root) / appenddirname
         make_folder(directory, files)
-        if manifest is None:
-            manifest = Manifest.load(directory, appendfilename, files)
+        manifest = Manifest.load(directory, appendfilename, files)
         fresh = not manifest.live
         reopened = bool(manifest.incr)
         if fresh:

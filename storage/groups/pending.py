@@ -321,13 +321,8 @@ class Order(_Order[Pending]):
         lasts = self.items[-1:] + ([self.late[-1]] if self.late else [])
         return max(lasts, key=_number, default=None)
 
-    def find(
-        self, start: int = 0, end: int = MAX_ID, count: int | None = None, latest: int = MAX_MS
-    ) -> list[Pending]:
-        """Return the first entries from start to end, both included, delivered at ``latest`` (milliseconds) or before.
-
-        ``count`` limits their number; None returns all.
-        """
+    def find(self, start: int = 0, end: int = MAX_ID, count: int | None = None) -> list[Pending]:
+        """Return the first ``count`` entries (None: all) from start to end, both included."""
         pieces: Iterable[list[Pending]]
         if self.late:
             pieces = ([entry] for entry in self.walk(start))
@@ -338,7 +333,7 @@ class Order(_Order[Pending]):
             is_last = end < MAX_ID and some[-1].number > end
             if is_last:
                 del some[bisect_right(some, end, key=_number) :]
-            found += some if latest == MAX_MS else [entry for entry in some if entry.ms <= latest]
+            found += some
             if count is not None and len(found) >= count:
                 return found[:count]
             if is_last:
@@ -463,9 +458,8 @@ class Pel(Freeable):
         after: int,
         last: int,
         ms: int,
-        count: int = 1,
     ) -> None:
-        """Record the delivery of entries to a consumer, which also becomes the owner of those already pending.
+        """Record the first delivery of entries to a consumer, which also becomes the owner of those already pending.
 
         Args:
             consumer: the new owner.
@@ -474,7 +468,6 @@ class Pel(Freeable):
             after: an ID that all of them exceed.
             last: the last ID.
             ms: delivery time.
-            count: delivery count.
         """
         order, by_text = self.order, self.by_text
         rest = iter(texts)
@@ -482,7 +475,7 @@ class Pel(Freeable):
             # The group's ID was set back (XGROUP SETID), or XCLAIM FORCE claimed entries.
             for chunk, start, stop in pieces:
                 for at, text in enumerate(islice(rest, stop - start), start):
-                    self.put(make_pending(text, column=chunk.ms, at=at), consumer, ms, count)
+                    self.put(make_pending(text, column=chunk.ms, at=at), consumer, ms, 1)
             return
         if self._delivered != self._turn:
             # Deliveries share a turn until another change: a new one takes 32 bytes for each entry read alone.
@@ -497,7 +490,7 @@ class Pel(Freeable):
                 entry.id = 0
                 entry.consumer = consumer
                 entry.ms = ms
-                entry.count = count
+                entry.count = 1
                 entry.turn = turn
                 entry.column = column
                 entry.at = at

@@ -96,9 +96,9 @@ class Meter:
         self._left = None
         return len(self.memory) < len(entries)
 
-    def measure_unseen(self, entries: dict[bytes, Value], limit: int = _PIECE) -> None:
+    def measure_unseen(self, entries: dict[bytes, Value]) -> None:
         """Remeasure some keys of ``unseen``, in rotation."""
-        for key in list(islice(self.unseen, limit)):
+        for key in list(islice(self.unseen, _PIECE)):
             del self.unseen[key]
             if (value := entries.get(key)) is not None:
                 self.note_memory(key, value, memory_of_key(key, value))

@@ -434,9 +434,9 @@ class Bench:
         self.note(f"XADD {self.plan.stream} {ids[0]}" + (f" and {count - 1} more" if count > 1 else ""))
         return ids
 
-    def stick(self, consumer: str, fields: dict[str, str] | None = None) -> str:
+    def stick(self, consumer: str) -> str:
         """Add a message, deliver it to a consumer behind the back of any worker, and return its ID."""
-        made = Message(fields, "") if fields is not None else self._next()
+        made = self._next()
         entry, _ = self.stage.run_together(
             ("XADD", self.plan.stream, "*", *_flat(made.fields)),
             ("XREADGROUP", "GROUP", self.plan.group, consumer, "STREAMS", self.plan.stream, ">"),

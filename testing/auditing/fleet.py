@@ -82,7 +82,7 @@ def long_job(bench: Bench) -> str:
     if taken:
         raise Broken(taken)
     if job.let_go:
-        # A sign of life may come at any time before the lease is over, and the worker did not work for so long.
+        # A sign of life may come at any time before the lease is over, and the worker has not worked for that long.
         raise NotTried(
             f"its client gave its work up after {job.held:.1f} seconds, before its lease was over: give it a longer timeout"
         )
@@ -138,8 +138,8 @@ class _LongJob:
     ) -> None:
         plan = bench.plan
         assert plan.work is not None
-        # The command does not run. Its reply, an error, arrives byte by byte and never ends: a client that limits the time of
-        # each read stays patient.
+        # The command does not run. Its reply, an error, arrives byte by byte and never ends: a client whose timeout
+        # applies to each read keeps waiting.
         self._fault = bench.fault(
             plan.carrier if plan.is_atomic else plan.work.carrier,
             key=None if plan.is_atomic else plan.work.key,
@@ -265,7 +265,7 @@ class _LongJob:
         )
 
     def _is_dropped(self) -> bool:
-        """Return True if the client of the held command has given it up, and has not resent it so far."""
+        """Return True if the client of the held command has given it up, and has not resent it yet."""
         hits = self._fault.hits
         return self._reads_again() or not self._bench.stage.has_client(hits[-1].client_id)
 
@@ -626,7 +626,7 @@ def fair(bench: Bench) -> str:
     """Check that two workers share the messages that arrive while both run."""
     first = bench.begin("w1")
     second = bench.start("w2")
-    # A worker that waits for the other to end never reads; that is not fair, but it does run.
+    # A worker that waits for the other to end never reads. That is unfair, but the worker still runs.
     bench.until(lambda: bench.is_ready(second), seconds=2 * bench.plan.brief)
     if not bench.has_come(second):
         raise NotTried(f"w2 sent nothing: {bench.last_words(second)}")

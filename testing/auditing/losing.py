@@ -114,7 +114,8 @@ def idle_claim(bench: Bench) -> str:
     stuck = {_GHOST: bench.stick(_GHOST), own: bench.stick(own)}
     bench.later(days=1)
     if not bench.until(lambda: all(map(bench.is_done, stuck.values())), hurry=True):
-        # The worker may run XAUTOCLAIM JUSTID with a longer idle time, to remove deleted entries: that reset their idle time.
+        # The worker may run XAUTOCLAIM JUSTID with a longer idle time, to remove deleted entries: that has reset their
+        # idle time.
         bench.later(milliseconds=min(bench.sight().min_idles(), default=0) + 1)
         bench.until(lambda: all(map(bench.is_done, stuck.values())), hurry=True, seconds=bench.plan.brief)
     idle = {name for name, entry in stuck.items() if bench.is_done(entry)}

@@ -22,7 +22,7 @@ _VERDICT: Final = 10
 _SHOWN: Final = 6  # lines of evidence
 
 
-def table(results: Sequence[Result], *, colours: bool = False, evidence: bool = True) -> str:
+def table(results: Sequence[Result], *, colours: bool = False) -> str:
     """Return the results as text in 80 columns, broken promises first."""
     lines = []
     for each in sorted(results, key=lambda result: _ORDER.index(result.result)):
@@ -32,7 +32,7 @@ def table(results: Sequence[Result], *, colours: bool = False, evidence: bool = 
         wrapped = textwrap.wrap(each.what, _WIDTH - _NAME - _VERDICT - 1, break_on_hyphens=False)
         lines.append(f"{head} {each.name:{_NAME}}{wrapped[0] if wrapped else ''}".rstrip())
         lines += [" " * (_NAME + _VERDICT + 1) + line for line in wrapped[1:]]
-        if evidence and each.result == BROKEN:
+        if each.result == BROKEN:
             lines += [f"    {_cut(line)}" for line in each.evidence[-_SHOWN:]]
     return "\n".join(lines)
 

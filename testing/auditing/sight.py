@@ -163,11 +163,11 @@ class Sight:
         """Return the consumers that an entry was delivered to, in order."""
         return [each.consumer for each in self.events(entry, *DELIVERIES) if not _is_just_id(each)]
 
-    def reads(self, clients: set[int] | None = None, *, after: int = 0) -> list[tuple[RecordedCommand, Read]]:
+    def reads(self, clients: set[int] | None = None) -> list[tuple[RecordedCommand, Read]]:
         """Return the successful XREADGROUPs of this group and stream, optionally only those of some connections."""
         found = []
         for each, _ in self.effects:
-            if each.number <= after or (clients is not None and each.client_id not in clients):
+            if clients is not None and each.client_id not in clients:
                 continue
             read = read_of(each.words)
             if read is None or each.error is not None or read.group != self.group:

@@ -111,7 +111,7 @@ def works(bench: Bench) -> str:
         entry = bench.send()
         ids.append(entry)
         is_done = partial(bench.is_done, entry)
-        # It may wait for several messages.
+        # The worker may wait until it has several messages.
         if not bench.until(is_done, hurry=True, seconds=plan.brief) and not bench.until(
             is_done, hurry=True, traffic=True
         ):
@@ -266,7 +266,8 @@ def _tried_again(bench: Bench, bad: list[str]) -> bool:
 def _send_bad(bench: Bench) -> list[str]:
     bad = [bench.send(fields) for fields in bench.plan.messages.bad()]
     for entry in bad:
-        # The first may kill a worker that starts slowly. Wait, so that no read has the second and a good message together.
+        # The first message may kill a worker that starts slowly. Wait, so that no read returns the second one together
+        # with a good message.
         bench.until(partial(bench.is_delivered, entry), hurry=True, seconds=bench.plan.brief)
     return bad
 
@@ -335,7 +336,8 @@ def poison_capped(bench: Bench) -> str:
     is_slow = False  # whether it redelivers while it runs, but rarely, by a timer
     # None: it redelivers while it runs; else the names of workers whose start redelivers.
     lives: list[str] | None = None
-    # Check and remember the state in one step: a change between two checks would be waited for until the timeout.
+    # Check and remember the state in one step: otherwise a change between the check and the note would be missed until
+    # the timeout.
     while not is_over(before := state()):
         if most >= _DELIVERIES:
             raise Broken(f"{most} deliveries of one bad message, and it is not given up{bench.again}")
@@ -351,7 +353,8 @@ def poison_capped(bench: Bench) -> str:
             continue
         if lives is None:
             bench.note("it is delivered again rarely" if changes else "nothing delivers it again")
-            # It may check pending messages only when it starts, or only those of others; or that may be faster.
+            # The worker may check pending messages only when it starts, or only those of others; or a restart may find
+            # them sooner.
             is_slow = changes
             helpers = (("crash", "w1"), ("crash-elsewhere", "w2"))
             lives = [name for promise, name in helpers if bench.verdict_of(promise) == KEPT]

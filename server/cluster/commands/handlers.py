@@ -106,7 +106,7 @@ def cluster_replicas(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_COUNT_FAILURE_REPORTS)
 def cluster_count_failure_reports(client: Client, args: list[bytes]) -> bytes:
-    """Reply with 0: a failure is known to all nodes at once, so none is reported."""
+    """Reply with 0: all nodes learn of a failure at once, so no node reports it."""
     place, _ = place_of(client)
     known_node(place, args[2])
     return replies.ZERO

@@ -52,7 +52,7 @@ def _table(keys: Sized[bytes], *, full: bool) -> bytes:
 
 
 def _is_full(client: Client, args: list[bytes]) -> bool:
-    """Whether to show the distribution, too; before it became an option, always."""
+    """Return True if the distribution is to be shown, too; before this was an option, it always was."""
     if client.server.compat.knows(_FIRST_BRIEF):
         return len(args) > 3 and args[3].lower() == b"full"
     if len(args) > 3:

@@ -224,7 +224,7 @@ def _check_connection(client: Client, args: list[bytes]) -> None:
 
 
 def _check_filter(client: Client) -> None:
-    """Refuse a filtered snapshot to a replica that cannot read one without a length, as Redis does."""
+    """Refuse a filtered snapshot to a replica that cannot read one without a length. Redis does the same."""
     replica = client.server.replication.replicas.of(client)
     if replica.is_filtered and not replica.reads_eof:
         raise ReplyError(b"ERR Filtered replica requires EOF capability")

@@ -36,7 +36,7 @@ def masters(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.MASTER)
 def master(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a map of texts."""
+    """Reply with a map of names to texts for one master."""
     return _shown(client, _master(state_of(client.server), named_master(client, args[2])))
 
 

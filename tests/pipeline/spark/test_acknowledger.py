@@ -35,7 +35,7 @@ class Reading:
     def run_once(self):
         """A query that has committed a batch and was stopped: Spark asks the source for nothing in between, nor then."""
         query = self.start()
-        until(lambda: query.lastProgress is not None, 60)
+        until(lambda: query.lastProgress is not None, 300)
         query.stop()
         assert committed(LocalFolder(self.folder)) == 0
         assert self.pending() == 5
@@ -53,7 +53,7 @@ def reading(spark, redis, stream, tmp_path):
 
 def test_a_batch_is_acknowledged_long_before_the_next_one(spark, reading):
     def refuse_until_we_listen(rows):
-        until(lambda: listening, 60)
+        until(lambda: listening, 300)
         assert reading.pending() == 5
         reading.take(rows)
 
@@ -64,8 +64,8 @@ def test_a_batch_is_acknowledged_long_before_the_next_one(spark, reading):
     spark.streams.addListener(acknowledger)
     listening.append(True)
     try:
-        until(lambda: reading.rows == 5, 60)
-        until(lambda: reading.pending() == 0, 60)
+        until(lambda: reading.rows == 5, 300)
+        until(lambda: reading.pending() == 0, 300)
         assert query.isActive
     finally:
         spark.streams.removeListener(acknowledger)
@@ -75,7 +75,7 @@ def test_a_batch_is_acknowledged_long_before_the_next_one(spark, reading):
 
 def test_a_batch_that_fails_is_not_acknowledged(spark, reading):
     def fail(rows):
-        until(lambda: listening, 60)
+        until(lambda: listening, 300)
         raise RuntimeError("no")
 
     listening = []

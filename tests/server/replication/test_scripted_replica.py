@@ -274,9 +274,10 @@ def test_pings_come_in_their_period_and_empty_lines_while_a_snapshot_is_awaited(
 
 
 def test_a_silent_replica_is_left_after_repl_timeout(started, connect):
-    master = started("rillet", "--repl-timeout", 1)
+    master = started("rillet")
     replica = connect(master, "eof", "psync2")
     replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    call(master, "CONFIG", "SET", "repl-timeout", 1)
     until(lambda: "Disconnecting timedout replica" in master.log)
     until(lambda: info(master, "connected_slaves") == "0")
 

@@ -1,4 +1,7 @@
-"""Spark's settings for a handful of rows: Java is not worth compiling for them, nor plans worth changing on the way."""
+"""Spark's settings for a handful of rows: Java is not worth compiling for them, nor plans worth changing on the way.
+
+Nor is a Python process of Spark lost that a busy machine lets connect after 15 seconds only.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ QUICK: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    "spark.python.authenticate.socketTimeout": "300s",
 }
 
 

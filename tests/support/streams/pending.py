@@ -69,7 +69,8 @@ def idle_ids(
     """The IDs that ``Pel.find_idle`` finds; it finds what a walk by ID does."""
     if count is None:
         count = len(group.pel)
-    found = pending_ids(group, start, end, count, consumer=consumer, latest=latest)
+    there = group.pel.order_of(consumer).find(start, end)
+    found = [entry.text for entry in there if entry.ms <= latest][:count]
     idle = group.pel.find_idle(latest, start, end, count, consumer)
     assert [entry.text for entry in idle] == found
     return found
