@@ -16,7 +16,7 @@ from ..listpack_sizes import integer_size
 from ..streams.appending import append_many, append_packed
 from ..streams.chunk import MAX_BYTES, MAX_ENTRIES, DamagedError, packed_form
 from ..streams.chunk_codec import PACKED_OBJECTS, columns_of, fields_form
-from ..streams.ids import MAX_U64
+from ..streams.ids import MAX_U64, signed
 from ..streams.iteration import pieces
 from ..streams.macro_nodes import Node
 from . import listpack
@@ -103,13 +103,7 @@ def _pack_node(master: int, number: int, raw: bytes) -> bytes:
 
 def _differences(numbers: list[int], base: int) -> list[bytes]:
     """Encode halves of IDs as differences from the half of the first ID."""
-    return [listpack.integer(_signed(number - base)) for number in numbers]
-
-
-def _signed(difference: int) -> int:
-    """Convert the difference of two unsigned 64-bit numbers as C does: modulo 2^64, signed."""
-    difference &= MAX_U64
-    return difference - (1 << 64) if difference >> 63 else difference
+    return [listpack.integer(signed(number - base)) for number in numbers]
 
 
 def _pack_entries(

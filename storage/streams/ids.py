@@ -159,3 +159,9 @@ def _parse_number(text: bytes) -> int:
     if value <= _INT64_LIMIT and _NEGATIVE.match(text):
         raise InvalidID
     return -value & MAX_U64
+
+
+def signed(difference: int) -> int:
+    """Convert the difference of two unsigned 64-bit numbers as C does: modulo 2^64, signed."""
+    difference &= MAX_U64
+    return difference - (1 << 64) if difference >> 63 else difference

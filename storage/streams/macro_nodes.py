@@ -20,7 +20,7 @@ from ...protocol.canonical import LENGTHS
 from ..freeing import Freeable
 from ..listpack_sizes import element_size, integer_size
 from .chunk import Chunk, opened
-from .ids import MAX_ID, MAX_U64
+from .ids import MAX_ID, MAX_U64, signed
 from .rax_size import shared_bytes, tree_size
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Node:
         seq -= self.first_id & MAX_U64
         if 0 <= seq <= 127 and 0 <= ms < 32768:
             return 6 if ms <= 127 else 7 if ms <= 4095 else 8
-        return _SMALL_INTEGER_BYTES + integer_size(_signed(ms)) + integer_size(_signed(seq))
+        return _SMALL_INTEGER_BYTES + integer_size(signed(ms)) + integer_size(signed(seq))
 
     def copy(self) -> Node:
         """Return an independent copy."""
@@ -459,9 +459,3 @@ class _Sizes(dict[bytes, int]):
         if len(self) < _REMEMBERED:
             self[word] = size
         return size
-
-
-def _signed(difference: int) -> int:
-    """Convert a difference of two unsigned 64-bit numbers as C does: modulo 2^64, signed."""
-    difference &= MAX_U64
-    return difference - (1 << 64) if difference >> 63 else difference
