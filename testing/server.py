@@ -292,7 +292,7 @@ class Server(HasSpies, HasFaults, InWith):
         )
 
     def reset(self) -> None:
-        """Restore the initial state: the seed's data and no other, no connections. It sends one ``DEBUG RESET``.
+        """Restore the initial state, with only the seed's data and no connections. It sends one ``DEBUG RESET``.
 
         Raises:
             ControlError: the server has ended, or cannot be reached.
