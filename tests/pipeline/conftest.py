@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from support.spark.quick import QUICK
+from support.spark.quick import JAVA, QUICK
 
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
@@ -36,7 +36,7 @@ def spark(tmp_path_factory):
         **{
             "spark.master": "local[2,2]",  # a task is tried twice
             "spark.driver.memory": "768m",
-            "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={folder}",
+            "spark.driver.extraJavaOptions": f"{JAVA} -Dderby.system.home={folder}",
             "spark.sql.shuffle.partitions": "1",
             **QUICK,  # a quarter of the time
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
