@@ -77,7 +77,7 @@ def live(server: ServerProcess, before: State, chance: random.Random) -> Journal
     server._process.kill()
     server._process.wait()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     return Journal(before, [step for worker in workers for step in worker.steps])
 

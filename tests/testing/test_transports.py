@@ -321,7 +321,7 @@ def test_clients_that_the_collector_closes_leave_the_server(server, client):
 def test_a_timeout_comes_while_the_server_is_busy(server):
     with server.client(socket_timeout=0.05) as hasty:
         with pytest.raises(redis.TimeoutError):
-            hasty.execute_command("DEBUG", "SLEEP", "1")
+            hasty.execute_command("DEBUG", "SLEEP", "4")
         with pytest.raises(redis.TimeoutError):  # another client, whose command is short
             hasty.get("k")
 

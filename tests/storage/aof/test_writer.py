@@ -159,7 +159,7 @@ def test_a_sync_counts_only_what_was_written_before_it_began(tmp_path: Path):
 
     def slow(fd):
         entered.set()
-        assert leave.wait(10)
+        assert leave.wait(60)
         os.fsync(fd)
 
     aof = open_aof(tmp_path, FileOperations(fdatasync=slow))
@@ -167,11 +167,11 @@ def test_a_sync_counts_only_what_was_written_before_it_began(tmp_path: Path):
     aof.write()
     thread = threading.Thread(target=aof.sync)
     thread.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     aof.append(b"678")
     aof.write()
     leave.set()
-    thread.join(10)
+    thread.join(60)
     assert aof.unsynced == 3
     aof.close()
 
