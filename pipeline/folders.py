@@ -39,7 +39,7 @@ class LocalFolder:
         return f"file:{self.local.joinpath(*parts).resolve()}"  # not escaped: Hadoop reads it as it is
 
     def names(self, *parts: str) -> list[str]:
-        """List a folder in it."""
+        """Return the names in the folder at a path within it; none if that is no folder."""
         path = self.local.joinpath(*parts)
         return [each.name for each in path.iterdir()] if path.is_dir() else []
 

@@ -13,7 +13,7 @@ _INT: Final = 1 << 31
 
 
 def atoi(word: bytes) -> int:
-    """Return the number at the start of a word, else 0: clamped to 64 bits, then cut to the low 32 bits, signed."""
+    """Return the number at the start of a word, or 0. As C, clamp it to 64 bits, then cut it to a signed int."""
     found = _NUMBER(word)
     if found is None:
         return 0

@@ -87,7 +87,7 @@ class ReadBudget:
         self.size = self._before
 
     def within(self, count: int | None) -> int | None:
-        """Return how many entries the next stream may send, at most ``count`` (None: no limit)."""
+        """Return the smaller of ``count`` and what MAXCOUNT leaves for the next stream; None for no limit."""
         if self.max_count is None:
             return count
         left = self.max_count - self.entries

@@ -30,7 +30,10 @@ _KEY_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class Narrowed:
-    """Ids from ``low`` to ``high``, both included, in streams that have one of the names and all prefixes."""
+    """The rows that a query can still want: ids from ``low`` to ``high``, both included, of some streams.
+
+    Their names are in ``names`` (None for any) and begin with every one of the prefixes.
+    """
 
     low: int = 0
     high: int = ids.MAX_ID

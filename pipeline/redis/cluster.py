@@ -65,7 +65,7 @@ class ClusterConnection(Connection):
 
     Args:
         endpoint: an endpoint of kind ``cluster``.
-        near: the node to ask first, as ``shard_of`` returned it; empty: take it from the topology.
+        near: the node to use until a redirection, as ``shard_of`` returned it; empty: read the topology first.
         replica: read from replicas, if there are any.
     """
 

@@ -46,9 +46,9 @@ class Gathering:
     """One report in progress.
 
     Attributes:
-        folder: of the tables.
+        folder: where the tables are written.
         settings: the user's choices.
-        here: whether this process reads the files.
+        here: whether this process replays the files; otherwise Spark does.
         contents: whether the page shows the fields of messages; this process then walks over the files once more.
     """
 

@@ -187,7 +187,7 @@ class Replicas:
         return missing
 
     def of(self, client: Client) -> Replica:
-        """Return the replica state of a connection; create it if the connection may become a replica."""
+        """Return the replica state of a connection; create it if there is none."""
         replica = client.replica
         if not isinstance(replica, Replica):
             client.replica = replica = Replica(client)  # type: ignore[arg-type]

@@ -103,8 +103,8 @@ class Replication:
     def is_readonly(self) -> bool:
         """Whether clients may not write because this is a read-only replica.
 
-        A node of a cluster that hands over still is the master for its clients: their writes wait in the pause until the
-        topology names the new one, and are redirected then. Without a cluster Redis refuses them at this point, too.
+        During a failover in a cluster the old master is not read-only yet: writes wait in the pause, and are redirected once
+        the topology names the new master. Without a cluster they are refused, as in Redis.
         """
         if self.link is None or (self.failover.active and self.server.config.cluster_enabled):
             return False

@@ -336,8 +336,8 @@ class AppendOnlyFile:
     def start_new_incr(self) -> None:
         """Continue in a new incr file; a rewrite calls this before it takes its snapshot.
 
-        The previous file is then complete and synced. Raises OSError or AofError if that fails; the old file then stays
-        in use.
+        The previous file is then complete and synced. A detached file begins again empty: the snapshot has its records.
+        Raises OSError or AofError if that fails; the old file then stays in use.
         """
         if self._detached:
             self._start_again()

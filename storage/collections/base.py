@@ -68,7 +68,7 @@ class Collection(Freeable):
         """Yield its content for a digest: the same for equal values, whatever their order in memory."""
 
     def make_whole(self) -> None:
-        """Derive redundant fields from the sound ones, after a change was interrupted."""
+        """Repair the value after an interrupted change: recompute the fields that its elements determine."""
 
     @abstractmethod
     def check_invariants(self) -> None:

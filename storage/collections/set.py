@@ -204,7 +204,7 @@ class Set(Collection):
 
     @property
     def payload_bytes(self) -> int:
-        """Estimated bytes of members, and of their slots in the dict and in the order for walks."""
+        """Estimated bytes of the members and of their slots in the dict and, if there is one, in the scan order."""
         size = len(self.members)
         some = list(islice(self.members, _SAMPLE))
         members = sum([len(member) + 33 for member in some]) * size // max(len(some), 1)

@@ -112,7 +112,7 @@ class Pending:
         turn: number of its last change; later changes have greater ones. Deliveries with no other change in between
             share one turn, because their entries ascend by ID.
 
-    There is no ``__init__``: its call took 0.15 of the 0.33 us that a record cost. ``pending`` and loops set the slots.
+    There is no ``__init__``: its call took 0.15 of the 0.33 us that a record cost. ``make_pending`` and loops set the slots.
     """
 
     __slots__ = ("at", "column", "consumer", "count", "id", "ms", "text", "turn")
@@ -485,7 +485,7 @@ class Pel(Freeable):
         for chunk, at, stop in pieces:
             column = chunk.ms
             for text in islice(rest, stop - at):
-                entry = Pending()  # as ``pending``, without the call
+                entry = Pending()  # as ``make_pending``, without the call
                 entry.text = text
                 entry.id = 0
                 entry.consumer = consumer
@@ -525,7 +525,7 @@ class Pel(Freeable):
             texts = [b"%d-%d" % each for each in zip(halves[::2], halves[1::2], strict=True)]
             new = []
             for text, owner, time, count in zip(texts, owners, times, counts, strict=True):
-                new.append(entry := Pending())  # as ``pending``, without the call
+                new.append(entry := Pending())  # as ``make_pending``, without the call
                 entry.text = text
                 entry.id = entry.turn = entry.at = 0
                 entry.consumer = owner

@@ -75,7 +75,7 @@ def load_rdb(
     info: RdbInfo | None = None,
     now: int | None = None,
 ) -> Iterator[None]:
-    """Load an RDB file into a keyspace, and verify its checksum.
+    """Load an RDB file into a keyspace, and verify its checksum, unless it has none or the keyspace skips checksums.
 
     Yields from time to time, so that a server can answer its clients meanwhile.
 
@@ -85,7 +85,7 @@ def load_rdb(
         skip_unknown: leave out values of types that Rillet does not have, with a warning each.
         drop_expired: leave out expired keys, as a master does with its dump file.
         on_dropped: called with each of these keys.
-        allow_duplicates: a key may exist already; the file's value replaces it.
+        allow_duplicates: a key or a library of functions may exist already; that of the file replaces it.
         sanitize: check everything now. Otherwise parts of a file with a right checksum are checked when they are read
             (nodes of streams, see ``codecs/stream_nodes``).
         log: receives a line for each part of the file that is left out.

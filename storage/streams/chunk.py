@@ -249,7 +249,7 @@ def length_of(pieces: list[ChunkRun]) -> int:
 
 
 def ids_in(pieces: list[ChunkRun]) -> Iterator[int]:
-    """Yield the IDs of some entries."""
+    """Yield the IDs of the entries in these pieces, as integers."""
     for chunk, start, stop in pieces:
         for ms, seq in zip(chunk.ms[start:stop], chunk.seq[start:stop], strict=True):
             yield ms << 64 | seq

@@ -119,7 +119,7 @@ def trim(
 
 
 def trims_far(stream: Stream, by_length: bool, threshold: int, limit: int) -> bool:
-    """Return True if finding the border of a trim would take long."""
+    """Return True if a trim must compute many macro nodes first to find where it ends."""
     if not by_length:
         border = bisect_right(stream.firsts, threshold) if threshold <= stream.last_id or limit else 0
     elif threshold or limit:

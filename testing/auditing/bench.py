@@ -292,7 +292,7 @@ class Bench:
         return line if status is None else f"it ended with status {status}: {line}"
 
     def output(self, worker: Worker) -> str:
-        """Return the end of a worker's output; if it has printed nothing since its restart, that of its earlier life."""
+        """Return the end of a worker's output; if it has printed nothing since its restart, the output before it."""
         return self.current(worker).words() or self._printed.get(worker.name, "")
 
     def _supervise(self) -> None:

@@ -176,7 +176,7 @@ class Stage:
         self._clock.resume()
 
     def now(self) -> int:
-        """Return the time in milliseconds."""
+        """Return the time of the server's clock in milliseconds."""
         return self._clock.now
 
     def passed(self) -> float:

@@ -39,7 +39,7 @@ class ProxyFaults(FaultSet):
         self._listener = listener
 
     def knows(self, command: str) -> bool:
-        """Return True if a command exists, or has a dot: only the server knows the commands of modules."""
+        """Return True if a command exists. Accept a name with a dot: the server may have its module."""
         return "." in command or super().knows(command)
 
     def add(self, spec: FaultSpec) -> int:

@@ -60,7 +60,7 @@ class Spans:
 
 
 class RowSpans:
-    """The table function for a Spark version that passes one row at a time."""
+    """The same table function for a Spark version that passes one row at a time instead of Arrow batches."""
 
     def __init__(self) -> None:
         self._replay = Replay()
