@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pytest
 from support.wire import Wire
 
 import rillet.testing
+from rillet.testing.control import Control
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,22 @@ def test_reset_makes_a_plain_connection_of_a_control_connection(running, control
     control.call("AUTH", "bob", "any")
     assert control.call("GET", "k").header.startswith(b"NOPERM")
     assert "name=mine" in str(control.call("CLIENT", "LIST"))
+
+
+def test_a_control_connection_that_is_killed_before_it_is_exempt_is_made_again(running, monkeypatch):
+    run, killed = Control.run, []
+
+    def kill_first(self, *words):
+        if words == (b"DEBUG", b"CONTROL") and not killed:
+            with Wire(running.port) as sentinel:
+                killed.append(sentinel.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").plain())
+        return run(self, *words)
+
+    monkeypatch.setattr(Control, "run", kill_first)
+    with contextlib.closing(running._connect()) as control, Wire(running.port) as sentinel:
+        assert killed == [1]
+        assert sentinel.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").plain() == 0
+        assert control.run(b"PING") == b"PONG"
 
 
 def test_threads_that_control_a_server_share_one_connection(running, monkeypatch):
