@@ -12,6 +12,15 @@ from rillet.testing.auditing.catalogue import Promise
 from rillet.testing.auditing.running import Audit
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as in a terminal: what a shell runs in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_cancels_the_first_experiment_from_outside():
     """Between the start of a worker and the note that it runs, a KeyboardInterrupt would leave the worker behind."""
     ended = []
