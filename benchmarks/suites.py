@@ -179,18 +179,12 @@ def _installed() -> str:
     return "a wheel" if is_wheel else "an editable installation"
 
 
-def _ratios(least: dict[str, float], rounds: int) -> list[str]:
-    """Return the sentences below the table: when it was measured, and what Rillet takes of what the others take."""
+def _measured(rounds: int) -> str:
+    """Return the sentence below the table: how and when it was measured."""
     today = datetime.now(tz=UTC).date()
     python = platform.python_version()
     how = f"Rillet from {_installed()}, Python {python}, {_machine()}, {today}"
-    lines = ["", f"Least seconds of {rounds} rounds, pytest's own time included ({how})."]
-    for way, other in COMPARED:
-        if way in least and other in least:
-            lines.append(
-                f"{way}: {least[way] / least[other]:.2f} times the processor time of {other.removeprefix('asyncio: ')}."
-            )
-    return lines
+    return f"Least seconds of {rounds} rounds, pytest's own time included ({how})."
 
 
 def main() -> None:
@@ -220,8 +214,11 @@ def main() -> None:
     for way, runs in found.items():
         lines.append(f"| {way} | {min(run[0] for run in runs):.2f} | {min(run[1] for run in runs):.2f} |")
     least = {way: min(run[1] for run in runs) for way, runs in found.items()}
-    table = "\n".join(lines + _ratios(least, options.rounds))
+    table = "\n".join([*lines, "", _measured(options.rounds)])
     print(table)
+    for way, other in COMPARED:
+        if way in least and other in least:
+            print(f"{way}: {least[way] / least[other]:.2f} times the processor time of {other}")
     if options.markdown:
         text = options.markdown.read_text(encoding="utf-8")
         text = re.sub(
