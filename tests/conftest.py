@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 from support import servers
 from support.live import LiveServer
@@ -87,32 +85,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+def pytest_collection() -> Generator[None, object, object]:
     """Collect the tests without garbage collections, which find nothing: 24 seconds of processor time a worker instead of 31."""
     gc.disable()
-    _rewrite_a_share(session.config)
     try:
         return (yield)
     finally:
         gc.enable()
-
-
-def _rewrite_a_share(config: pytest.Config) -> None:
-    """Rewrite the asserts of a part of the files, so that the workers of a new checkout do not all rewrite all of them."""
-    worker, workers = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("PYTEST_XDIST_WORKER_COUNT")
-    if worker is None or workers is None or sys.dont_write_bytecode:
-        return
-    given = [config.invocation_params.dir / each.partition("::")[0] for each in config.args]
-    files = sorted(
-        {path for each in given for path in (each.rglob("test_*.py") if each.is_dir() else [each])}
-    )
-    for path in files[int(worker.removeprefix("gw")) :: int(workers)]:
-        folder = rewrite.get_cache_dir(path)
-        compiled = folder / f"{path.stem}{rewrite.PYC_TAIL}"
-        if rewrite._read_pyc(path, compiled) is None:
-            status, code = rewrite._rewrite_test(path, config)
-            folder.mkdir(exist_ok=True)
-            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, status, compiled)
 
 
 def pytest_report_header() -> str:
