@@ -41,6 +41,7 @@ class Presence:
         self._owners: list[Shard | None] = []  # of the slots, at the last search for lost keys
         self._master = node.shard.master  # at the last search for lost shard channels
         self._is_cut = False  # a partition separates it from its master
+        self._successor = node  # the replica to which this master hands over
         server.cluster.join(topology, node)
         for name in _ANNOUNCED:
             server.config.on_change(name, self._announce)
@@ -53,7 +54,6 @@ class Presence:
         node.listens = server.config.bind[0], server.config.port
         node.body = self
         self._owners = [node.shard] * SLOTS  # its keys may be of any slot
-        self._master = node.shard.master
         self._announce()
         self._topology.listeners.append(self._wake)
         self._topology.set_running(node, running=True)
@@ -139,6 +139,7 @@ class Presence:
             return
         for each in replication.replicas.connected.values():
             if each.port == replica.listens[1]:
+                self._successor = replica
                 replication.failover.start((each.address, each.port), None, forced=False)
                 return
         self._server.log.warning(f"Failover to {replica.id} is impossible: it is not connected.")
@@ -183,7 +184,10 @@ class Presence:
         """Follow the master of the shard, or become its master."""
         replication, master = self._server.replication, self.node.shard.master
         if replication.failover.active:
-            return  # the topology follows the failover
+            # The topology follows the failover; a successor that is gone would leave the writes in the pause for ever.
+            if master is self.node and not self._topology.reaches(self.node, self._successor):
+                replication.failover.abort("the replica is gone")
+            return
         link = replication.link
         if master is self.node:
             self._is_cut = False

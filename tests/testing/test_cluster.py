@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import hiredis
@@ -105,11 +106,13 @@ def acknowledged(replication):
     return replication["slave0"]["offset"] == replication["master_repl_offset"]
 
 
-def test_a_write_while_a_master_hands_over_waits_for_the_new_one_and_is_redirected(cluster):
+@contextlib.contextmanager
+def handing_over(cluster):
+    """The master of KEY hands over to a replica that does not answer before the end."""
     old, new = cluster.shard_of(KEY).master, cluster.shard_of(KEY).replicas[0]
     sleeps, wakes = threading.Event(), threading.Event()
     sleep = threading.Thread(target=new.run_inside, args=(lambda: (sleeps.set(), wakes.wait(60)),))
-    with old.client() as reader, Wire(old.port) as writer:
+    with old.client() as reader:
         eventually(
             lambda: acknowledged(reader.info("replication"))
         )  # once a second; a replica that sleeps does not
@@ -117,12 +120,41 @@ def test_a_write_while_a_master_hands_over_waits_for_the_new_one_and_is_redirect
         sleeps.wait()
         old.node.body.hand_over(new.node)
         eventually(lambda: reader.info("replication")["master_failover_state"] == "failover-in-progress")
-        writer.send("SET", KEY, "v")
-        assert reader.get(KEY) is None  # a read does not wait
-        assert writer.pending() == b""
-        wakes.set()
+        try:
+            yield old, new, reader
+        finally:
+            wakes.set()
+            sleep.join()
+
+
+def test_a_write_while_a_master_hands_over_waits_for_the_new_one_and_is_redirected(cluster):
+    with contextlib.ExitStack() as stack:
+        with handing_over(cluster) as (old, new, reader):
+            writer = stack.enter_context(Wire(old.port))
+            writer.send("SET", KEY, "v")
+            assert reader.get(KEY) is None  # a read does not wait
+            assert writer.pending() == b""
         assert str(writer.read()) == f"-MOVED {SLOT} 127.0.0.1:{new.port}"
-    sleep.join()
+    cluster.wait_for_replicas()
+
+
+@pytest.mark.parametrize("way", ["stops", "is cut off"])
+def test_a_master_that_hands_over_to_a_replica_that_is_gone_goes_on(cluster, way):
+    with (
+        handing_over(cluster) as (old, new, reader),
+        Wire(old.port) as writer,
+        contextlib.ExitStack() as stack,
+    ):
+        writer.send("SET", KEY, "v")
+        if way == "stops":
+            cluster.topology.set_running(new.node, running=False)
+        else:
+            cluster.topology.part([new.node])
+        stack.callback(cluster.topology.heal)
+        stack.callback(cluster.topology.set_running, new.node, running=True)
+        assert str(writer.read()) == "+OK"
+        assert reader.info("replication")["role"] == "master"
+        assert cluster.shard_of(KEY).master is old
     cluster.wait_for_replicas()
 
 
