@@ -229,7 +229,7 @@ class Member:
     def acknowledge(
         self, pieces: Iterable[BatchPart], without: Mapping[str, frozenset[int]] | None = None
     ) -> None:
-        """Acknowledge all entries of a batch, whoever owns them now; repeating it is harmless.
+        """Acknowledge all entries of a batch, of any owner; repeating it is harmless.
 
         Args:
             pieces: of the batch.
