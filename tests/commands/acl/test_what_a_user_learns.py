@@ -28,7 +28,7 @@ STORIES = {
         f"{LOG_IN} / lim: CLIENT TRACKING ON BCAST PREFIX secret: PREFIX public: / admin: SET secret:c 1 / "
         "admin: SET public:c 1 / lim: sees / lim: CLIENT TRACKINGINFO"
     ),
-    "tracking, keys to write only": (
+    "tracking, write-only keys": (
         "admin: ACL SETUSER lim on nopass %W~w:* %R~r:* %RW~rw:* +@all / lim: AUTH lim x / "
         "lim: CLIENT TRACKING ON BCAST / admin: MSET w:a 1 r:a 1 rw:a 1 / lim: sees"
     ),
@@ -80,7 +80,7 @@ STORIES = {
         "lim: SCAN 0 MATCH secret* COUNT 100 TYPE string / admin: ACL SETUSER lim -@dangerous -@keyspace / "
         "lim: KEYS * / lim: SCAN 0 / lim: RANDOMKEY"
     ),
-    "what a value is": (
+    "values": (
         f"admin: SET secret:k v / {LOG_IN} / lim: OBJECT ENCODING secret:k / lim: OBJECT FREQ secret:k / "
         "lim: OBJECT REFCOUNT secret:k / lim: OBJECT IDLETIME secret:k / lim: MEMORY USAGE secret:k / "
         "lim: DUMP secret:k / lim: TYPE secret:k / lim: EXISTS secret:k / lim: TTL secret:k / lim: TOUCH secret:k / "
@@ -105,7 +105,7 @@ STORIES = {
         "admin: PUBLISH a 1 / lim: sees / admin: ACL SETUSER lim off / admin: PUBLISH a 1 / lim: sees / "
         "admin: ACL SETUSER lim resetchannels &b / lim: sees"
     ),
-    "channels of a user before": (
+    "channels of an earlier user": (
         f"{LIMITED} / lim: SUBSCRIBE a / lim: AUTH lim x / admin: ACL SETUSER lim &b / admin: PUBLISH a 1 / "
         "lim: sees / admin: ACL SETUSER another on &x / admin: PUBLISH a 1 / lim: sees / "
         "admin: ACL SETUSER lim resetchannels / lim: sees"
@@ -152,7 +152,7 @@ STORIES = {
         f"{LOG_IN} / lim: MULTI / lim: GET public:a / lim: SET public:a 1 / admin: ACL SETUSER lim resetkeys / "
         "lim: EXEC / admin: GET public:a"
     ),
-    "a watched key that may not be read any more": (
+    "a watched key that the user may no longer read": (
         f"{LOG_IN} / lim: WATCH public:a / admin: ACL SETUSER lim resetkeys ~b / admin: SET public:a 1 / lim: MULTI / "
         "lim: SET b 1 / lim: EXEC"
     ),
@@ -175,12 +175,12 @@ STORIES = {
         "admin: ACL SETUSER lim -@dangerous / lim: ACL LIST / lim: ACL USERS / lim: ACL GETUSER default / "
         "lim: ACL DRYRUN default GET x / lim: ACL LOG / lim: ACL WHOAMI"
     ),
-    "what the server notes of others": (
+    "records of other clients": (
         f"{LOG_IN} / admin: ACL SETUSER lim -@dangerous -@admin / lim: SLOWLOG GET / lim: CLIENT LIST / lim: MONITOR / "
         "lim: ACL LOG / lim: LATENCY LATEST / lim: DEBUG JMAP / lim: INFO keyspace / lim: CONFIG GET port / "
         "lim: PSYNC ? -1 / lim: SYNC / lim: MIGRATE h 1 k 0 1"
     ),
-    "keys to write only": (
+    "write-only keys": (
         f"admin: SET secret:k v / admin: RPUSH secret:l a / {LIMITED} resetkeys %W~* / lim: AUTH lim x / "
         "lim: GET secret:k / lim: SET secret:k x GET / lim: GETSET secret:k x / lim: GETDEL secret:k / "
         "lim: GETEX secret:k / lim: INCR secret:n / lim: LPOP secret:l / lim: LMOVE secret:l secret:m LEFT LEFT / "
@@ -191,7 +191,7 @@ STORIES = {
         "lim: EXISTS secret:k / lim: XADD secret:st 1-1 a b / lim: XTRIM secret:st MAXLEN 0 / "
         "lim: EVAL return 1 1 secret:k / lim: HGETDEL secret:h FIELDS 1 f / lim: SINTERSTORE secret:q secret:s"
     ),
-    "keys to read only": (
+    "read-only keys": (
         f"admin: SET secret:k v / admin: RPUSH secret:l a / {LIMITED} resetkeys %R~* / lim: AUTH lim x / "
         "lim: GET secret:k / lim: GETEX secret:k / lim: TOUCH secret:k / lim: WATCH secret:k / "
         "lim: COPY secret:k secret:k3 / lim: PFCOUNT secret:x / lim: XREAD STREAMS secret:s 0 / "
