@@ -24,8 +24,8 @@ from starlette.staticfiles import StaticFiles
 
 from . import api, timeline
 from .actions import ACTIONS, plan
-from .advice import next_step
 from .clients import Watch
+from .connection_advice import next_step
 from .jobs import Jobs
 from .link import GoneError, Link, ReadOnlyError
 from .pages import PAGES, NotFoundError, Page

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from .advice import cannot_read
 from .app import Console
 from .command import token_of
+from .connection_advice import cannot_read
 from .link import GoneError, Link
 from .poller import Poller
 from .security import Guard

@@ -18,9 +18,9 @@ from rich.text import Text
 
 from ..arguments import Parser
 from . import names
-from .advice import cannot_read, next_step
 from .api import streams
 from .command import with_password
+from .connection_advice import cannot_read, next_step
 from .garbage import garbage
 from .link import GoneError, Link
 from .poller import Poller

@@ -9,7 +9,6 @@ import traceback
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from ..commands.runtime.state import BLOCKED
 from ..storage import system
 from .clock import LoopClock
 
@@ -88,7 +87,7 @@ class Cron:
         server.ending.finish_if_ready()
         for connection in [*server.clients.congested, *server.clients.over_soft_limit]:
             connection.check_output_limit(now)
-        _close_idle_clients(server, now)
+        server.clients.close_idle(now)
         server.virtual_time.skip_if_idle()
         server.eviction.cron()
         server.client_eviction.enforce_limit()
@@ -161,15 +160,3 @@ def _tune_allocator() -> bool:
         for parameter in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
             mallopt(parameter, 256 << 20)
     return True
-
-
-def _close_idle_clients(server: Server, now: int) -> None:
-    timeout = server.config.timeout
-    if not timeout:
-        return
-    for client in list(server.clients.values()):
-        idle = now - client.last_interaction > timeout * 1000
-        is_quiet = client.is_subscriber or client.monitor or client.is_replica or client.trusted
-        if idle and client.state is not BLOCKED and not is_quiet:
-            server.log.verbose("Closing idle client")
-            client.close(after_reply=False)

@@ -72,7 +72,9 @@ HOLDS = {
         "commands/runtime/state.py: State",
         "commands/runtime/client.py: Client.update_state, Client.wait, Client.end_wait",
     ],
-    "the NOAUTH check, the order of checks": ["server/execution/checks.py: NOAUTH, check"],
+    "the NOAUTH check, the order of checks, the refusals LOADING, MASTERDOWN and BUSY": ["server/execution/checks.py: NOAUTH, check"],
+    "the ID of `XADD *`": ["commands/streams/xadd.py: XADD"],
+    "the end of idle clients (`timeout`)": ["server/net/clients.py: Clients.close_idle"],
     "a directive of redis.conf": ["server/config/config.py: DIRECTIVES"],
     "an option of the Spark formats": ["pipeline/redis/options.py: option"],
     "which reply through a proxy belongs to which request": [

@@ -9,7 +9,7 @@ from itertools import islice, pairwise, repeat, starmap
 from operator import itemgetter, lt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ...storage.streams.appending import append_encoded
+from ...storage.streams.bulk_append import append_encoded
 from ...storage.streams.chunk import LARGE
 from ...storage.streams.chunk_codec import encoded_entries, with_ids
 from ...storage.streams.ids import MAX_U64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...commands.runtime.state import BLOCKED
 from ...commands.transactions.handlers import unwatch_all
 
 if TYPE_CHECKING:
@@ -43,6 +44,21 @@ class Clients(dict[int, "Client"]):
         """Return True if maxclients is reached; clients in a TLS handshake count."""
         server = self._server
         return len(self) + len(server.listeners.shaking_hands) >= server.config.maxclients
+
+    def close_idle(self, now: int) -> None:
+        """Close the clients that sent nothing for longer than the directive ``timeout``; 0 closes none.
+
+        Blocked clients, subscribers, monitors, replicas and their masters stay, as in Redis.
+        """
+        timeout = self._server.config.timeout
+        if not timeout:
+            return
+        for client in list(self.values()):
+            idle = now - client.last_interaction > timeout * 1000
+            is_quiet = client.is_subscriber or client.monitor or client.is_replica or client.trusted
+            if idle and client.state is not BLOCKED and not is_quiet:
+                self._server.log.verbose("Closing idle client")
+                client.close(after_reply=False)
 
     def forget(self, client: Client) -> None:
         """Remove a disconnected client from every registry; a second call does nothing."""

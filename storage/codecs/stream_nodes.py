@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import hiredis
 
 from ..listpack_sizes import integer_size
-from ..streams.appending import append_many, append_packed
+from ..streams.bulk_append import append_many, append_packed
 from ..streams.chunk import MAX_BYTES, MAX_ENTRIES, DamagedError, packed_form
 from ..streams.chunk_codec import PACKED_OBJECTS, columns_of, fields_form
 from ..streams.ids import MAX_U64, signed

@@ -45,7 +45,7 @@ class Stream(Freeable):
         groups: by name, in order of creation.
         idempotency: the iids of XADD IDMP and their settings, None until they are used or changed.
 
-    For this package only, where ``appending``, ``trimming``, ``iteration`` and ``cold_chunks`` work on a stream:
+    For this package only, where ``bulk_append``, ``trimming``, ``iteration`` and ``cold_chunks`` work on a stream:
         chunks: the entries. Only the last chunk may be growing; its data is then a bytearray. See ``open``.
         tail: the last chunk while it may grow.
         firsts: a lower bound for the IDs in each chunk, greater than all IDs before it.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import hiredis
 
 from ..streams import order_of, pairs
+from .fair_time import FairTime
 from .messages import Message, Messages
-from .patience import FairTime
 from .sight import SCRIPTS, Sight, Work, consumer_of, entries_in, mentions, read_of
 from .verdicts import Cancelled, CannotRunError, NotTried
 from .workers import CoroutineWorker, ProcessWorker, ThreadWorker, Worker

@@ -10,7 +10,7 @@ from support.thorough import examples
 
 from rillet.storage.groups.lag import entries_read_estimate, has_tombstone_from, lag
 from rillet.storage.listpack_sizes import element_size
-from rillet.storage.streams.appending import append_many
+from rillet.storage.streams.bulk_append import append_many
 from rillet.storage.streams.chunk import LARGE, MAX_BYTES, MAX_ENTRIES, ids_in, texts_in
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
 from rillet.storage.streams.iteration import iter_entries
