@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...console.style import POISON_DELIVERIES
@@ -16,9 +15,9 @@ from ..times import parse_duration, parse_time
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
-    from .gather import Found, Gathering
-    from .tables import Bounds
+    from .page import Report
 
 _CONTENTS: Final = 1 << 30  # bytes of ledger that one process walks over for the fields of messages
 _SMALL: Final = 256 << 20  # bytes of ledger for which a JVM that starts quickly beats one that runs fast
@@ -91,37 +90,26 @@ def run(arguments: argparse.Namespace) -> int:
             contents=not arguments.no_contents and sum(sizes) <= _CONTENTS,
         )  # fmt: skip
         try:
-            bounds, found = gathering.run()
+            report = gathering.run()
         finally:
             progress.spark = None
             stopped = aside.submit(spark.stop) if is_ours else None
-        page = draw(gathering, bounds, found, out)
+        page = draw(report, out, progress)
         if stopped is not None:
             stopped.result()
     progress.say(f"The report is at {page.resolve()}")
     return 0
 
 
-def draw(gathering: Gathering, bounds: Bounds, found: Found, out: Path) -> Path:
-    """Write the page; return its path.
+def draw(report: Report, out: Path, progress: Progress) -> Path:
+    """Write the page into a folder; return its path."""
+    from .page import render
 
-    Args:
-        gathering: the data that was read; its progress has one step left.
-        bounds: the times that the ledger covers.
-        found: the rows to show.
-        out: the folder of the page.
-    """
-    from . import page
-
-    with gathering.progress.step("drawing the page"):
-        report = page.Report(
-            Path(gathering.aof), gathering.settings, bounds, found.sums, found.shown, found.counts,
-            found.contents if gathering.contents else None,
-        )  # fmt: skip
-        text = page.render(report)
+    with progress.step("drawing the page"):
+        text = render(report)
         target = out / "index.html"
         target.write_text(text, encoding="utf-8")
-        gathering.progress.note(f"{len(text) // 1024:,} KB")
+        progress.note(f"{len(text) // 1024:,} KB")
     return target
 
 

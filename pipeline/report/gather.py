@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from . import page, tables
+from .stories import Message, message_of, story_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,16 +30,6 @@ HERE: Final = 32 << 20
 _CURVES: Final = 100_000  # rows of a curve's table that may come to the driver
 _IS_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 _AT_ONCE: Final = 4  # queries; each has long steps of one thread
-
-
-@dataclass(frozen=True)
-class Found:
-    """The data of the page: by table the rows to show and their number, totals, and fields of messages."""
-
-    shown: dict[str, list[dict[str, Any]]]
-    counts: dict[str, int]
-    sums: dict[str, Any]
-    contents: dict[page.Message, list[bytes]]
 
 
 @dataclass(frozen=True)
@@ -61,8 +52,8 @@ class Gathering:
     here: bool = False
     contents: bool = True
 
-    def run(self) -> tuple[Bounds, Found]:
-        """Write all tables.
+    def run(self) -> page.Report:
+        """Write all tables; return what the page shows.
 
         Raises:
             LedgerError: the ledger has no event of a stream.
@@ -73,9 +64,9 @@ class Gathering:
             shown, counts, sums = self._collect(bounds) if self.here else self._write(bounds)
             shown["histories"] = steps = self._histories([*shown["poison"], *shown["pending"]])
             counts["histories"] = len(steps)
-            contents = self._read_contents(steps) if self.contents else {}
+            contents = self._read_contents(steps) if self.contents else None
             self.progress.note(f"{sum(counts.values()):,} rows")
-        return bounds, Found(shown, counts, sums, contents)
+        return page.Report(self.aof, self.settings, bounds, sums, shown, counts, contents)
 
     def _histories(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Look up and write the deliveries of each message that the page shows."""
@@ -83,16 +74,16 @@ class Gathering:
 
         # In a damaged file an id may be any bytes.
         known = [row for row in messages if _IS_ID.fullmatch(row["entry_id"])]
-        wanted = set(map(page.story_key, known))
+        wanted = set(map(story_key, known))
         found = tables.histories(self.spark, {row["entry_id"] for row in known}).toArrow()
-        steps = [row for row in found.to_pylist() if page.story_key(row) in wanted]
+        steps = [row for row in found.to_pylist() if story_key(row) in wanted]
         self._write_here(pa.Table.from_pylist(steps, found.schema), "histories")
         return steps
 
-    def _read_contents(self, steps: list[dict[str, Any]]) -> dict[page.Message, list[bytes]]:
+    def _read_contents(self, steps: list[dict[str, Any]]) -> dict[Message, list[bytes]]:
         from ..ledger.entries import find_contents
 
-        wanted = {page.message_of(row) for row in steps}
+        wanted = {message_of(row) for row in steps}
         return find_contents(self.aof, wanted, history=self.history) if wanted else {}
 
     # Events and spans
@@ -141,7 +132,7 @@ class Gathering:
     def _collect(self, bounds: Bounds) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
         """Collect each table once, several at a time."""
         frames = {}
-        for name, (query, _) in tables.TABLES.items():
+        for name, query in tables.TABLES.items():
             frames[name] = query(self.spark, bounds, self.settings)
             frames[name].createOrReplaceTempView(name)  # a later one may read it
         sums = tables.sums(self.spark)
@@ -157,7 +148,7 @@ class Gathering:
     def _write(self, bounds: Bounds) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
         """Let Spark write one table after another, and read the first rows of each."""
         shown, counts = {}, {}
-        for name, (query, _) in tables.TABLES.items():
+        for name, query in tables.TABLES.items():
             found = self._kept(query(self.spark, bounds, self.settings), name, files=1)
             shown[name] = [row.asDict() for row in found.limit(_most(name)).collect()]
             counts[name] = found.count() if len(shown[name]) == _most(name) else len(shown[name])
@@ -169,14 +160,11 @@ class Gathering:
     # Parquet
 
     def _keep(self, rows: pa.Table, name: str) -> None:
+        """Write rows of this process, and register them as a view in one partition, so that no query shuffles them."""
         self._write_here(rows, name)
-        self._view(rows, name)
-
-    def _view(self, rows: pa.Table, name: str) -> None:
-        """Register rows of this process as a Spark view, in one partition so that no query over them shuffles."""
         self.spark.createDataFrame(rows).coalesce(1).createOrReplaceTempView(name)
 
-    def _write_here(self, rows: pa.Table, name: str) -> Path:
+    def _write_here(self, rows: pa.Table, name: str) -> None:
         """Write a table in Spark's layout: a folder with one file."""
         import pyarrow.parquet as pq
 
@@ -184,7 +172,6 @@ class Gathering:
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
         pq.write_table(rows, path / "part-00000.parquet")
-        return path
 
     def _kept(self, frame: DataFrame, name: str, *, files: int | None) -> DataFrame:
         """Let Spark write a table; return the written table, registered under its name."""

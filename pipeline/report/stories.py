@@ -42,13 +42,6 @@ class Field(NamedTuple):
     note: str
 
 
-class Help(NamedTuple):
-    """A command, and its purpose."""
-
-    what: str
-    line: str
-
-
 @dataclass(frozen=True)
 class Story:
     """One message of a group.
@@ -75,24 +68,20 @@ class Story:
         return "pending" if self.row["ended"] is None else str(self.row["ended"])
 
     @property
-    def help(self) -> list[Help]:
-        """Return commands to copy: for a pending message those that end it, else the one that shows it."""
+    def help(self) -> dict[str, str]:
+        """Return commands to copy, by their purpose: for a pending message those that end it, else the one that shows it."""
         row = self.row
         stream, group, entry_id = row["stream"], row["group"], row["entry_id"]
-        look = Help("look at it", redis_cli(row, "XRANGE", stream, entry_id, entry_id))
+        look = {"look at it": redis_cli(row, "XRANGE", stream, entry_id, entry_id)}
         if row["ended"] is not None:
-            return [look]
+            return look
         words = ["rillet", "pipeline", "deadletter", "move", f"{stream}-dead", entry_id]
         words += ["--stream", stream, "--group", group, *(["--db", str(row["db"])] if row["db"] else [])]
-        return [
-            look,
-            Help(
-                "give it to another consumer",
-                redis_cli(row, "XCLAIM", stream, group, "CONSUMER", "0", entry_id),
-            ),
-            Help("keep it as a dead letter, and let it go", _line(words)),
-            Help("let it go", redis_cli(row, "XACK", stream, group, entry_id)),
-        ]
+        return look | {
+            "give it to another consumer": redis_cli(row, "XCLAIM", stream, group, "CONSUMER", "0", entry_id),
+            "keep it as a dead letter, and let it go": _line(words),
+            "let it go": redis_cli(row, "XACK", stream, group, entry_id),
+        }
 
 
 def stories_of(

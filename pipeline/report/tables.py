@@ -398,13 +398,6 @@ def _point(bounds: Bounds) -> str:
 
 # In the order of creation: a later table may read an earlier one by its name.
 TABLES: Final = {
-    "groups": (groups, "messages and deliveries of each group"),
-    "times": (times, "time to acknowledge, percentile by percentile"),
-    "repeats": (repeats, "how often messages were delivered"),
-    "poison": (poison, "messages delivered again and again"),
-    "consumers": (consumers, "what each consumer did"),
-    "abandoned": (abandoned, "consumers that fell silent"),
-    "pending": (pending, "what was pending"),
-    "traffic": (traffic, "what happened when"),
-    "lag": (lag, "how far groups were behind, over time"),
+    each.__name__: each
+    for each in (groups, times, repeats, poison, consumers, abandoned, pending, traffic, lag)
 }

@@ -51,7 +51,7 @@ def report():
     found |= {"abandoned": [GONE], "pending": [PENDING], "traffic": TRAFFIC, "times": TIMES}
     bounds = Bounds(10, 1000, 5000, True, True, 5000, (1, 5), 1000)
     counts = {name: len(rows) for name, rows in found.items()}
-    return render(Report(Path("/data/aof"), Settings(), bounds, SUMS, found, counts))
+    return render(Report("/data/aof", Settings(), bounds, SUMS, found, counts))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

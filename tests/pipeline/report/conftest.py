@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from rillet.pipeline.report.page import Report, render
@@ -19,7 +17,7 @@ def made(sums=None, *, is_timed=True, precise=True, at_ms=5000, contents=None, *
     found = {name: tables.get(name, []) for name in (*TABLES, "histories")}
     bounds = Bounds(10, 1000, 5000, is_timed, precise, at_ms, (1, 5), 1000)
     counts = {name: len(rows) for name, rows in found.items()}
-    return render(Report(Path("/a/<b>"), Settings(), bounds, SUMS | (sums or {}), found, counts, contents))
+    return render(Report("/a/<b>", Settings(), bounds, SUMS | (sums or {}), found, counts, contents))
 
 
 @pytest.fixture

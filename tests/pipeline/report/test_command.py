@@ -46,13 +46,13 @@ def arguments(tmp_path):
 
 
 def test_spark_is_stopped_while_the_page_is_drawn(spark, arguments, monkeypatch):
-    def draw(gathering, bounds, found, out):
-        assert (bounds, found) == ("bounds", "found")
+    def draw(report, out, progress):
+        assert report == "report"
         assert spark.stopped.wait(60)
-        assert gathering.progress.spark is None  # so that nothing asks a session that is gone how far it is
+        assert progress.spark is None  # so that nothing asks a session that is gone how far it is
         return out / "index.html"
 
-    monkeypatch.setattr(Gathering, "run", lambda _: ("bounds", "found"))
+    monkeypatch.setattr(Gathering, "run", lambda _: "report")
     monkeypatch.setattr(command, "draw", draw)
     assert command.run(arguments) == 0
 
@@ -80,7 +80,7 @@ def test_a_page_that_cannot_be_drawn_says_so_and_leaves_no_spark(spark, argument
     def draw(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(Gathering, "run", lambda _: ("bounds", "found"))
+    monkeypatch.setattr(Gathering, "run", lambda _: "report")
     monkeypatch.setattr(command, "draw", draw)
     with pytest.raises(OSError, match="disk full"):
         command.run(arguments)
@@ -89,7 +89,7 @@ def test_a_page_that_cannot_be_drawn_says_so_and_leaves_no_spark(spark, argument
 
 def test_a_session_of_others_is_left_running(spark, arguments, monkeypatch):
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: spark)
-    monkeypatch.setattr(Gathering, "run", lambda _: ("bounds", "found"))
+    monkeypatch.setattr(Gathering, "run", lambda _: "report")
     monkeypatch.setattr(command, "draw", lambda *_: SimpleNamespace(resolve=lambda: "x"))
     assert command.run(arguments) == 0
     assert not spark.stopped.is_set()

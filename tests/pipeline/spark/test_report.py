@@ -66,8 +66,9 @@ def report_on(spark, folder, out, *, here=True):
     """The page of a report, and what was said while it was made."""
     said = io.StringIO()
     settings = tables.Settings(poison_from=3)
-    gathering = Gathering(spark, folder, out / "tables", settings, Progress(4, said), here=here)
-    return draw(gathering, *gathering.run(), out), said.getvalue()
+    progress = Progress(4, said)
+    report = Gathering(spark, folder, out / "tables", settings, progress, here=here).run()
+    return draw(report, out, progress), said.getvalue()
 
 
 @pytest.fixture(scope="module")
