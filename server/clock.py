@@ -58,7 +58,7 @@ class Clock:
         return time_ns() // 1_000_000
 
     def advance(self, milliseconds: int) -> int:
-        """Move the time by ``milliseconds`` (negative: back) and return the new time."""
+        """Move the time by ``milliseconds`` (negative: back); return the new time."""
         if self._frozen_at is not None:
             self._frozen_at += milliseconds
         else:
@@ -66,32 +66,32 @@ class Clock:
         return self.tick()
 
     def freeze(self, at: int | None = None) -> int:
-        """Freeze the clock at ``at`` milliseconds, by default at the current time."""
+        """Freeze the clock at ``at`` (Unix milliseconds), by default at the current time; return the time."""
         self._frozen_at = self.tick() if at is None else at
         return self.tick()
 
     def resume(self) -> int:
-        """Let a frozen clock continue from its time."""
+        """Let a frozen clock run on from the time at which it stands; return the time."""
         if self._frozen_at is not None:
             self.offset = self._frozen_at - self._system()
             self._frozen_at = None
         return self.tick()
 
     def reset(self) -> int:
-        """Return to the system's time."""
+        """Unfreeze the clock and drop its offset, so that it shows the system's time again; return the time."""
         self._frozen_at = None
         self.offset = 0
         return self.tick()
 
     def unix_seconds(self) -> float:
-        """Return the time, read now, with microseconds: for TIME and MONITOR."""
+        """Return the wall time, read now, in seconds with microseconds."""
         if self._frozen_at is not None:
             return self._frozen_at / 1000
         return time.time() + self.offset / 1000
 
 
 class LoopClock(Clock):
-    """A clock for event loops with virtual time: it starts at ``EPOCH`` and follows the loop's time."""
+    """A clock for an event loop with virtual time: its time is ``EPOCH`` plus the loop's time."""
 
     __slots__ = ("_loop",)
 

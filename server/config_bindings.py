@@ -83,7 +83,7 @@ WITHOUT_EFFECT: Final = {name: why for why, names in _WITHOUT_EFFECT.items() for
 
 
 def bind(server: Server) -> None:
-    """Apply the directives that the server keeps in another form, now and after each CONFIG SET."""
+    """Apply the directives that the server keeps in another form, and apply them again after each CONFIG SET."""
     bindings = _Bindings(server)
     config = server.config
     for name in ("slowlog-log-slower-than", "latency-monitor-threshold"):

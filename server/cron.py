@@ -1,4 +1,4 @@
-"""The periodic work of a server, ten times a second."""
+"""The periodic work: expire keys, close idle clients (``timeout``), fsync, begin saves and rewrites, ping replicas."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SMALL: Final = 128 << 10
 
 
 class Cron:
-    """The periodic work of one server.
+    """Calls ``step`` of one server periodically.
 
     Attributes:
-        paused: set by DEBUG PAUSE-CRON.
+        paused: ``step`` does nothing (DEBUG PAUSE-CRON).
     """
 
     def __init__(self, server: Server) -> None:
@@ -35,7 +35,7 @@ class Cron:
         self._last_input = (0, 0, 0)  # as the cron of a shared loop last saw it
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Run ``step`` until the server stops: ten times a second, or in a shared loop when something is due."""
+        """Call ``step`` until ``stopping`` is set: ten times a second, or in a shared loop only when there may be work."""
         while not stopping.is_set():
             try:
                 self.step()
@@ -47,7 +47,7 @@ class Cron:
                 await asyncio.wait_for(stopping.wait(), _SECONDS)
 
     def wake(self) -> None:
-        """Wake a resting cron, because there is input or something is due."""
+        """In a shared loop, call ``step`` soon, because there is input or a timer is due."""
         if self._alarm is not None and not self._alarm.done():
             self._alarm.set_result(None)
 
@@ -63,7 +63,7 @@ class Cron:
                 timer.cancel()
 
     def step(self) -> None:
-        """Do the periodic work that is due; called ten times a second."""
+        """Do all periodic work that is due: expiry, deadlines, files, replication, output limits, idle clients, eviction."""
         if self.paused:
             return
         server = self._server

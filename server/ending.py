@@ -39,13 +39,13 @@ class Ending:
 
     @property
     def is_put_off(self) -> bool:
-        """Whether a shutdown waits for replicas."""
+        """Whether a shutdown is delayed because it waits for replicas."""
         return self.until > 0
 
     def ask(
         self, *, save: bool | None, force: bool = False, now: bool = False, completes: bool = False
     ) -> bool:
-        """Request the shutdown.
+        """Request the shutdown, and carry it out unless it is refused or delayed.
 
         Args:
             save: whether to write a last snapshot; None: only if there are save points.
@@ -54,7 +54,7 @@ class Ending:
             completes: if the first append-only file is being written, finish it here instead of refusing.
 
         Returns:
-            False if the shutdown is refused (the log says why) or delayed.
+            True if the server stops; False if the shutdown is refused (the log says why) or delayed.
         """
         if self.is_put_off:
             return False
@@ -73,13 +73,13 @@ class Ending:
         return False
 
     def complete(self) -> None:
-        """Write all data that must be kept, and shut down now, for an owner that does not ask again."""
+        """Write all data that must be kept and shut down now, for an owner that does not ask again (``rillet.testing``)."""
         if not self._server.stopping:
             self.until = 0
             self.ask(save=None, force=True, now=True, completes=True)
 
     def announce(self) -> None:
-        """Log once that the shutdown was requested, before saving anything for it."""
+        """Log that the shutdown was requested, and notify the supervisor; a second call does nothing."""
         server = self._server
         server.signals.ending = True
         if not self._announced:
@@ -88,7 +88,7 @@ class Ending:
             server.log.warning("User requested shutdown...")
 
     def hold(self, client: Client) -> None:
-        """Block the client of a delayed SHUTDOWN."""
+        """Block the client whose SHUTDOWN is delayed, until that is refused or the server stops."""
         client.wait(BLOCKED, self)
         self.clients.append(client)
 
@@ -98,7 +98,7 @@ class Ending:
             self.clients.remove(client)
 
     def finish_if_ready(self) -> None:
-        """Continue a delayed shutdown if no replica lags or the time is up."""
+        """Carry out a delayed shutdown if no replica lags or ``shutdown-timeout`` is over."""
         if self.is_put_off and (
             self._server.clock.tick() >= self.until or not self._server.replication.replicas.lagging
         ):

@@ -1,4 +1,4 @@
-"""The event loop of a server."""
+"""Choose the event loop of a server."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def command_count(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.COMMAND_LIST)
 def command_list(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the names of commands and subcommands, filtered on request."""
+    """Reply with the names of all commands and subcommands, or of those that FILTERBY MODULE, ACLCAT or PATTERN selects."""
     if len(args) == 2:
         names = list(_known(client))
     elif len(args) == 5 and args[2].upper() == b"FILTERBY":
@@ -249,14 +249,14 @@ def _access(client: Client, words: list[bytes], reference: KeyReference) -> list
 
 @handles(specs.COMMAND_GETKEYS)
 def command_getkeys(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the keys of a command."""
+    """Reply with the keys in a given command line; refuse one that is invalid or has no keys."""
     words = args[2:]
     return replies.bulk_array([words[reference.index] for reference in _keys_of_words(client, words)])
 
 
 @handles(specs.COMMAND_GETKEYSANDFLAGS)
 def command_getkeysandflags(client: Client, args: list[bytes]) -> bytes:
-    """Reply with ``[key, [flags]]`` for each key."""
+    """Reply with ``[key, [flags]]`` for each key in a given command line."""
     words = args[2:]
     return replies.array(
         [

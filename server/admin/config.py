@@ -23,7 +23,7 @@ def config_get(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CONFIG_SET)
 def config_set(client: Client, args: list[bytes]) -> bytes:
-    """Change several parameters atomically."""
+    """Change one or more directives, all of them or none; reply OK."""
     if len(args) % 2:
         raise ReplyError(SYNTAX)
     client.server.config.set(list(zip(args[2::2], args[3::2], strict=True)), local=_is_local(client))
@@ -32,14 +32,14 @@ def config_set(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CONFIG_REWRITE)
 def config_rewrite(client: Client, _args: list[bytes]) -> bytes:
-    """Write the current configuration to the file that the server was started with."""
+    """Write the current configuration to the file that the server was started with; reply OK."""
     client.server.rewrite_config()
     return replies.OK
 
 
 @handles(specs.CONFIG_RESETSTAT)
 def config_resetstat(client: Client, _args: list[bytes]) -> bytes:
-    """Reset the statistics to zero."""
+    """Reset the statistics of INFO to zero; reply OK."""
     server = client.server
     server.stats.reset()
     server.snapshots.saves = server.persistence.rewrite.count = 0
@@ -52,5 +52,5 @@ handles(specs.CONFIG_HELP, container="config")(help_of)
 
 
 def _is_local(client: Client) -> bool:
-    """Whether the client is on this machine; internal clients have the address ``?:0``."""
+    """Return True if the client is on this machine; internal clients have the address ``?:0``."""
     return client.unix_socket or client.address.startswith((b"127.", b"[::1]", b"?"))

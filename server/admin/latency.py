@@ -19,7 +19,7 @@ _SAMPLES: Final = 160
 
 
 class Latency:
-    """Spikes by event: for each, at most 160 samples of (unix seconds, milliseconds), one a second."""
+    """Latency spikes by event: for each at most 160 samples (unix seconds, milliseconds), one for each second."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -37,7 +37,7 @@ class Latency:
             samples.append((second, milliseconds))
 
     def reset(self, names: list[str]) -> int:
-        """Forget the named events, or all; return the number of forgotten events."""
+        """Forget the named events, or all if ``names`` is empty; return the number of forgotten events."""
         gone = [name for name in (names or list(self.events)) if name in self.events]
         for name in gone:
             del self.events[name]
@@ -62,13 +62,13 @@ def latency_history(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LATENCY_RESET)
 def latency_reset(client: Client, args: list[bytes]) -> bytes:
-    """Forget events; reply with their number."""
+    """Forget the named events, or all without names; reply with the number of forgotten events."""
     return replies.integer(client.server.latency.reset([word.decode("latin-1") for word in args[2:]]))
 
 
 @handles(specs.LATENCY_GRAPH)
 def latency_graph(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a graph that has one bar for each sample."""
+    """Reply with a text that shows the samples of one event as bars."""
     name = args[2].decode("latin-1")
     samples = client.server.latency.events.get(name)
     if not samples:
@@ -84,7 +84,7 @@ def latency_graph(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LATENCY_DOCTOR)
 def latency_doctor(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with a short report."""
+    """Reply with a text: the number of spikes and the worst one for each event, or why there are none."""
     latency = client.server.latency
     if not client.server.config.latency_monitor_threshold:
         text = "Latency monitoring is off: set latency-monitor-threshold to a number of milliseconds.\n"

@@ -106,7 +106,7 @@ def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
 
 @handles(specs.MEMORY_DOCTOR)
 def memory_doctor(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with a short report."""
+    """Reply with a text: the memory of the process, and of the keys."""
     server = client.server
     data, resident = dataset_bytes(server), resident_bytes()
     keys = sum(len(db) for db in server.keyspace.databases)

@@ -49,7 +49,7 @@ def overhead_bytes(server: Server) -> int:
 
 
 def buffer_bytes(server: Server) -> int:
-    """Return the bytes of clients, scripts and backlog, which count for ``maxmemory`` like the data."""
+    """Return the bytes of everything but data that counts for ``maxmemory``: clients, caches of scripts, logs, backlog."""
     backlog = server.replication.backlog
     return (
         client_bytes(server, replicas=False)
@@ -86,7 +86,7 @@ def aof_buffer_bytes(server: Server) -> int:
 
 
 def dataset_bytes(server: Server) -> int:
-    """Return the approximate bytes of all keys; without a meter, large databases are estimated."""
+    """Return the approximate bytes of all keys. Without ``maxmemory`` large databases are estimated from samples."""
     return sum(
         [
             memory_of_database(db) if db.meter is None else db.meter.memory_of(db)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SlowCommand:
-    """One recorded command; a note of what was cut replaces words and bytes beyond the limits."""
+    """One recorded command. Words beyond slowlog-entry-max-argc and bytes beyond slowlog-entry-max-string-len are cut."""
 
     id: int
     unix_seconds: int
@@ -47,7 +47,7 @@ class Slowlog:
         self.of_each: dict[str, tuple[int, int, int]] = {}  # by command: count, sum and longest
 
     def add(self, client: Client, name: str, argv: list[bytes], microseconds: int) -> None:
-        """Record a slow command."""
+        """Record a slow command with its full name and its words; drop the oldest ones beyond slowlog-max-len."""
         count, total, longest = self.of_each.get(name, (0, 0, 0))
         self.of_each[name] = count + 1, total + microseconds, max(longest, microseconds)
         self.count += 1

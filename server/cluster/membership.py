@@ -26,29 +26,29 @@ class Membership:
         self.node: Node | None = None
 
     def join(self, topology: Topology, node: Node) -> None:
-        """Serve as a node of a cluster from now on."""
+        """Record that the server is this node of the cluster."""
         self.topology, self.node = topology, node
         self.server.config.cluster_enabled = True
         self.server.mode = "cluster"
 
     def lead(self) -> None:
-        """Become the master of the shard, with the data of this server."""
+        """Make this server the master of its shard, in the topology too; it keeps its data."""
         self.note_lead()
         self.server.replication.lead()
 
     def note_lead(self) -> None:
-        """Record in the topology that this server has become a master."""
+        """Record in the topology that this server has become the master of its shard."""
         if self.node is not None:
             self.topology.promote(self.node)
 
     def take_role(self) -> None:
-        """Follow the master of the shard, or become its master, as the topology says."""
+        """Make the server follow the master of its shard, or become the master, as the topology says."""
         if self.node is not None and self.node.body is not None:
             self.node.body.take_role()
 
     @property
     def is_ok(self) -> bool:
-        """Whether the cluster is up, as this node sees it."""
+        """Whether this node considers the cluster up (``cluster_state:ok``)."""
         assert self.node is not None
         full_coverage = self.server.config.cluster_require_full_coverage
         return self.topology.is_ok(self.node, full_coverage=full_coverage)

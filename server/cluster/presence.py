@@ -32,7 +32,7 @@ _BUS_OFFSET: Final = 10_000  # from the port to that of the cluster bus, if ther
 
 
 class Presence:
-    """One server in its cluster, from before its start until it stops."""
+    """One server as a node of a cluster, from before its start until it stops."""
 
     def __init__(self, server: Server, topology: Topology, node: Node) -> None:
         self._server = server
@@ -49,7 +49,7 @@ class Presence:
             server.config.on_change(name, self._look_again)
 
     def start(self) -> None:
-        """Appear in the cluster. The server's loop must be running, and its port must be known."""
+        """Mark the node as running, and react to the topology from now on. The server's port must be known."""
         node, server = self.node, self._server
         node.listens = server.config.bind[0], server.config.port
         node.body = self
@@ -59,7 +59,7 @@ class Presence:
         self._topology.set_running(node, running=True)
 
     def stop(self) -> None:
-        """Disappear; callable from any thread."""
+        """Mark the node as not running, and end the moves of slots to it; callable from any thread."""
         with self._topology.changing():
             if self._wake in self._topology.listeners:
                 self._topology.listeners.remove(self._wake)
@@ -106,26 +106,34 @@ class Presence:
         self._server.loop.call_soon(self.react)
 
     def progress(self) -> tuple[int, bool]:
-        """Return the replication offset, and whether this node has the data of its master."""
+        """Return the replication offset, and whether this node is a master or connected to its master."""
         replication = self._server.replication
         link = replication.link
         return replication.offset, link is None or link.state == "connected"
 
     def hand_over(self, replica: Node) -> None:
-        """Make a replica of this master the master, once it has the whole stream."""
+        """Fail over to a replica of this master once it has the whole stream; callable from any thread."""
         self._post(self._begin_failover, replica)
 
     def export(self, task: SlotTask) -> None:
-        """Move slots and their keys to another node."""
+        """Send the slots and keys of a task to its target; callable from any thread. The task records a failure."""
         if not self._post(self._export, task):
             task.end(self._server.clock.now, "the source has stopped")
 
     def receive(self, task: SlotTask, keys: Sequence[tuple[bytes, int, bytes]]) -> bool:
-        """Take slots and their keys (name, milliseconds to live or 0, payload of DUMP); return False if this node has stopped."""
+        """Store the keys of a task and take its slots; callable from any thread.
+
+        Args:
+            task: the move; its end is recorded in it.
+            keys: name, milliseconds to live (0: no limit) and DUMP payload of each.
+
+        Returns:
+            False if this node is stopping or has stopped.
+        """
         return self._post(self._receive, task, keys)
 
     def go_on(self) -> None:
-        """Accept writes again after an export."""
+        """Release the writes that ``export`` postponed; callable from any thread."""
         self._post(self._server.pause.release_writes, self)
 
     # In the server's thread
@@ -172,7 +180,7 @@ class Presence:
             self._end(task, error)
 
     def react(self) -> None:
-        """Apply the current topology to this server."""
+        """Apply the current topology: take the role, then drop waits, subscriptions and keys that belong to other nodes."""
         if self._server.stopping:
             return
         self.take_role()
@@ -181,7 +189,7 @@ class Presence:
         self._drop_keys()
 
     def take_role(self) -> None:
-        """Follow the master of the shard, or become its master."""
+        """Follow the master of the shard, or become its master, as the topology says."""
         replication, master = self._server.replication, self.node.shard.master
         if replication.failover.active:
             # The topology follows the failover; a successor that is gone would leave the writes in the pause for ever.

@@ -1,4 +1,4 @@
-"""Decide by the slots of its keys whether a node serves a command, and which error it gets otherwise.
+"""Decide by the slots of its keys whether a node runs a command, and which error the client gets otherwise.
 
 The order of the checks is that of Redis: the keys of a command must have one slot, a node must serve it, the cluster
 must be up; then come moving slots, reads from replicas, and MOVED for the rest.
@@ -46,7 +46,7 @@ _CODES: Final = frozenset((b"MOVED", b"ASK", b"TRYAGAIN", b"CROSSSLOT", b"CLUSTE
 
 
 def is_redirection(text: bytes) -> bool:
-    """Return True for an error of cluster mode, which EXEC returns unchanged."""
+    """Return True if a text is an error of cluster mode, such as MOVED, which EXEC returns unchanged."""
     return text.partition(b" ")[0] in _CODES
 
 
@@ -70,7 +70,10 @@ class _Request:
 
 
 def refusal(place: Membership, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
-    """Return the error that a command gets on a node of a cluster; None if it may run there."""
+    """Return the text of the error that a command gets on a node of a cluster; None if it may run here.
+
+    It also consumes the client's ASKING, which applies to one command.
+    """
     if client.transaction is None and not client.is_script:
         client.asked, client.asking = client.asking, False
     if client.trusted:
@@ -90,7 +93,7 @@ def refusal(place: Membership, client: Client, entry: CommandEntry, argv: list[b
 def refusal_of_waiter(
     place: Membership, client: Client, entry: CommandEntry, argv: list[bytes]
 ) -> bytes | None:
-    """Return the encoded error that ends the wait of a blocked client; None if it may wait here."""
+    """Return the encoded error that unblocks a client after a change of the topology; None if it may stay blocked."""
     request = _request(client, entry, argv)
     if request is None or request.migrates or client.trusted:
         return None
@@ -105,7 +108,7 @@ def refusal_of_waiter(
 def refusal_of_resumed(
     place: Membership, client: Client, entry: CommandEntry, argv: list[bytes]
 ) -> bytes | None:
-    """Return the error for a blocked command that is to be retried; None if it may run here."""
+    """Return the text of the error for a blocked command that is about to re-run; None if it may run here."""
     request = _request(client, entry, argv) if place.node is not None else None
     return None if request is None else _answer(place, client, request, {key_slot(request.keys[0])})
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def read_keys(server: Server, slots: set[int]) -> list[tuple[bytes, int, bytes]]:
-    """Return the name, the milliseconds to live (0: no limit) and the payload of each key of some slots."""
+    """Return all keys of the slots: the name, the milliseconds to live (0: no limit) and the DUMP payload of each."""
     keyspace = server.keyspace
     now = keyspace.now = server.clock.tick()
     db = keyspace.databases[0]
@@ -35,7 +35,7 @@ def read_keys(server: Server, slots: set[int]) -> list[tuple[bytes, int, bytes]]
 
 
 def store_keys(server: Server, keys: Sequence[tuple[bytes, int, bytes]]) -> None:
-    """Store keys that ``read_keys`` returned, and propagate them.
+    """Store keys that ``read_keys`` returned, in place of any with the same name, and propagate them.
 
     Raises:
         ReplyError: a payload cannot be read, because the source has a newer version.

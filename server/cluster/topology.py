@@ -46,7 +46,7 @@ class SlotTask:
     write_pause: int = 0
 
     def end(self, now: int, error: str = "") -> None:
-        """Record the end of the move."""
+        """Record the end of the move at ``now``: as failed if there is an error, else as completed."""
         self.state, self.error, self.ended = "failed" if error else "completed", error, now
 
 
@@ -80,7 +80,7 @@ class Node:
         return self.shard.master is self
 
     def progress(self) -> tuple[int, bool]:
-        """Return its replication offset, and whether it has the data of its master."""
+        """Return the replication offset, and whether the node is a master or connected to its master."""
         return (0, False) if self.body is None else self.body.progress()
 
 
@@ -131,7 +131,7 @@ class Topology:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Group several changes, so that listeners are called once, after the last."""
+        """Hold the lock during several changes, and call the listeners once, after the last."""
         with self._lock:
             self._changes += 1
             try:
@@ -144,7 +144,7 @@ class Topology:
                         listener()
 
     def standing_still(self) -> RLock:
-        """Return the lock: while it is held, no other thread changes the topology."""
+        """Return the lock of the topology, for ``with``: no other thread changes it meanwhile."""
         return self._lock
 
     # Nodes
@@ -155,11 +155,11 @@ class Topology:
         return [node for shard in self.shards for node in shard.nodes]
 
     def find(self, node_id: str) -> Node | None:
-        """Return the node with an ID."""
+        """Return the node with an ID; None if there is none."""
         return next((node for node in self.nodes if node.id == node_id), None)
 
     def add(self, shard: Shard | None = None) -> Node:
-        """Add a node: the master of a shard of its own, or a replica of ``shard``."""
+        """Add a node as the master of a new shard, or as a replica in ``shard``; return the node."""
         node = Node(secrets.token_hex(20))
         with self.changing():
             if shard is None:
@@ -174,12 +174,12 @@ class Topology:
         self.shards.append(node.shard)
 
     def next_epoch(self) -> int:
-        """Begin a new epoch and return its number."""
+        """Increase the configuration epoch by one and return it."""
         self.epoch += 1
         return self.epoch
 
     def replicate(self, node: Node, master: Node) -> None:
-        """Make a node a replica of a master; if it is a master itself, it must have no slots.
+        """Make a node a replica of a master.
 
         Raises:
             ValueError: the node has slots, or replicas that would lose their master; or ``master`` is no other master.
@@ -214,7 +214,7 @@ class Topology:
             self._leave_shard(node)
 
     def promote(self, node: Node) -> None:
-        """Make a replica the master of its shard, in a new epoch."""
+        """Make a replica the master of its shard, with a new epoch; do nothing if it is the master."""
         if node.is_master:
             return
         with self.changing():
@@ -224,7 +224,7 @@ class Topology:
     # Slots
 
     def assign(self, slots: Iterable[int], shard: Shard) -> None:
-        """Make a shard the owner of slots; this also ends their moves."""
+        """Make a shard the owner of slots; a move of such a slot ends."""
         with self.changing():
             for slot in slots:
                 before = self.owners[slot]
@@ -236,7 +236,7 @@ class Topology:
                 shard.migrating.pop(slot, None)
 
     def unassign(self, slots: Iterable[int]) -> None:
-        """Take slots from their owners."""
+        """Leave slots without an owner; a move of such a slot ends."""
         with self.changing():
             for slot in slots:
                 owner = self.owners[slot]
@@ -245,7 +245,7 @@ class Topology:
                 self.owners[slot] = None
 
     def begin_move(self, slot: int, to: Shard) -> None:
-        """Begin to move a slot to another shard: for keys that have left, clients are redirected there with ASK.
+        """Mark a slot as migrating to another shard: clients are redirected there with ASK for keys that are no longer here.
 
         Raises:
             ValueError: the slot has no owner, or that shard owns it already.
@@ -262,7 +262,7 @@ class Topology:
     def turn_back(self, slot: int) -> None:
         """Reverse the move of a slot: its keys on the target are to move back, the others stay on the source.
 
-        The order of the steps lets commands, which read without the lock, find every key after each step.
+        Commands read the topology without the lock. The order of the steps lets them find every key after each step.
         """
         with self.changing():
             source = self.owners[slot]
@@ -273,7 +273,10 @@ class Topology:
             del target.importing[slot], source.migrating[slot]
 
     def move(self, slots: list[int], to: Node, now: int) -> SlotTask:
-        """Begin to move slots of one shard with their keys, in one step; ``SlotTask`` shows when it has ended.
+        """Begin to move slots of one shard and their keys to a master, in one step; return the task, which records the end.
+
+        Args:
+            now: the time of the server's clock, in milliseconds.
 
         Raises:
             ValueError: the slots have several owners or none, or ``to`` has them already; or a master does not run.
@@ -290,11 +293,11 @@ class Topology:
         return task
 
     def slots_of(self, shard: Shard) -> list[int]:
-        """Return the slots of a shard, in order."""
+        """Return the slots of a shard, in ascending order."""
         return [slot for slot, owner in enumerate(self.owners) if owner is shard]
 
     def ranges(self) -> list[tuple[int, int, Shard]]:
-        """Return runs of slots with one owner: first slot, last slot, owner; in order."""
+        """Return the ranges of slots that have one owner as (first, last, owner), both inclusive, in order."""
         found = []
         first = 0
         for owner, run in groupby(self.owners):
@@ -305,7 +308,7 @@ class Topology:
         return found
 
     def ranges_of(self, shard: Shard) -> list[tuple[int, int]]:
-        """Return the runs of slots of one shard."""
+        """Return the slot ranges of one shard as (first, last), both inclusive, in order."""
         return [(first, last) for first, last, owner in self.ranges() if owner is shard]
 
     # Failures
@@ -316,7 +319,7 @@ class Topology:
             node.running = running
 
     def part(self, nodes: Iterable[Node]) -> None:
-        """Separate some nodes from all others by a partition."""
+        """Partition the network: the given nodes reach only each other, and no other node reaches them."""
         with self.changing():
             side = max((node.side for node in self.nodes), default=0) + 1
             for node in nodes:
@@ -329,18 +332,18 @@ class Topology:
                 node.side = 0
 
     def reaches(self, viewer: Node, other: Node) -> bool:
-        """Return True if a running node gets answers from another one."""
+        """Return True if ``other`` is ``viewer``, or runs and no partition separates the two."""
         return other is viewer or (other.running and other.side == viewer.side)
 
     def is_majority(self, viewer: Node) -> bool:
-        """Return True if a node's side has more than half of the masters with slots."""
+        """Return True if ``viewer`` reaches more than half of the masters that have slots."""
         return self._healths(viewer)[0]
 
     def is_ok(self, viewer: Node, *, full_coverage: bool) -> bool:
-        """Return True if the cluster is up for a node.
+        """Return True if ``viewer`` considers the cluster up: it reaches more than half of the masters that have slots.
 
         Args:
-            full_coverage: the cluster is down while a slot has no owner, or a failed one.
+            full_coverage: it must also reach the owner of every slot (cluster-require-full-coverage).
         """
         majority, covered = self._healths(viewer)
         return majority and (covered or not full_coverage)

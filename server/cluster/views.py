@@ -24,7 +24,7 @@ _OF_MIGRATION: Final = (
 
 
 def slots_reply(place: Membership, resp: int) -> bytes:
-    """CLUSTER SLOTS: first slot, last slot, master and reachable replicas, for each run of slots."""
+    """Encode the reply to CLUSTER SLOTS: first slot, last slot, master and reachable replicas of each range of slots."""
     assert place.node is not None
     runs = []
     for first, last, shard in place.topology.ranges():
@@ -42,7 +42,7 @@ def _slots_node(place: Membership, node: Node, resp: int) -> bytes:
 
 
 def shards_reply(place: Membership, resp: int) -> bytes:
-    """CLUSTER SHARDS: the slots and the nodes of each shard, including failed nodes."""
+    """Encode the reply to CLUSTER SHARDS: the slots and the nodes of each shard, including failed nodes."""
     shards = []
     for shard in place.topology.shards:
         bounds = [replies.integer(slot) for run in place.topology.ranges_of(shard) for slot in run]
@@ -85,12 +85,12 @@ def _health(place: Membership, node: Node, *, has_data: bool) -> str:
 
 
 def nodes_text(place: Membership) -> str:
-    """CLUSTER NODES: a line for each node."""
+    """Return the text of CLUSTER NODES: a line for each node."""
     return "".join(f"{node_line(place, node)}\n" for node in place.topology.nodes)
 
 
 def node_line(place: Membership, node: Node) -> str:
-    """One line of CLUSTER NODES: ID, address, flags, master, ping sent, pong received, epoch, link, slots."""
+    """Return one line of CLUSTER NODES: ID, address, flags, master, ping sent, pong received, epoch, link, slots."""
     topology, shard = place.topology, node.shard
     reached = topology.reaches(place.node, node) if place.node is not None else False
     name = f",{node.hostname}" if node.hostname else ""
@@ -130,7 +130,7 @@ def _moves(shard: Shard) -> Iterator[str]:
 
 
 def info_text(place: Membership) -> str:
-    """CLUSTER INFO: no messages are counted, for there is no cluster bus."""
+    """Return the text of CLUSTER INFO. It counts no messages, because there is no cluster bus."""
     assert place.node is not None
     topology, viewer = place.topology, place.node
     owners = Counter(owner for owner in topology.owners if owner is not None)
@@ -157,7 +157,7 @@ def info_text(place: Membership) -> str:
 
 
 def links_reply(place: Membership, resp: int) -> bytes:
-    """CLUSTER LINKS: two for each other reachable node, as if there were a cluster bus."""
+    """Encode the reply to CLUSTER LINKS: two links for each other reachable node, as if there were a cluster bus."""
     assert place.node is not None
     links = []
     for node in place.topology.nodes:

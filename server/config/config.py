@@ -362,7 +362,10 @@ class Config:
         own.update(values)
 
     def get(self, patterns: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the directives for CONFIG GET: those named by a word, as the word spells them, or matched by a glob."""
+        """Reply to CONFIG GET: map the name of each directive that a word names, or a glob matches, to its value.
+
+        A name keeps the spelling of the word. A glob does not find hidden directives.
+        """
         found: dict[bytes, bytes] = {}
         seen: set[bytes] = set()
         for pattern in patterns:
@@ -384,12 +387,12 @@ class Config:
         return directive.kind.as_of(self.version).format(getattr(self, directive.attribute))
 
     def in_dir(self, path: str) -> str:
-        """Return a path of a directive as an absolute one; a relative one is in ``dir``, and "" stays empty."""
+        """Return the absolute path for the value of a directive; a relative path starts in ``dir``, and "" stays empty."""
         return os.path.join(self.dir, path) if path else ""  # noqa: PTH118 - paths may hold undecodable bytes
 
     @property
     def version(self) -> tuple[int, int]:
-        """``compat_version`` as numbers."""
+        """``compat_version`` as (major, minor)."""
         return numbers(self.compat_version)
 
     def _known(self, name: bytes) -> Directive | None:
@@ -404,7 +407,7 @@ class Config:
             local: whether the client is on this machine (for ``enable-protected-configs local``).
 
         Raises:
-            ReplyError: nothing has changed; the text is the reply.
+            ReplyError: a pair is invalid or a listener refuses its value; nothing has changed. The text is the reply.
         """
         chosen: dict[str, tuple[Directive, bytes]] = {}
         aliases_are_apart = self.version < (8, 8)
@@ -444,7 +447,7 @@ class Config:
         return mask_of(self.notify_keyspace_events)
 
     def load(self, directive: Directive, words: list[bytes], *, again: bool) -> None:
-        """Apply one line of a file or one flag; no listener is called.
+        """Apply the words of one line of a file, or of one flag; no listener is called.
 
         Args:
             again: whether the same load has named the directive before (save points accumulate).
@@ -469,7 +472,10 @@ class Config:
         self._listeners.setdefault(DIRECTIVES[name.encode()].attribute, []).append(listener)
 
     def restore(self, values: Mapping[str, Any]) -> list[str]:
-        """Restore earlier values of attributes and call the listeners of the changes; return their refusals."""
+        """Restore earlier values of all attributes, and call the listeners of the changed ones.
+
+        Return the texts of the listeners that refused.
+        """
         own = vars(self)
         if own == values:
             return []
@@ -485,7 +491,7 @@ class Config:
 
     @staticmethod
     def allows(access: str, *, local: bool) -> bool:
-        """Whether ``no``, ``yes`` or ``local`` (of enable-debug-command etc.) allows a client."""
+        """Return True if ``no``, ``yes`` or ``local`` (of enable-debug-command etc.) allows a client."""
         return access == "yes" or (access == "local" and local)
 
     def default_of(self, directive: Directive) -> Any:

@@ -27,15 +27,15 @@ class Directive:
     primary: bool  # not an alias
 
     def words(self, value: bytes) -> list[bytes]:
-        """Split one CONFIG SET value (or one quoted word in a file) into words."""
+        """Split the value of a CONFIG SET, or a quoted word in a file, at spaces if the directive takes several words."""
         return value.split(b" ") if self.kind.multiple else [value]
 
     def known(self, version: tuple[int, int]) -> bool:
-        """Whether CONFIG of this Redis version knows the directive."""
+        """Return True if CONFIG of this Redis version knows the directive."""
         return self.since <= version and (self.until is None or version < self.until)
 
     def listed(self, version: tuple[int, int]) -> bool:
-        """Whether CONFIG GET of this Redis version finds the directive by a glob."""
+        """Return True if CONFIG GET of this Redis version finds the directive by a glob."""
         return self.known(version) and (self.hidden is None or version < self.hidden)
 
 
@@ -50,7 +50,12 @@ def directive(
     since: str = "7.0",
     until: str | None = None,
 ) -> Any:
-    """Declare a field of Config; its directive has the field's name, with dashes. Aliases have no ``since``."""
+    """Declare a field of ``Config``, and the directive of the same name with dashes. ``Directive`` explains the rest.
+
+    Args:
+        default: the default value, or a function that returns it.
+        alias: further names; these are known to every version, even if the name itself is newer.
+    """
     metadata = {
         "kind": kind,
         "aliases": (alias,) if isinstance(alias, str) else alias,
@@ -66,18 +71,18 @@ def directive(
 
 
 def fixed(default: Any, kind: kinds.Kind[Any], **keywords: Any) -> Any:
-    """Declare a directive that only flags and the file can set."""
+    """Declare a directive that a file or a flag can set, but CONFIG SET cannot."""
     return directive(default, kind, mutable=False, **keywords)
 
 
 def numbers(version: str) -> tuple[int, int]:
-    """Return a version such as ``8.10`` as numbers, which can be compared."""
+    """Parse a version such as ``8.10`` to (8, 10), which can be compared."""
     major, minor = version.split(".")
     return int(major), int(minor)
 
 
 def table(attributes: Iterable[Field[Any]]) -> dict[bytes, Directive]:
-    """Return the directives that the fields of a configuration declare, by all their names."""
+    """Return the directives that the fields of a configuration declare, by name; an alias is a name, too."""
     found: dict[bytes, Directive] = {}
     for entry in attributes:
         said = entry.metadata

@@ -45,14 +45,14 @@ def asks_for(argv: Sequence[str]) -> Literal["version", "help"] | None:
 
 
 def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Config:
-    """Parse ``[redis.conf] [-] [--name value …] … [-]`` into a configuration; later words win.
+    """Parse ``[redis.conf] [-] [--name value …] … [-]`` into a configuration; a later value of a directive wins.
 
     Args:
         argv: the words after the program's name. ``-`` (first or last) reads further lines from ``stdin``.
         stdin: the source of these lines; by default standard input.
 
     Raises:
-        ConfigFileError: with the text for standard error.
+        ConfigFileError: the configuration is unusable, or the log file cannot be opened.
     """
     words = [os.fsencode(word) for word in argv]
     config = Config()
@@ -97,7 +97,7 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
 
 
 def rewrite_config(config: Config) -> None:
-    """Rewrite the file that a configuration was read from (CONFIG REWRITE).
+    """CONFIG REWRITE: rewrite the file that the configuration was read from.
 
     Raises:
         ReplyError: there is no file, or it cannot be written; the text is the reply.
@@ -112,7 +112,7 @@ def rewrite_config(config: Config) -> None:
 
 
 def rewrite(config: Config, path: str) -> None:
-    """Write the current configuration into a file, and keep its comments and order (CONFIG REWRITE).
+    """Write the current configuration into a file whose comments and order are kept.
 
     Lines of known directives are rewritten in place, and surplus lines are dropped. A value that is not the default and
     has no line yet is appended. The file is replaced atomically and keeps its permissions.

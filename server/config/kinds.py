@@ -43,25 +43,25 @@ _UNITS: Final = {
 class Kind(ABC, Generic[Value]):
     """One type of value. Kinds with ``multiple`` take several words, the others exactly one.
 
-    Every ``parse`` raises ValueError with a text for the client or the user.
+    Every ``parse`` raises ValueError for invalid words; the text is shown to the client or the user.
     """
 
     multiple = False
 
     @abstractmethod
     def parse(self, words: list[bytes], present: Value) -> Value:
-        """Parse words to a value; ``present`` is the current value, of which some kinds change only a part."""
+        """Parse words to a value. Of the current value, ``present``, some kinds keep the parts that the words do not name."""
 
     @abstractmethod
     def format(self, value: Value) -> bytes:
         """Return the value as CONFIG GET shows it."""
 
     def as_of(self, version: tuple[int, int]) -> Kind[Value]:
-        """Return the kind for a Redis version; the newest version accepts the values of all others."""
+        """Return the kind as a Redis version has it; this one accepts the values of every version."""
         return self
 
     def combine(self, earlier: Value, later: Value) -> Value:
-        """Combine two values if a file or command line names the directive repeatedly."""
+        """Return the value of a directive that a file or command line names repeatedly; by default the later one wins."""
         return later
 
     def file_text(self, value: Value) -> bytes:
@@ -69,7 +69,7 @@ class Kind(ABC, Generic[Value]):
         return self.format(value)
 
     def lines(self, name: bytes, value: Value, default: Value) -> list[tuple[bytes, bool]]:
-        """Return lines for a rewritten file, each with True if it must be added when the file lacks it."""
+        """Return the lines of CONFIG REWRITE for a value, each with a flag: append it if the file has no such line."""
         return [(b"%b %b" % (name, self.file_text(value)), value != default)]
 
 
@@ -100,7 +100,7 @@ class Timestamps(Kind["bool | str"]):
 
 
 class Retention(Kind[tuple[int, int]]):
-    """Seconds, and bytes with an optional unit; 0 seconds: keep nothing, 0 bytes: no limit."""
+    """Seconds, then optional bytes with a unit. 0 seconds keep nothing; 0 bytes are no limit."""
 
     multiple = True
 
@@ -119,7 +119,11 @@ class Retention(Kind[tuple[int, int]]):
 
 
 class Integer(Kind[int]):
-    """A strict decimal between two bounds; a value outside the range ``clamp`` silently becomes its nearest end."""
+    """A decimal from ``minimum`` to ``maximum``, both inclusive.
+
+    Args:
+        clamp: bounds, both inclusive; a valid number outside them becomes the nearer one.
+    """
 
     def __init__(
         self, minimum: int = 0, maximum: int = INT_MAX, *, clamp: tuple[int, int] | None = None
@@ -160,7 +164,7 @@ class PowerOfTwo(Integer):
 
 
 class Memory(Integer):
-    """Bytes, with an optional unit: k m g are powers of 1000, kb mb gb of 1024."""
+    """Bytes, with an optional unit: k, m and g are powers of 1000; kb, mb and gb are powers of 1024."""
 
     def __init__(
         self, minimum: int = 0, maximum: int = LONG_MAX, *, clamp: tuple[int, int] | None = None
@@ -184,7 +188,7 @@ MEMORY: Final = Memory()
 
 
 class MemoryOrPercent(Memory):
-    """Bytes, or a percentage of maxmemory, which is stored as a negative number."""
+    """Bytes, or a percentage of maxmemory: ``5%`` is stored as -5."""
 
     def parse(self, words: list[bytes], present: int) -> int:
         if words[0].endswith(b"%") and words[0][:-1].isdigit():
@@ -250,7 +254,7 @@ class Flags(Enum):
 
 
 class Bytes(Kind[bytes]):
-    """A password or name, byte for byte. Empty means none, which needs no line in a file."""
+    """A password or name, byte for byte. An empty one means that there is none, and needs no line in a file."""
 
     def parse(self, words: list[bytes], present: bytes) -> bytes:
         return words[0]
@@ -266,7 +270,7 @@ class Bytes(Kind[bytes]):
 
 
 class Text(Kind[str]):
-    """A text or path; undecodable bytes are kept (surrogateescape). Empty means none."""
+    """A text or path; undecodable bytes are kept (surrogateescape). An empty one means that there is none."""
 
     def parse(self, words: list[bytes], present: str) -> str:
         if b"\0" in words[0]:
@@ -337,7 +341,7 @@ class TitleTemplate(Text):
 
 
 class Only(Kind[Value]):
-    """A kind with only one supported value; all others are refused with ``reason``."""
+    """A kind that accepts only the value ``served``; every other value is refused with ``reason``."""
 
     def __init__(self, kind: Kind[Value], served: Value, reason: str) -> None:
         self.kind = kind
@@ -358,7 +362,7 @@ class Only(Kind[Value]):
 
 
 class Bind(Kind[tuple[str, ...]]):
-    """Addresses to listen on; a leading ``-`` marks an optional one, ``*`` is every address."""
+    """Addresses to listen on. A leading ``-`` marks one that need not exist; ``*`` is every address."""
 
     multiple = True
 
@@ -376,7 +380,7 @@ class Bind(Kind[tuple[str, ...]]):
 
 
 class Save(Kind[tuple[tuple[int, int], ...]]):
-    """Save points as (seconds, changes); later lines of a file add more."""
+    """Save points as (seconds, changes). Later lines of a file add more; ``save ""`` removes all."""
 
     multiple = True
 
@@ -425,7 +429,7 @@ class OutputLimits(NamedTuple):
 
 
 class OutputLimitsKind(Kind[OutputLimits]):
-    """client-output-buffer-limit: any number of ``class hard soft seconds``; other classes keep their limits."""
+    """client-output-buffer-limit: any number of ``class hard soft seconds``; the classes not named keep their limits."""
 
     multiple = True
     CLASSES: Final = {b"normal": 0, b"slave": 1, b"replica": 1, b"pubsub": 2}
@@ -463,7 +467,7 @@ class OutputLimitsKind(Kind[OutputLimits]):
 
 
 class Percentiles(Kind[tuple[float, ...]]):
-    """latency-tracking-info-percentiles."""
+    """latency-tracking-info-percentiles: numbers from 0 to 100, both inclusive."""
 
     multiple = True
 

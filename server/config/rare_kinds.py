@@ -26,14 +26,14 @@ class NoneOrEnough(Memory):
 
 
 class Samples(Integer):
-    """The number of keys that eviction samples: at most 64 since 7.2."""
+    """maxmemory-samples, the number of keys that eviction compares: at least 1, and at most 64 since 7.2."""
 
     def as_of(self, version: tuple[int, int]) -> Integer:
         return self if version >= (7, 2) else Integer(1)
 
 
 class Unsigned(Integer):
-    """A number from 0 or 1 on; errors of 8.2 to 8.4 do not name its upper bound."""
+    """An integer with a minimum of 0 or 1; the errors of 8.2 to 8.4 do not name the maximum."""
 
     def as_of(self, version: tuple[int, int]) -> Integer:
         return _AtLeastZero(self.minimum, self.maximum) if (8, 2) <= version < (8, 6) else self
@@ -63,7 +63,7 @@ class RdbVersion(Integer):
 
 
 class Collation(Text):
-    """A locale of this system, empty for that of the environment; the process keeps its own locale."""
+    """A locale that the system knows; an empty name is that of the environment. The process keeps its own locale."""
 
     def parse(self, words: list[bytes], present: str) -> str:
         """Return the name; raise ValueError if the system does not know it."""

@@ -46,7 +46,7 @@ class MasterSettings:
     known_replicas: list[tuple[str, int]] = field(default_factory=list)
 
     def set(self, option: bytes, value: bytes) -> None:
-        """Change one option by its name in lower case.
+        """Change one option, such as ``down-after-milliseconds``, named in lower case.
 
         Raises:
             KeyError: there is no such option.
@@ -97,7 +97,7 @@ class SentinelSettings:
     )
 
     def monitor(self, name: bytes, ip: bytes, port: int, quorum: int) -> MasterSettings:
-        """Add a master. Raises ValueError: the text is for the reply or for the error about the line."""
+        """Add a master to monitor and return its settings. Raises ValueError: the text says why it is refused."""
         if quorum <= 0:
             raise ValueError("Quorum must be 1 or greater.")
         if name in self.masters:
@@ -110,7 +110,7 @@ class SentinelSettings:
         return self.masters[name]
 
     def read(self, words: list[bytes]) -> None:
-        """Read the words after ``sentinel`` in one line. Raises ValueError: the text is for the user."""
+        """Apply a line of sentinel.conf, given the words after ``sentinel``. Raises ValueError: the text is for the user."""
         kind, *values = words
         kind = kind.lower()
         if kind in _UNSUPPORTED and values[-1:] != [b"no"]:

@@ -66,7 +66,16 @@ class Debugging:
         return server.calls.end_alone(client, argv, reply)
 
     def process(self, client: Client, argv: list[bytes], out: list[bytes]) -> bytes | None:
-        """Run a command as ``Dispatcher.process`` does; ``out`` holds the unsent replies of its batch."""
+        """Run a command, record it and apply faults; used instead of ``Dispatcher.process``.
+
+        Args:
+            client: the client that sent it.
+            argv: its words.
+            out: the unsent replies to earlier commands of its batch.
+
+        Returns:
+            The bytes to send, None for none.
+        """
         if self._passes_unseen(client, argv) or not isinstance(client, Connection):
             return self._server.dispatcher.process(client, argv)
         arrival = self.recorder.begin(client, argv)
@@ -82,23 +91,34 @@ class Debugging:
     def scripted(
         self, caller: Client, script: list[bytes], client: Client, argv: list[bytes], reply: bytes
     ) -> None:
-        """Record a write command that a script ran."""
+        """Record a write command that a script ran.
+
+        Args:
+            caller: the client that runs the script.
+            script: the words of its EVAL or FCALL.
+            client: the client of the script, with the database that it has selected.
+            argv: the words of the write command.
+            reply: its encoded reply.
+        """
         self.recorder.add_scripted(caller, script, client.db.index, argv, reply)
 
     def wake(self, waiter: Waiter, run: Callable[[], None]) -> None:
-        """Call ``run``, which re-runs a blocked command, unless a fault hits it."""
+        """Call ``run``, which re-runs a blocked command whose key was signalled, unless a fault delays or replaces it."""
         assert isinstance(waiter.client, Connection)  # only connections can wait
         self.faults.wake(waiter.client, waiter, run)
 
     def answer(self, waiter: Waiter, reply: bytes) -> bytes | None:
-        """Return the bytes to send to a client whose wait ends with a reply; None: send nothing now."""
+        """Record the reply that ends the wait of a blocked client, and apply faults to it.
+
+        Return the bytes to send; None: send nothing now.
+        """
         assert isinstance(waiter.client, Connection)
         fault, given, sent = self.faults.answer(waiter.client, waiter, reply)
         self.recorder.answer(waiter.client, given, 0 if fault is None else fault.id)
         return sent
 
     def _passes_unseen(self, client: Client, argv: list[bytes]) -> bool:
-        """Whether a command is never intercepted: DEBUG itself, a control connection, replication."""
+        """Return True if a command is never intercepted: DEBUG itself, a control connection, replication."""
         return (
             client.trusted
             or client.replica is not None

@@ -40,7 +40,7 @@ class Delays:
         self._waits: dict[Any, _Wait] = {}
 
     def begin(self, client: object, spec: FaultSpec, end: Callable[[], None]) -> bool:
-        """Call ``end`` after the delay of a fault; return False if it delays nothing."""
+        """Call ``end`` once the delay of a fault is over; return False, without a call, if the fault has no delay."""
         milliseconds = spec.delay or spec.clock_delay
         if not milliseconds:
             return False
@@ -54,7 +54,7 @@ class Delays:
         return True
 
     def reschedule(self) -> None:
-        """End the waits that are over by the server's clock; a frozen clock ends none."""
+        """After a clock change, end the delays that are over by the server's clock and set the timers of the others."""
         now = self._server.clock.tick()
         for client, wait in list(self._waits.items()):
             if not wait.until:
@@ -66,11 +66,11 @@ class Delays:
                 wait.timer = self._server.loop.call_later((wait.until - now) / 1000, self.reschedule)
 
     def next_time(self) -> int | None:
-        """Return the end of the next wait by the server's clock; None without one."""
+        """Return when the next delay ends, in milliseconds of the server's clock; None if none depends on that clock."""
         return min((wait.until for wait in self._waits.values() if wait.until), default=None)
 
     def release(self, spec: FaultSpec) -> None:
-        """End the waits of a fault."""
+        """End the delays of one fault now."""
         for client, wait in list(self._waits.items()):
             if wait.spec is spec:
                 self._end(client)

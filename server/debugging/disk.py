@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 
 class Disk:
-    """The disk of one server as its faults see it.
+    """Replaces the calls that write the append-only file of one server, so that faults can fail them.
 
     Args:
         server: the server.
-        find: called with the kind of fault (``append``) and the call (``AOF-WRITE``); returns the fault that hits the call.
+        find: called with the kind of fault (``append``) and the call (``AOF-WRITE``); returns the fault that hits the call,
+            or None.
     """
 
     def __init__(self, server: Server, find: Callable[[bytes, bytes], Fault | None]) -> None:
@@ -34,7 +35,7 @@ class Disk:
         self._real: FileOperations | None = None  # the original calls while they are replaced
 
     def update(self, *, is_on: bool) -> None:
-        """Start or stop replacing the calls."""
+        """Replace the calls (``is_on``), or put the original ones back."""
         persistence = self._server.persistence
         files = persistence.files
         if is_on and self._real is None:

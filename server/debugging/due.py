@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def is_due(waiter: Waiter) -> bool:
-    """Return True if a waiter with a signalled key would reply now, with data or an error."""
+    """Return True if a blocked command would reply now if it re-ran, with data or an error."""
     values = [waiter.db.peek(key) for key in waiter.keys]
     if waiter.wants is not Stream:
         return any(type(value) is waiter.wants for value in values)

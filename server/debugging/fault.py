@@ -49,7 +49,7 @@ class Sender:
     library: bytes
 
     def fits(self, glob: bytes) -> bool:
-        """Whether a glob matches this client; a leading ``!`` inverts the match."""
+        """Return True if a glob matches this client; a leading ``!`` inverts the match."""
         if glob.startswith(b"!"):
             return not self.fits(glob[1:])
         names = (self.name, self.user, self.library)
@@ -69,7 +69,7 @@ class Sent:
         return self.command.name, self.command.container
 
     def forget_words(self) -> None:
-        """Keep only the keys."""
+        """Drop the words of the command and keep its keys."""
         self.keys  # noqa: B018 - computes and caches them
         self._argv = []
 
@@ -105,7 +105,7 @@ class Fault:
         self._redraws: list[float] = []  # drawn for looks that were taken back
 
     def takes(self, now: int, sender: Sender, sent: Sent) -> bool:
-        """Count a command if it fits; return True if the fault hits it."""
+        """Count a command in ``fitted`` if it meets the conditions of the fault; return True if the fault hits it."""
         spec = self.spec
         if spec.command is not None and spec.command not in sent.names:
             return False
@@ -118,12 +118,15 @@ class Fault:
         return self.counts(Hit(now, sender.id, sender.name, name, key or b""))
 
     def key_of(self, sent: Sent) -> bytes | None:
-        """Return the first key of a command that matches the fault; None if no key does."""
+        """Return the first key of a command that matches KEY, or its first key without KEY; None if there is none."""
         glob = self.spec.key
         return next((key for key in sent.keys if glob is None or matches(glob, key)), None)
 
     def counts(self, hit: Hit) -> bool:
-        """Count a candidate that fits; if the fault hits it, record the hit and return True."""
+        """Count a command, connection or disk call that fits; record a hit if NTH, EVERY, FIRST or PROBABILITY selects it.
+
+        Return True if the fault hits it.
+        """
         spec = self.spec
         self.fitted += 1
         if spec.nth:
@@ -144,7 +147,7 @@ class Fault:
         return self._drawn
 
     def take_back(self, hit: Hit | None) -> None:
-        """Uncount the last command that fitted, and its hit; faults look at it again when its reply is due."""
+        """Uncount the last command that fitted, and its hit, because it blocks; the fault decides when its reply is due."""
         self.fitted -= 1
         if self.spec.probability is not None:
             self._redraws.append(self._drawn)

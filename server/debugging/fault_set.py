@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Look:
-    """The decision of the faults about a command.
+    """The decision of the faults about one command: which fault hits it, and which have counted it.
 
     Attributes:
         fault: the fault that hits it, or None.
-        until: the ID of the last fault that has looked at it.
+        until: the ID of the last fault that has decided; a later decision about this command skips faults up to it.
     """
 
     fault: Fault | None = None
@@ -36,17 +36,17 @@ class Look:
     _counted: list[tuple[Fault, Hit | None]] = field(default_factory=list)
 
     def count(self, fault: Fault, hit: Hit | None) -> None:
-        """Note that a fault has counted the command."""
+        """Remember that a fault has counted the command, and the hit if it did hit, for ``take_back``."""
         self._counted.append((fault, hit))
 
     def take_back(self) -> None:
-        """Uncount the command for all faults, because it blocks; they look again when its reply is due."""
+        """Uncount the command for all faults, because it blocks; they decide again when its reply is due."""
         for fault, hit in reversed(self._counted):
             fault.take_back(hit)
         self._counted.clear()
 
     def pass_empty(self) -> None:
-        """Uncount the command for faults that did not hit it and skip waits that end empty."""
+        """After a wait that ended empty, uncount the command for faults that skip such waits (``passes_empty``)."""
         for fault, hit in reversed(self._counted):
             if hit is None and fault.spec.passes_empty:
                 fault.take_back(None)
@@ -69,7 +69,7 @@ class FaultSet:
         self._ids = count(first_id)
 
     def add(self, spec: FaultSpec) -> int:
-        """Begin a fault; return its ID."""
+        """Activate a fault; return its ID."""
         number = next(self._ids)
         fault = self.active[number] = Fault(number, spec)
         if spec.is_of_commands:
@@ -77,14 +77,14 @@ class FaultSet:
         return number
 
     def knows(self, command: str) -> bool:
-        """Whether there is a command of this name, or a subcommand (``xgroup|create``)."""
+        """Return True if there is a command of this name, or a subcommand (``xgroup|create``)."""
         return command in REGISTRY
 
     def end(self, number: int) -> Fault:
-        """End a fault.
+        """Deactivate a fault and return it.
 
         Raises:
-            KeyError: there is none with this ID.
+            KeyError: no active fault has this ID.
         """
         fault = self.active.pop(number)
         if fault.spec.is_of_commands:
@@ -95,7 +95,7 @@ class FaultSet:
         return fault
 
     def remove(self, number: int) -> None:
-        """End a fault and its effects on running commands. Raises KeyError: there is none with this ID."""
+        """Deactivate a fault, and end its effects on running commands. Raises KeyError: no active fault has this ID."""
         self.end(number)
 
     def look(
@@ -109,7 +109,7 @@ class FaultSet:
         before: Look | None = None,
         only: Callable[[FaultSpec], bool] | None = None,
     ) -> Look:
-        """Find the first fault that hits a command.
+        """Let the faults decide about a command, oldest first, until one hits it; return the decision.
 
         Args:
             now: the time of the hit, in milliseconds.
@@ -117,8 +117,8 @@ class FaultSet:
             sent: the command; for EXEC, followed by the commands of its transaction.
             is_queued: the command will be queued for EXEC.
             is_empty: the command was blocked, and its wait ends empty.
-            before: an earlier look at the same command, by the faults that were active then.
-            only: selects the faults that look at it now; None: all.
+            before: an earlier decision about the same command; faults that took part in it do not decide again.
+            only: selects the faults that decide; None: all.
         """
         look = before or Look()
         last = next(reversed(self.active), look.until)
@@ -141,7 +141,7 @@ class FaultSet:
         return look
 
     def refuses_connection(self, now: int, client_id: int) -> bool:
-        """Whether a fault hits a new connection."""
+        """Return True if a fault (CONNECTIONS refuse) hits a new connection, which must then be closed."""
         hit = Hit(now, client_id, b"", b"CONNECT", b"")
         return any(fault.counts(hit) for fault in self.active.values() if fault.spec.connections)
 

@@ -100,7 +100,7 @@ class FaultSpec:
 
     @property
     def passes_empty(self) -> bool:
-        """Whether the fault skips waits that end empty, because they would use up a count."""
+        """Whether waits that end empty do not count for the fault: it counts commands, and EMPTY is not given."""
         return bool(self.nth or self.every or self.first) and not self.empty
 
     @property

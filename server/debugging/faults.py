@@ -1,9 +1,9 @@
 """DEBUG FAULT: apply faults to the commands of clients; ``fault_set.py`` decides which fault hits.
 
-Faults look at a command when a client has sent it, before all checks. If the command then blocks, that look does not
-count. The faults, including any added since, look again when its reply is due. A reply is due when there is data for the
-command, before the command takes it, or when its wait ends in another way. Faults that count skip a wait that ends
-empty (``FaultSpec.passes_empty``). A delay counts when it begins, and the command then belongs to that fault.
+Faults decide about a command when a client has sent it, before all checks. If the command then blocks, that decision does
+not count. The faults, including any added since, decide again when its reply is due. A reply is due when there is data for
+the command, before the command takes it, or when its wait ends in another way. A fault with NTH, EVERY or FIRST skips a wait
+that ends empty (``FaultSpec.passes_empty``). A delay counts when it begins, and the command then belongs to that fault.
 
 A script matches by its own name and keys, because its commands have no reply and no connection. Faults never hit replicas,
 masters, the loading of files, DEBUG and control connections.
@@ -50,7 +50,7 @@ class Faults(FaultSet):
         self._due: dict[Connection, Look] = {}
 
     def add(self, spec: FaultSpec) -> int:
-        """Begin a fault; return its ID."""
+        """Activate a fault; return its ID."""
         if not self.active:
             self._decided.clear()  # looks left by an earlier fault or by a recording
         number = super().add(spec)
@@ -59,10 +59,10 @@ class Faults(FaultSet):
         return number
 
     def remove(self, number: int) -> None:
-        """End a fault: release the commands that it delays, and close the connections that it has silenced.
+        """Deactivate a fault: release the commands that it delays, and close the connections that it has silenced.
 
         Raises:
-            KeyError: there is none with this ID.
+            KeyError: no active fault has this ID.
         """
         fault = self.end(number)
         self._due = {client: look for client, look in self._due.items() if look.fault is not fault}
@@ -86,7 +86,7 @@ class Faults(FaultSet):
         self._delays.forget(client)
 
     def next_time(self) -> int | None:
-        """Return the end of the next delay by the server's clock; None without one."""
+        """Return when the next delay ends, in milliseconds of the server's clock; None if none depends on that clock."""
         return self._delays.next_time()
 
     def time_moved(self) -> None:
@@ -98,13 +98,13 @@ class Faults(FaultSet):
     def process(
         self, client: Connection, argv: list[bytes], out: list[bytes]
     ) -> tuple[Fault | None, bytes | None]:
-        """Run a command as ``Dispatcher.process`` does, unless a fault hits it.
+        """Run a command with ``Dispatcher.process``, unless a fault delays, refuses or drops it.
 
         Args:
-            out: the unsent replies of its batch.
+            out: the unsent replies to earlier commands of its batch.
 
         Returns:
-            The fault, and the reply that the command returned, even if it does not reach the client.
+            The fault that hits it, or None; and the reply that the command returned, even if it does not reach the client.
         """
         dispatcher = self._server.dispatcher
         look = self._decided.pop(client, None)
@@ -143,7 +143,7 @@ class Faults(FaultSet):
         return fault, reply
 
     def wake(self, client: Connection, waiter: Waiter, run: Callable[[], None]) -> None:
-        """Re-run a blocked command because of a key, unless a fault hits it."""
+        """Call ``run``, which re-runs a blocked command whose key was signalled, unless a fault delays or replaces it."""
         if not self.active or not is_due(waiter):
             run()
             return
@@ -261,7 +261,7 @@ class Faults(FaultSet):
     # Connections and the disk
 
     def refuses(self, client: Connection) -> bool:
-        """Whether a fault hits a new connection."""
+        """Return True if a fault hits a new connection, which must then be closed."""
         return self.refuses_connection(self._server.clock.now, client.id)
 
     def _find_of_disk(self, kind: bytes, call: bytes) -> Fault | None:

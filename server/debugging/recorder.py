@@ -101,14 +101,14 @@ class Recording:
         self._bytes = 0
 
     def add(self, entry: Recorded, size: int) -> None:
-        """Keep a command."""
+        """Keep a command of ``size`` bytes; drop the oldest ones beyond the two limits."""
         self.entries.append(entry)
         self._bytes += size
         if len(self.entries) > self._last or self._bytes > MOST_BYTES:
             self._drop()
 
     def grow(self, entry: Recorded, size: int) -> None:
-        """Count the reply of a command that was added before it had one."""
+        """Add the ``size`` of the reply of a command that was recorded while blocked; drop the oldest beyond the limits."""
         if self.entries and self.entries[0].number <= entry.number:
             self._bytes += size
             self._drop()
@@ -121,9 +121,9 @@ class Recording:
 
 
 def first_id(run_id: str) -> int:
-    """Return the first ID of recordings and faults, which differs after each start.
+    """Return the first ID of recordings and faults, made from the run ID, so that it differs after each start.
 
-    So a client that uses an ID from before a restart gets an error, not a newer recording or fault.
+    A client that uses an ID from before a restart then gets an error, not a newer recording or fault.
     """
     return int(run_id[:6], 16) * 1000 + 1
 
@@ -131,7 +131,15 @@ def first_id(run_id: str) -> int:
 def finish(
     entry: Recorded, recordings: Sequence[Recording], now: int, reply: bytes | None, fault: int
 ) -> None:
-    """Add the reply to a command that was recorded while blocked; None: a fault ended it before it ran."""
+    """Complete a command that was recorded while blocked.
+
+    Args:
+        entry: the command.
+        recordings: those that it was added to.
+        now: the time in milliseconds.
+        reply: its reply; None if a fault ended it before it ran.
+        fault: the ID of that fault, or 0.
+    """
     entry.answered, entry.reply = now, reply
     entry.fault = entry.fault or fault
     for recording in recordings:
@@ -154,7 +162,7 @@ class Recordings(ABC):
         self._numbers = count(1)
 
     def start(self, last: int) -> int:
-        """Begin a recording of the last commands; returns its ID."""
+        """Begin a recording that keeps the last ``last`` commands; return its ID."""
         number = next(self._ids)
         self.recordings[number] = Recording(last)
         return number
@@ -164,7 +172,7 @@ class Recordings(ABC):
         return self.recordings.pop(number)
 
     def keep(self, entry: Recorded) -> list[Recording]:
-        """Number a command and add it to all recordings; return these recordings."""
+        """Give a command the next number and add it to all recordings; return these recordings."""
         recordings = list(self.recordings.values())
         entry.number = next(self._numbers)
         size = entry.size
@@ -188,7 +196,7 @@ class Recorder(Recordings):
         self._blocked: dict[Client, tuple[Recorded, list[Recording]]] = {}
 
     def start(self, last: int) -> int:
-        """Begin a recording of the last commands; returns its ID."""
+        """Begin a recording that keeps the last ``last`` commands; return its ID."""
         number = super().start(last)
         self._server.update_checks()
         return number
@@ -208,20 +216,28 @@ class Recorder(Recordings):
         self._server.update_checks()
 
     def arrival(self, client: Client, argv: list[bytes]) -> Recorded:
-        """Return the record of a command before it runs."""
+        """Return a new record of a command that is about to run; it is in no recording yet."""
         return Recorded(
             0, self._server.clock.now, None, client.db.index, client.id, client.name, redacted(argv), None
         )
 
     def begin(self, client: Client, argv: list[bytes]) -> Recorded:
-        """Like ``arrival``, for a command that may run scripts."""
+        """Like ``arrival``; also let ``add_scripted`` add commands to the record."""
         entry = self._running[client] = self.arrival(client, argv)
         return entry
 
     def add_scripted(
         self, caller: Client, script: list[bytes], database: int, argv: list[bytes], reply: bytes
     ) -> None:
-        """Add a write command of a script to the command of the client that runs it."""
+        """Add a write command of a script to the record of the command that runs the script.
+
+        Args:
+            caller: the client that runs the script.
+            script: the words of its EVAL or FCALL, which locate it in a transaction.
+            database: the database that the script has selected.
+            argv: the words of the write command.
+            reply: its encoded reply.
+        """
         entry = self._running.get(caller)
         # Do not collect more than a whole recording holds: it would drop the command anyway.
         if entry is None or not self.recordings or entry.scripted_bytes > MOST_BYTES:
@@ -237,7 +253,7 @@ class Recorder(Recordings):
         entry.scripted_bytes += _size(words, reply)
 
     def add(self, client: Client, entry: Recorded, reply: bytes | None) -> None:
-        """Record a command that has run; a blocked command gets its reply later."""
+        """Add a command that has run to all recordings. If it blocks, ``answer`` adds its reply later."""
         self._running.pop(client, None)
         entry.reply = reply
         is_blocked = reply is None and client.state is BLOCKED
@@ -248,7 +264,13 @@ class Recorder(Recordings):
             self._blocked[client] = entry, recordings
 
     def answer(self, client: Client, reply: bytes | None, fault: int) -> None:
-        """Add the reply of a command that was blocked; None: a fault ended it before it ran."""
+        """Add the reply to the record of a client's blocked command.
+
+        Args:
+            client: the client.
+            reply: the reply; None if a fault ended the command before it ran.
+            fault: the ID of the fault that hit it, or 0.
+        """
         waiting = self._blocked.pop(client, None)
         if waiting is not None:
             finish(*waiting, self._server.clock.now, reply, fault)

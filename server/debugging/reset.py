@@ -1,4 +1,4 @@
-"""DEBUG RESET: return to the state after the start, in one turn of the event loop.
+"""DEBUG RESET: return to the state after the start, in one round of the event loop.
 
 A part that only keeps records is replaced by a new one. A part that others refer to has a method ``reset`` (or ``stop``).
 ``tests/server/debugging/test_state.py`` lists the state that survives, and fails for state that it does not list.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Reset:
-    """Remembers the state after the start of one server, and restores it."""
+    """Remembers the configuration and users of one server after its start; restores these and empties everything else."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -39,15 +39,16 @@ class Reset:
         self._users = self._server.users.copy()
 
     def run(self, client: Client, kept: Mapping[bytes, int]) -> None:
-        """Reset everything but the connection of a client.
+        """Reset everything but the client that requested it.
 
         Args:
-            client: the client that requested the reset.
+            client: the client that requested the reset; it keeps its connection.
             kept: addresses of clients whose sockets stay open for new clients, each with the number of bytes of the new
                 client's greeting. A socket with a command or data in transit is closed anyway.
 
         Raises:
-            ReplyError: the configuration or the append-only file could not be restored; all else is reset.
+            ReplyError: the server is loading, and nothing is reset; or the configuration or the append-only file could not
+                be restored, and all else is reset.
         """
         server = self._server
         if server.persistence.loading:
@@ -144,7 +145,7 @@ class Reset:
 
 
 def _may_be_kept(connection: Connection) -> bool:
-    """Whether a connection is idle in both directions and uses the plain transport of a socket."""
+    """Return True if a connection is idle in both directions and uses the plain transport of a socket."""
     from .transports import Faulty  # few servers have faults
 
     transport = connection.transport

@@ -37,7 +37,7 @@ class DataSnapshots:
         self.by_name: dict[bytes, Keyspace] = {}
 
     def take(self, name: bytes) -> None:
-        """Keep a copy of the data under a name, and replace an earlier one."""
+        """Copy all data and keep the copy under a name, in place of an earlier snapshot of that name."""
         self.by_name[name] = _copy(self._server.keyspace)
 
     def restore(self, name: bytes) -> None:
@@ -91,7 +91,7 @@ class DataSnapshots:
         return b"".join(rdb_chunks(self.find(name), version=max(FIRST_WITH_RDB)))
 
     def load(self, name: bytes, data: bytes) -> None:
-        """Keep the data of an RDB file under a name.
+        """Keep the data of an RDB file as a snapshot with this name.
 
         Raises:
             ReplyError: the data is not an RDB file, or this server cannot read it.

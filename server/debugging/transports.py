@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Faulty:
-    """A transport that passes everything on; creating it replaces the connection's transport."""
+    """A transport that passes everything on to the real one; creating it makes it the connection's transport."""
 
     def __init__(self, connection: HasTransport) -> None:
         assert connection.transport is not None
@@ -40,7 +40,7 @@ class Cut(Faulty):
         self._passing = passing
 
     def write(self, data: bytes) -> None:
-        """Send only the part that may pass."""
+        """Send the data up to the number of bytes that may pass; drop the rest."""
         if self._passing:
             self.real.write(data[: self._passing])
             self._passing = max(self._passing - len(data), 0)
@@ -68,7 +68,7 @@ class Slow(Faulty):
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes) -> None:
-        """Send slowly."""
+        """Queue the data; timers send it piece by piece."""
         if self._hurries:
             self.real.write(data)
             return
@@ -91,7 +91,7 @@ class Slow(Faulty):
             self._end()
 
     def hurry(self) -> None:
-        """Send the rest now, and from now on send everything at once."""
+        """Send everything queued now, and later data at once, because the fault has ended."""
         self._hurries = True
         if self._timer is not None:
             self._timer.cancel()
@@ -112,7 +112,7 @@ class Slow(Faulty):
         return len(self._unsent) + self.real.get_write_buffer_size()
 
     def is_closing(self) -> bool:
-        """Whether nothing more may be written."""
+        """Return True if nothing more may be written."""
         return self._closes or self.real.is_closing()
 
     def close(self) -> None:

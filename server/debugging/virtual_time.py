@@ -28,7 +28,7 @@ class VirtualTime:
         self._quiet = 0  # cron steps without input
 
     def moved(self) -> None:
-        """Recheck everything that waits for a time, after a clock change."""
+        """After a clock change, expire keys and end waits, pauses and delays whose time has come."""
         server = self._server
         server.keyspace.now = server.clock.tick()
         server.active_expiry.run()
@@ -39,7 +39,7 @@ class VirtualTime:
         server.cron.wake()
 
     def skip(self) -> None:
-        """Move the clock to the next time at which a key expires or a client's wait ends, if there is one."""
+        """Advance the clock to the next time at which a key expires or a wait, pause or delay ends, if there is one."""
         server = self._server
         times = [server.blocking.next_deadline(), server.active_expiry.next_expiry()]
         if server.pause.until:
@@ -53,7 +53,7 @@ class VirtualTime:
         self.moved()
 
     def skip_if_idle(self) -> None:
-        """Skip if all clients wait; the cron calls this."""
+        """With AUTO-SKIP, call ``skip`` once clients are blocked and no input arrives; the cron calls this."""
         if not self.skips_alone:
             return
         server = self._server
@@ -67,5 +67,5 @@ class VirtualTime:
             self.skip()
 
     def reset(self) -> None:
-        """End AUTO-SKIP."""
+        """Switch AUTO-SKIP off."""
         self.skips_alone = False

@@ -121,7 +121,7 @@ class BackgroundJobs:
             self._idle_jobs[job] = None
 
     def _is_busy(self) -> bool:
-        """Whether many requests arrived since the last call."""
+        """Return True if many requests arrived since the last call."""
         then, before = self._looked_at
         now, requests = time.perf_counter(), self._server.stats.commands_processed
         self._looked_at = now, requests

@@ -83,7 +83,7 @@ class Blocking:
         self._counts_late = server.compat.reruns_blocked_command
 
     def is_serving(self, client: Client) -> bool:
-        """Whether a client's blocked command is being re-run."""
+        """Return True if a client's blocked command is being re-run."""
         return self._resumed is not None and self._resumed.client is client
 
     @property
@@ -264,7 +264,7 @@ class Blocking:
 
     @staticmethod
     def _concerns(waiter: Waiter, db: Database, key: bytes) -> bool:
-        """Whether a signalled key matters to a waiter: it has the wanted type, or the waiter is XREADGROUP.
+        """Return True if a signalled key matters to a waiter: it has the wanted type, or the waiter is XREADGROUP.
 
         An expired key matters to no other waiter, and is not deleted here.
         """

@@ -107,7 +107,7 @@ def refusal_of_write(server: Server) -> bytes | None:
 
 
 def may_refuse(server: Server) -> bool:
-    """Whether some check may refuse a command of a plain client in the server's current state."""
+    """Return True if some check may refuse a command of a plain client in the server's current state."""
     return (
         server.loading
         or server.disk_error is not None

@@ -252,7 +252,7 @@ class Dispatcher:
         return name if name is not None and len(argv) == 1 and name in self.containers else "NULL"
 
     def _runs_script(self, client: Client, entry: CommandEntry) -> bool:
-        """Whether a command may block the loop for so long that ``net/busy_script`` has to serve the other clients."""
+        """Return True if a command may block the loop for so long that ``net/busy_script`` has to serve the other clients."""
         transaction = client.transaction
         if entry.name != "exec" or transaction is None:
             return entry.runs_script and transaction is None
@@ -339,7 +339,7 @@ class Dispatcher:
         return self._mind_reply_mode(client, error.encoded)
 
     def _is_redirection(self, text: bytes) -> bool:
-        """Whether a refusal sends the client to another node of the cluster."""
+        """Return True if a refusal sends the client to another node of the cluster."""
         if not self.server.config.cluster_enabled:
             return False
         from ..cluster.redirects import is_redirection

@@ -121,7 +121,7 @@ class Eviction:
         return None
 
     def refuses_in_script(self, entry: CommandEntry) -> bool:
-        """Whether memory is too short for a script to make this command its first write."""
+        """Return True if memory is too short for a script to make this command its first write."""
         return self.out_of_memory and self.server.config.maxmemory > 0 and "denyoom" in entry.command.flags
 
     def _may_grow(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:
@@ -180,7 +180,7 @@ class Eviction:
             self._exceeded_since = None
 
     def _is_safe(self) -> bool:
-        """Whether keys may be evicted now: not within a script, while loading, or during a pause."""
+        """Return True if keys may be evicted now: not within a script, while loading, or during a pause."""
         server = self.server
         return not (
             server.loading

@@ -105,7 +105,7 @@ class Pause:
             self._timer = None
 
     def concerns(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:
-        """Whether the pause postpones this command."""
+        """Return True if the pause postpones this command."""
         if client.trusted or client.is_replica or not self.is_on:
             return False
         if self.until and not self.writes_only:
@@ -113,7 +113,7 @@ class Pause:
         return not flags_of(self._server, client, entry, argv).isdisjoint(_REPLICATED)
 
     def concerns_unit(self, master: Client, unit: list[list[bytes]]) -> bool:
-        """Whether the pause postpones a command, or a transaction, of our master's stream."""
+        """Return True if the pause postpones a command, or a transaction, of our master's stream."""
         if not self.is_on:
             return False
         if self.until and not self.writes_only:

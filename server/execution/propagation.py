@@ -91,7 +91,7 @@ class Propagation:
             self.effects.append((db, record))
 
     def needs_downgrade(self, since: tuple[int, int]) -> bool:
-        """Whether some replica may not know what version ``since`` introduced."""
+        """Return True if some replica may not know what version ``since`` introduced."""
         return since > self.understood and self.replicas is not None
 
     def add_with_downgrade(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:

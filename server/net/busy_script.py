@@ -98,7 +98,7 @@ class DirectTransport:
         return self.sock if name == "socket" else default
 
     def is_closing(self) -> bool:
-        """Whether nothing more may be written."""
+        """Return True if nothing more may be written."""
         return self.closed or (self.real is not None and self.real.is_closing())
 
     def close(self) -> None:

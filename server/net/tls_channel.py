@@ -265,7 +265,7 @@ class SecureChannel(asyncio.Protocol):
             self.transport.abort()
 
     def is_closing(self) -> bool:
-        """Whether nothing more may be written."""
+        """Return True if nothing more may be written."""
         return self._closes or self.transport is None or self.transport.is_closing()
 
     def get_write_buffer_size(self) -> int:

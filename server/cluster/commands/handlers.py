@@ -25,7 +25,7 @@ DISABLED: Final = b"ERR This instance has cluster support disabled"
 
 
 def place_of(client: Client) -> tuple[Membership, Node]:
-    """Return the server's cluster membership and its node.
+    """Return the server's cluster membership, and the node that the server is.
 
     Raises:
         ReplyError: the server is not a node of a cluster.
@@ -50,7 +50,7 @@ def known_node(place: Membership, word: bytes) -> Node:
 @handles(specs.READONLY, reads_replica=True)
 @handles(specs.READWRITE, reads_replica=False)
 def readonly(client: Client, _args: list[bytes], *, reads_replica: bool) -> bytes:
-    """Let the client read from this node while it is a replica, or redirect it to masters again."""
+    """READONLY, READWRITE: let the client read from this node while it is a replica, or redirect it to masters; reply OK."""
     place_of(client)
     client.reads_replica = reads_replica
     return replies.OK
@@ -58,7 +58,7 @@ def readonly(client: Client, _args: list[bytes], *, reads_replica: bool) -> byte
 
 @handles(specs.ASKING)
 def asking(client: Client, _args: list[bytes]) -> bytes:
-    """Let the client's next command use a slot that is being imported."""
+    """Let the client's next command use a slot that this node is importing; reply OK."""
     place_of(client)
     client.asking = True
     return replies.OK
@@ -71,14 +71,14 @@ def asking(client: Client, _args: list[bytes]) -> bytes:
 @handles(specs.CLUSTER_SHARDS, view=views.shards_reply)
 @handles(specs.CLUSTER_LINKS, view=views.links_reply)
 def cluster_slots(client: Client, _args: list[bytes], *, view: Callable[[Membership, int], bytes]) -> bytes:
-    """Reply with an array for each run of slots (first, last, and its nodes), or a map for each shard or link."""
+    """Reply with the array that ``view`` makes for CLUSTER SLOTS, SHARDS or LINKS; see ``server/cluster/views``."""
     return view(place_of(client)[0], client.resp)
 
 
 @handles(specs.CLUSTER_NODES, text=views.nodes_text)
 @handles(specs.CLUSTER_INFO, text=views.info_text)
 def cluster_nodes(client: Client, _args: list[bytes], *, text: Callable[[Membership], str]) -> bytes:
-    """Reply with a line for each node, or with lines of name and value."""
+    """Reply with the text that ``text`` makes for CLUSTER NODES or CLUSTER INFO; see ``server/cluster/views``."""
     return replies.verbatim(text(place_of(client)[0]).encode(), client.resp)
 
 
@@ -96,7 +96,7 @@ def cluster_myshardid(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_REPLICAS, specs.CLUSTER_SLAVES)
 def cluster_replicas(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the lines of CLUSTER NODES for the replicas of a master."""
+    """Reply with a line as in CLUSTER NODES for each replica of a master."""
     place, _ = place_of(client)
     node = known_node(place, args[2])
     if not node.is_master:
@@ -141,7 +141,7 @@ def cluster_countkeysinslot(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_GETKEYSINSLOT)
 def cluster_getkeysinslot(client: Client, args: list[bytes]) -> bytes:
-    """Reply with at most ``count`` keys of a slot."""
+    """Reply with at most ``count`` of this node's keys in a slot."""
     place, _ = place_of(client)
     slot, count = parse_integer(args[2]), parse_integer(args[3])
     if not 0 <= slot < SLOTS or count < 0:

@@ -24,7 +24,12 @@ _UNKNOWN: Final = ReplyError(b"ERR unknown argument")
 
 @handles(specs.CLUSTER_MIGRATION)
 def cluster_migration(client: Client, args: list[bytes]) -> bytes:
-    """Reply to IMPORT with the ID of the task, to STATUS with a map for each task, to CANCEL with a number."""
+    """Handle IMPORT, STATUS and CANCEL of moves.
+
+    IMPORT moves slots here and replies with the ID of the task. STATUS replies with a map for each task, CANCEL with 0: a
+    task
+    ends before a client can cancel it.
+    """
     place, node = place_of(client)
     action, what = args[2].upper(), args[3].upper()
     if action == b"IMPORT":

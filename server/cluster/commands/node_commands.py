@@ -23,9 +23,9 @@ _LARGEST_PORT: Final = 0xFFFF
 
 @handles(specs.CLUSTER_FAILOVER)
 def cluster_failover(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK at once; CLUSTER NODES shows the new master when it has all of the old one's data.
+    """Make this replica the master of its shard; reply OK before that is done.
 
-    FORCE and TAKEOVER do not wait for the old master.
+    By default the master first hands over its last writes. FORCE and TAKEOVER do not wait for it.
     """
     place, node = place_of(client)
     forced = len(args) == 3
@@ -44,7 +44,10 @@ def cluster_failover(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_REPLICATE)
 def cluster_replicate(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; a replica's data is replaced with its new master's, and a node that is a master must have none."""
+    """Make this node a replica of a master and reply OK; its data is replaced.
+
+    A node that is a master itself must have no keys, slots or replicas.
+    """
     place, node = place_of(client)
     master = known_node(place, args[2])
     if master is node:
@@ -78,7 +81,7 @@ def cluster_forget(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_MEET)
 def cluster_meet(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK for a node of this cluster, which is known already."""
+    """Reply OK if a node of this cluster has the port; refuse any other address, because no node can be added this way."""
     place, _ = place_of(client)
     kind = b"base" if client.server.compat.knows("7.2") else b"TCP base"
     port = parse_integer(args[3], b"ERR Invalid %b port specified: %b" % (kind, args[3]))
@@ -113,14 +116,14 @@ def cluster_reset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_SAVECONFIG)
 def cluster_saveconfig(client: Client, _args: list[bytes]) -> bytes:
-    """Reply OK; there is no file, for the topology lives as long as the process."""
+    """Reply OK and do nothing: the topology is kept in memory only."""
     place_of(client)
     return replies.OK
 
 
 @handles(specs.CLUSTER_BUMPEPOCH)
 def cluster_bumpepoch(client: Client, _args: list[bytes]) -> bytes:
-    """Reply BUMPED or STILL, and the epoch of this node's shard."""
+    """Give this node's shard a new configuration epoch; reply ``BUMPED epoch``, or ``STILL epoch`` if it has the highest."""
     place, node = place_of(client)
     if node.shard.epoch == place.topology.epoch:
         return replies.simple(b"STILL %d" % node.shard.epoch)

@@ -38,7 +38,11 @@ def slot_number(word: bytes) -> int:
 
 
 def slots_of_ranges(args: list[bytes], start: int = 2) -> Iterable[int]:
-    """Return the slots of all ranges; their pairs of bounds begin at the word ``start``."""
+    """Return the slots of ranges, given as pairs ``first last``, both inclusive, from ``args[start]`` on.
+
+    Raises:
+        ReplyError: a bound is missing or no slot number, or a range ends before it begins.
+    """
     if (len(args) - start) % 2:
         raise wrong_arity(f"cluster|{args[1].lower().decode()}")
     bounds = [slot_number(word) for word in args[start:]]
@@ -69,7 +73,7 @@ def _slots(args: list[bytes], *, ranges: bool) -> Iterable[int]:
 @handles(specs.CLUSTER_ADDSLOTS, ranges=False)
 @handles(specs.CLUSTER_ADDSLOTSRANGE, ranges=True)
 def cluster_addslots(client: Client, args: list[bytes], *, ranges: bool) -> bytes:
-    """Assign all slots to this node, or none; reply OK."""
+    """Assign the given slots to this node and reply OK; assign none if one of them is refused."""
     place, node = place_of(client)
     place.topology.assign(_checked(place, _slots(args, ranges=ranges), owned=False), node.shard)
     return replies.OK
@@ -78,7 +82,7 @@ def cluster_addslots(client: Client, args: list[bytes], *, ranges: bool) -> byte
 @handles(specs.CLUSTER_DELSLOTS, ranges=False)
 @handles(specs.CLUSTER_DELSLOTSRANGE, ranges=True)
 def cluster_delslots(client: Client, args: list[bytes], *, ranges: bool) -> bytes:
-    """Reply OK; afterwards no node serves the slots, even if another one did."""
+    """Take the given slots from their owners, whichever nodes those are; reply OK."""
     place, _ = place_of(client)
     place.topology.unassign(_checked(place, _slots(args, ranges=ranges), owned=True))
     return replies.OK
@@ -86,7 +90,7 @@ def cluster_delslots(client: Client, args: list[bytes], *, ranges: bool) -> byte
 
 @handles(specs.CLUSTER_FLUSHSLOTS)
 def cluster_flushslots(client: Client, _args: list[bytes]) -> bytes:
-    """Reply OK; only a node without keys can do this."""
+    """Take all slots from this node and reply OK; refuse while it has keys."""
     place, node = place_of(client)
     if len(client.server.keyspace.databases[0]):
         raise ReplyError(b"ERR DB must be empty to perform CLUSTER FLUSHSLOTS.")
@@ -97,7 +101,12 @@ def cluster_flushslots(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_SETSLOT)
 def cluster_setslot(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; a move begins with IMPORTING on the target and MIGRATING on the source, and ends with NODE."""
+    """Set the state of a slot and reply OK.
+
+    To move a slot, send IMPORTING to the target, MIGRATING to the source and, after the keys have moved, NODE. STABLE
+    cancels
+    the move.
+    """
     place, node = place_of(client)
     if not node.is_master:
         raise ReplyError(b"ERR Please use SETSLOT only with masters.")
@@ -153,7 +162,7 @@ def _give(place: Membership, node: Node, slot: int, to: Node) -> None:
 
 @handles(specs.CLUSTER_SLOT_STATS)
 def cluster_slot_stats(client: Client, args: list[bytes]) -> bytes:
-    """Reply with slot and statistics for each slot of this node; the number of keys is the only statistic."""
+    """Reply with ``[slot, {"key-count": n}]`` for each slot of this node in a range, or ordered by the number of keys."""
     place, node = place_of(client)
     kind = args[2].upper()
     if kind == b"SLOTSRANGE" and len(args) == 5:

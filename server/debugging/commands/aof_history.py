@@ -84,7 +84,7 @@ def aof_history(client: Client, args: list[bytes]) -> bytes:
 
 
 def _concerns(words: list[bytes], key: bytes, entry_id: int, *, same: bool) -> bool:
-    """Whether a command concerns an entry or its key; ``same``: it ran in the same database."""
+    """Return True if a command concerns an entry or its key; ``same``: it ran in the same database."""
     name = words[0].upper()
     if name in {b"FLUSHALL", b"SWAPDB"}:
         return True

@@ -27,7 +27,7 @@ USAGE: Final = b"ERR Use DEBUG FAULT ADD option [value] ..., LIST [id], CLEAR [i
 
 
 def fault(client: Client, args: list[bytes]) -> bytes:
-    """Handle DEBUG FAULT."""
+    """Handle DEBUG FAULT: add, list or clear faults; see ``answer``."""
     server = client.server
     return answer(server.debugging.faults, args, client.resp, server.compat)
 

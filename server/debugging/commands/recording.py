@@ -30,7 +30,7 @@ _DEFAULT_LAST: Final = 100_000
 
 
 def record(client: Client, args: list[bytes]) -> bytes:
-    """Handle DEBUG RECORD."""
+    """Handle DEBUG RECORD: begin, read or end a recording; see ``answer``."""
     return answer(client.server.debugging.recorder, args, client.resp)
 
 
@@ -67,7 +67,7 @@ def answer(recorder: Recordings, args: list[bytes], resp: int) -> bytes:
 
 
 def control(client: Client, _args: list[bytes]) -> bytes:
-    """Make the client a control connection, which lists, the ACL, pauses, recordings and faults ignore."""
+    """Make the client a control connection and reply OK; lists, the ACL, pauses, recordings and faults ignore it."""
     client.server.clients.take_control(client)
     return replies.OK
 

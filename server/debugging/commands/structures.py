@@ -61,7 +61,7 @@ def _is_full(client: Client, args: list[bytes]) -> bool:
 
 
 def htstats(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the tables of the keys and of the expiry times of a database."""
+    """Reply with a text: statistics of the hash tables of a database's keys and of its expiry times."""
     full = _is_full(client, args)
     number = parse_integer(args[2])
     databases = client.server.keyspace.databases
@@ -79,7 +79,7 @@ def htstats(client: Client, args: list[bytes]) -> bytes:
 
 
 def htstats_key(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the table of one value."""
+    """Reply with a text: statistics of the hash table of one value; refuse a value that has none."""
     full = _is_full(client, args)
     keys = _keys_of(_value(client, args[2]))
     if keys is None:
@@ -97,7 +97,7 @@ def _keys_of(value: Value) -> Sized[bytes] | None:
 
 
 def listpack(client: Client, args: list[bytes]) -> bytes:
-    """Log the size of a listpack."""
+    """Log the size of a value that Redis would keep as a listpack, and reply with a note; refuse others."""
     value = _value(client, args[2])
     compat = client.server.compat
     older = (type(value) is List and not compat.compact_lists) or (
@@ -109,7 +109,7 @@ def listpack(client: Client, args: list[bytes]) -> bytes:
 
 
 def quicklist(client: Client, args: list[bytes]) -> bytes:
-    """Log the size of a quicklist."""
+    """Log the size of a list that Redis would keep as a quicklist, and reply with a note; refuse others."""
     value = _value(client, args[2])
     if type(value) is not List or (client.server.compat.compact_lists and value.encoding is not QUICKLIST):
         raise ReplyError(b"ERR Not a quicklist encoded object.")
@@ -117,7 +117,7 @@ def quicklist(client: Client, args: list[bytes]) -> bytes:
 
 
 def sdslen(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the bytes of a key and of its string; neither has spare room."""
+    """Reply with a text: the length and the memory in bytes of a key and of its string."""
     key = args[2]
     value = _value(client, key)
     if type(value) is not bytes or encoding(client.db, key, value, client.server.compat) == INTEGER:
