@@ -220,5 +220,6 @@ def hpersist(client: Client, args: list[bytes]) -> bytes:
             answers.append(_NO_TIME)
     if persisted:
         changed(client, name, b"hpersist", persisted)
+        keyspace.dirty -= len(persisted) - 1  # one change, however many fields
         propagate_times(client, args[:3], fields, [])
     return replies.array(answers)

@@ -74,7 +74,7 @@ def migrate(client: Client, args: list[bytes]) -> bytes | None:
         at += 1
     timeout = parse_integer(args[5])
     database = parse_integer(args[4])
-    keys = [key for key in dict.fromkeys(keys) if client.db.write(key) is not None]
+    keys = list(dict.fromkeys([key for key in keys if client.db.read(key) is not None]))
     if not keys:
         return replies.simple(b"NOKEY")
     if client.in_exec or client.is_script or not client.may_block:

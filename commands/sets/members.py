@@ -185,6 +185,7 @@ def _pop_many(client: Client, args: list[bytes]) -> bytes:
         return replies.set_header(0, client.resp)
     if count >= len(members):
         popped = list(members)
+        client.db.read_again(name, members)  # Redis replies with the union of this one set
         members.members.clear()
         _pop_effects(client, name, members, len(popped))
         lazy = client.server.config.lazyfree_lazy_server_del and client.server.compat.knows("7.2")
