@@ -1,4 +1,4 @@
-"""The active expire cycle: delete expired keys and hash fields that nobody looks up."""
+"""The active expire cycle: delete expired keys and hash fields that no command looks up."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class ActiveExpiry:
         server.keyspace.on_field_expired = self._propagate_field
 
     def run(self) -> None:
-        """Delete expired keys and fields, for at most 25 milliseconds."""
+        """Call ``step`` until no expired keys and fields are left, for at most 25 milliseconds."""
         until = time.perf_counter() + _SECONDS
         while self.step() and time.perf_counter() < until:
             pass
 
     def step(self) -> bool:
-        """Delete a few expired keys and fields; return False when none are left."""
+        """Delete some expired keys and fields and propagate that; return True if more are probably left."""
         server = self.server
         if not self.enabled or server.loading:
             return False
@@ -57,20 +57,20 @@ class ActiveExpiry:
         return has_more
 
     def next_due(self) -> int | None:
-        """Return a lower bound for the next expiry of a key or field, in milliseconds."""
+        """Return a time in Unix milliseconds before which no key or field expires; None if none ever does. Fast."""
         times = [db.due[0][0] for db in self.server.keyspace.databases if db.expires]
         fields = (db.field_due.first() for db in self.server.keyspace.databases)
         return min([*times, *(first[0] for first in fields if first is not None)], default=None)
 
     def next_expiry(self) -> int | None:
-        """Return the first time at which the next key or field counts as expired, in milliseconds."""
+        """Return the time in Unix milliseconds at which the next key or field counts as expired; None if none ever does."""
         databases = self.server.keyspace.databases
         keys = [min(db.expires.values()) for db in databases if db.expires]
         fields = [first[0] for db in databases if (first := db.field_due.first()) is not None]
         return min(keys + fields) + 1 if keys or fields else None
 
     def propagate_key(self, db: Database, key: bytes) -> None:
-        """Propagate that a key has expired."""
+        """Propagate the deletion of an expired key, as UNLINK or DEL (lazyfree-lazy-expire)."""
         name = b"UNLINK" if self.server.config.lazyfree_lazy_expire else b"DEL"
         self._propagate(db, [name, key])
 

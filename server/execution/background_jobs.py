@@ -1,7 +1,7 @@
 """Run long work in slices between the requests of clients.
 
 A job is a function. Each call does a little work (about a tenth of a millisecond) and returns True if more is left to
-do. Jobs take turns. A client may be held until a job is done; its command then re-runs as if it had just arrived. Jobs
+do. The jobs alternate. A client may be held until a job is done; its command then re-runs as if it had just arrived. Jobs
 that no client waits for (``run_when_idle``) run only while there are few requests.
 """
 
@@ -45,17 +45,17 @@ class BackgroundJobs:
         return bool(self._jobs or self._idle_jobs)
 
     def run_soon(self, job: Job) -> None:
-        """Schedule a job; scheduling it several times runs it once."""
+        """Schedule a job; do nothing if it is scheduled."""
         self._add(job)
 
     def run_when_idle(self, job: Job) -> None:
-        """Schedule a job to run while clients send few requests."""
+        """Schedule a job that runs only while clients send few requests; do nothing if it is scheduled."""
         if job not in self._idle_jobs:
             self._idle_jobs[job] = None
             self._wake()
 
     def run_before(self, client: Client, job: Job) -> None:
-        """Schedule a job, and hold the client and its later commands until it is done."""
+        """Schedule a job and postpone the client until it is done; then the client's current command re-runs."""
         client.wait(POSTPONED, job)
         self._add(job).append(client)
 

@@ -88,18 +88,18 @@ class Blocking:
 
     @property
     def served(self) -> Client | None:
-        """The client whose blocked command is being re-run."""
+        """The client whose blocked command is being re-run; None if there is none."""
         return None if self._resumed is None else self._resumed.client
 
     @property
     def resuming(self) -> bool:
-        """Whether the running command was blocked before."""
+        """Whether the running command is the re-run of a blocked one."""
         return self._resumed is not None
 
     # Block
 
     def note_blocked(self, client: Client, entry: CommandEntry, nanoseconds: int) -> None:
-        """Uncount a command that has blocked; in 7.0, count it instead, but not in the histogram."""
+        """Adjust the statistics for a command that blocks: it counts when it is served; in 7.0 it counts now."""
         if self._counts_late:
             client.total_commands -= 1
         else:
@@ -119,7 +119,10 @@ class Blocking:
         recheck_at: Mapping[bytes, int] | None = None,
         still_blocked: Callable[[], bool] | None = None,
     ) -> None:
-        """Block a client; see ``Client.block``. Without keys only time ends the wait (WAIT)."""
+        """Block a client; ``Client.block`` describes the arguments. Without keys only time ends the wait (WAIT).
+
+        A re-run command that blocks again keeps its deadline.
+        """
         again = self._resumed
         if again is not None and again.client is client:
             deadline = again.deadline
@@ -253,7 +256,7 @@ class Blocking:
             self._run_again(waiter)
 
     def end_hold(self, waiter: Waiter) -> None:
-        """End the delay of a fault: recheck all keys of the waiter, then its deadline."""
+        """End the delay of a blocked command by a fault: re-run it if one of its keys has data, else check its deadline."""
         waiter.is_held = False
         self.server.keyspace.now = now = self.server.clock.tick()
         for key in waiter.keys:
@@ -340,12 +343,12 @@ class Blocking:
             self.answer(waiter, reply)
 
     def end_wait(self, waiter: Waiter, reply: bytes) -> None:
-        """End a wait with a reply."""
+        """Unblock a client and send it the encoded reply."""
         self._release(waiter)
         self.answer(waiter, reply)
 
     def answer(self, waiter: Waiter, reply: bytes) -> None:
-        """Send the reply that ends a wait, unless a fault hits it."""
+        """Send a client that is no longer blocked its encoded reply, unless a fault replaces it."""
         interceptor = self.server.interceptor
         sent = reply if interceptor is None else interceptor.answer(waiter, reply)
         if sent is not None:
@@ -371,7 +374,12 @@ class Blocking:
     # Time out, unblock, forget
 
     def unblock(self, client: Client, error: bytes | None = None, *, asked: bool = False) -> bool:
-        """End a wait with the timeout reply or an encoded error; ``asked``: CLIENT UNBLOCK requested it.
+        """Unblock a client before its keys have data.
+
+        Args:
+            client: the client.
+            error: the encoded error to send; None: the reply for a timeout.
+            asked: CLIENT UNBLOCK requested it, which matters for the statistics.
 
         Returns:
             False if the client was not blocked.
@@ -405,7 +413,7 @@ class Blocking:
         return True
 
     def send_away_all(self, error: bytes) -> None:
-        """Release all clients with an error and close them, because the server becomes a replica."""
+        """Unblock all clients with an encoded error and close them, because the server becomes a replica."""
         for client, waiter in list(self.waiters.items()):
             self.unblock(client, error)
             if not self.server.compat.knows("7.2"):
@@ -421,7 +429,7 @@ class Blocking:
             self._release(waiter)
 
     def expire(self) -> None:
-        """End all waits whose deadline has passed, signal the keys that are due, and arm the next timer."""
+        """Time out waits whose deadline has passed, signal keys whose recheck time has come, and set the next timer."""
         now = self.server.clock.tick()
         by_loop = -1.0 if self.server.clock.is_frozen else self.server.loop.time()
         while self._deadlines:
@@ -440,7 +448,7 @@ class Blocking:
         self._arm()
 
     def expire_overdue(self) -> None:
-        """End overdue waits whose timer did not fire, because something (perhaps a library) moved the system's clock."""
+        """Call ``expire`` if a deadline has passed although its timer did not fire: a library has moved the system's clock."""
         if self._deadlines and self._deadlines[0][0] <= self.server.clock.now:
             self.expire()
 
@@ -484,13 +492,13 @@ class Blocking:
     # Statistics
 
     def keys(self) -> int:
-        """Return INFO total_blocking_keys."""
+        """Return the number of keys that clients wait for (INFO total_blocking_keys)."""
         return len(self.waiting)
 
     def with_deadline(self) -> int:
-        """Return INFO clients_in_timeout_table."""
+        """Return the number of blocked clients that have a timeout (INFO clients_in_timeout_table)."""
         return sum(waiter.deadline is not None for waiter in self.waiters.values())
 
     def keys_on_missing(self) -> int:
-        """Return INFO total_blocking_keys_on_nokey."""
+        """Return the number of keys whose deletion unblocks a client, too (INFO total_blocking_keys_on_nokey)."""
         return sum(any(waiter.on_missing for waiter in there.values()) for there in self.waiting.values())

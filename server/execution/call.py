@@ -85,12 +85,18 @@ class Calls:
     def call_run(
         self, client: Client, entry: CommandEntry, batch: list[list[bytes]], at: int
     ) -> list[bytes] | None:
-        """Let the batch handler run as many commands as it can; the outcome is that of ``call`` for each command.
+        """Let the command's batch handler run several commands of a batch, with the outcome of ``call`` for each.
 
         Each command is charged an equal share of the time.
 
+        Args:
+            client: the client that sent the batch.
+            entry: the command at ``batch[at]``.
+            batch: the words of commands; the handler runs successive ones with the same name and key.
+            at: the index of the first.
+
         Returns:
-            Their replies; None, with nothing done, if there is no batch handler or it takes no command.
+            The replies of the commands that ran; None if none ran: there is no batch handler, or only one such command.
         """
         handler, server = entry.batch_handler, self._server
         if handler is None or len(batch) <= at + 1 or server.has_observers:
@@ -128,9 +134,15 @@ class Calls:
     def call_queued(
         self, client: Client, commands: list[tuple[CommandEntry, list[bytes]]], *, ends: bool = True
     ) -> list[bytes]:
-        """Run commands of a transaction, and check permissions, which may have changed since they were queued.
+        """Run commands of a transaction, after another check of permissions, which may have changed since they were queued.
 
-        EXEC counts as failed only if its last command is refused; ``ends``: ``commands`` include the last one.
+        Args:
+            client: the client of the transaction.
+            commands: the commands to run, all or a part of the queue.
+            ends: the last command of the transaction is among them; EXEC counts as failed only if that one is refused.
+
+        Returns:
+            The encoded replies.
         """
         server = self._server
         batch = [argv for _, argv in commands]
@@ -164,7 +176,10 @@ class Calls:
     def failed(
         self, client: Client, entry: CommandEntry, argv: list[bytes], error: Exception
     ) -> bytes | None:
-        """Return the reply for an exception of a handler; None if the command was only deferred."""
+        """Handle an exception of a handler: count and log it, and return the encoded reply.
+
+        ``Deferred`` is no failure: a background job runs before the command re-runs. The return value is then None.
+        """
         server = self._server
         if isinstance(error, Deferred):
             server.background_jobs.run_before(client, error.step)
@@ -182,7 +197,10 @@ class Calls:
     def finish(
         self, client: Client, entry: CommandEntry, argv: list[bytes], reply: bytes | None, nanoseconds: int
     ) -> bool:
-        """Report an observed or slow command; return False if it is not done yet and must not be counted."""
+        """Report a command to MONITOR, tracking, SLOWLOG and LATENCY, as far as they need it.
+
+        Return True if the caller must count the call, False if the command blocks or is postponed.
+        """
         server = self._server
         if client.state is POSTPONED:
             return False
@@ -204,7 +222,7 @@ class Calls:
     # Propagate, serve
 
     def propagate(self, client: Client | None = None) -> None:
-        """Pass the effects of a unit to the AOF and the replicas; without a client it is a unit of the server."""
+        """Pass the effects of a unit to the AOF and the replicas; WAIT of ``client`` then waits for them."""
         server = self._server
         if server.propagation.effects:
             server.propagation.flush()
@@ -212,13 +230,20 @@ class Calls:
                 client.write_offset = server.replication.offset
 
     def end_unit(self, client: Client | None = None) -> None:
-        """Propagate a unit, then serve the clients that it wakes."""
+        """Propagate the effects of a unit, then serve the clients that are blocked on keys that it signalled."""
         self.propagate(client)
         if self._server.keyspace.ready:
             self._server.blocking.serve()
 
     def end_command(self, client: Client, argv: list[bytes], reply: bytes | None, out: list[bytes]) -> None:
-        """End the unit of a client's command, and append its reply in order with pushes and other replies."""
+        """End the unit of a client's command: propagate, serve blocked clients, append the reply and any pushes to ``out``.
+
+        Args:
+            client: the client.
+            argv: the words of the command.
+            reply: its encoded reply, or None.
+            out: the replies that the client has not been sent yet.
+        """
         server = self._server
         self.propagate(client)
         if server.keyspace.ready:
@@ -246,7 +271,7 @@ class Calls:
             client.update_state()
 
     def end_alone(self, client: Client, argv: list[bytes], reply: bytes | None) -> bytes | None:
-        """End the unit of a command that is alone in its batch; return the bytes to send, None if there are none."""
+        """Like ``end_command``, for a command that is alone in its batch; return the bytes to send, None for none."""
         out: list[bytes] = []
         self.end_command(client, argv, reply, out)
         return b"".join(out) or None
@@ -254,7 +279,7 @@ class Calls:
     # Observers
 
     def feed_monitors(self, client: Client, argv: list[bytes]) -> None:
-        """Send a command to monitors; a script precedes the commands that it runs."""
+        """Send the line of a command to the clients in MONITOR mode; a script precedes the commands that it runs."""
         server = self._server
         if server.clients.monitors and not client.trusted:
             line = monitor_line(server.clock.unix_seconds(), client, argv)
@@ -265,7 +290,7 @@ class Calls:
     def track(
         self, client: Client, entry: CommandEntry, argv: list[bytes], *, script: list[bytes] | None = None
     ) -> None:
-        """Record the keys that a command has read, for a client with tracking.
+        """Remember the keys that a read command names, if its client uses tracking.
 
         In a script, each command is tracked on its own. In 7.0, a read command instead records the keys that the script
         call declares; ``script`` is that call.

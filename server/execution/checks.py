@@ -41,7 +41,10 @@ _SUBSCRIBER: Final = frozenset(
 
 
 def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
-    """Run Redis' checks in Redis' order; return the text of a refusal, or None."""
+    """Run all checks on a command in Redis' order; return the text of the first refusal, or None.
+
+    Return ``GONE`` if maxmemory-clients has closed the client.
+    """
     command = entry.command
     flags = command.flags
     if entry.runs_script or (entry.name == "exec" and server.needs_all_checks):
@@ -97,7 +100,7 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
 
 
 def refusal_of_write(server: Server) -> bytes | None:
-    """Return the text that refuses writes of all clients now, or None."""
+    """Return the text of the error that every write gets now (MISCONF, NOREPLICAS, READONLY), or None."""
     refusal = server.snapshot_error or server.disk_error
     if refusal is None and server.replication.lacks_replicas:
         refusal = NOREPLICAS
@@ -107,7 +110,7 @@ def refusal_of_write(server: Server) -> bytes | None:
 
 
 def may_refuse(server: Server) -> bool:
-    """Return True if some check may refuse a command of a plain client in the server's current state."""
+    """Return True if, in the server's current state, some check may refuse a command of a plain client."""
     return (
         server.loading
         or server.disk_error is not None

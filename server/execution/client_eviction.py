@@ -37,14 +37,17 @@ class ClientEviction:
         return max(limit, _LEAST) if limit else 0
 
     def enforce_limit(self) -> None:
-        """Measure all clients, and close the largest until the others are within the limit."""
+        """Measure all clients; while they exceed the limit together, close the largest."""
         self._sizes = {}
         if self.limit:
             self._measure_all()
             self._evict()
 
     def evicts(self, client: Client, argv: Sequence[bytes] = ()) -> bool:
-        """Measure a client, including the command that it is about to run; return True if it was closed."""
+        """Measure a client, including the arguments of the command that it is about to run, and enforce the limit.
+
+        Return True if this client was closed.
+        """
         if not self.limit or not _counts(client):
             return False
         # Later requests may have been read here already; Redis would not have read them yet.

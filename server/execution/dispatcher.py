@@ -38,7 +38,7 @@ class Dispatcher:
 
     Attributes:
         table: raw command name to entry, in upper case and in lower case. A command enters it at its first use, unless it
-            is a container; script commands are taken out while clients arrive. ``find`` serves all other spellings.
+            is a container; scripts are absent while ``check_scripts`` needs them to be. ``find`` serves all other spellings.
         entries: every command and subcommand that has a handler, by full name; ``all`` has those of every version.
         found: the entries that a client or a file has used so far.
         commands: every command and subcommand, containers included.
@@ -59,7 +59,7 @@ class Dispatcher:
         self.use_version(server.compat)
 
     def use_version(self, compat: Compat) -> None:
-        """Restrict the commands to those that a version of Redis has."""
+        """Know only the commands that a version of Redis has, with its arities and flags."""
         self.commands = known_commands(compat, self._registry)
         self.entries = {name: entry for name, entry in self.all.items() if name in self.commands}
         for name, entry in self.entries.items():
@@ -105,7 +105,13 @@ class Dispatcher:
         return entry
 
     def check_scripts(self, *, needed: bool) -> None:
-        """If ``needed``, leave scripts to ``process``, which makes them wait for arriving clients; else undo that."""
+        """Take EVAL, FCALL and the like out of ``table``, or put them back.
+
+        ``process`` then runs them. It postpones a script that may be slow while an accepted client has no transport yet.
+
+        Args:
+            needed: True to take them out.
+        """
         if not needed:
             self.table.update(self._scripts)
         else:
@@ -115,7 +121,7 @@ class Dispatcher:
     # Lookup
 
     def find(self, argv: list[bytes]) -> CommandEntry:
-        """Return the entry of a command as it was sent.
+        """Return the entry of a command, given the words that a client sent.
 
         Raises:
             ReplyError: unknown command or subcommand, or a container without subcommand.
@@ -124,7 +130,10 @@ class Dispatcher:
         return found if found is not None else self._served(self._find(argv))
 
     def own_name(self, typed: bytes) -> str | None:
-        """Return Redis' own name of a command (no subcommand) as clients call it; None if no command has that name."""
+        """Return Redis' own name of the command (no subcommand) that clients call ``typed``; None if there is none.
+
+        The two differ after rename-command.
+        """
         name = typed.lower().decode("latin-1")
         owner = self._owners.get(name)
         if owner is None and name not in self.server.config.renamed:
@@ -152,7 +161,7 @@ class Dispatcher:
         )
 
     def find_of_any_version(self, argv: list[bytes]) -> CommandEntry:
-        """Like ``find``, for files: also find commands of other versions, and commands renamed since."""
+        """Like ``find``, for commands from files: also find those of other versions, and those that were renamed since."""
         try:
             return self.find(argv)
         except ReplyError:
@@ -167,13 +176,13 @@ class Dispatcher:
     # The batch
 
     def run(self, client: Client, batch: list[list[bytes]], out: list[bytes], begun: int) -> int:
-        """Run the commands of one client until all are done, the client must wait, or its turn is over.
+        """Run commands of one client until all have run, the client must wait, or its slice of time is used up.
 
         Args:
             client: the client that sent them.
-            batch: commands; keep it short, because only long commands (``LONG_COMMAND``) make the loop check the time.
-            out: receives the replies, in order.
-            begun: when the client's turn began, in nanoseconds of ``perf_counter_ns``.
+            batch: the words of the commands; only long ones (``LONG_COMMAND``) check the time, so keep the batch short.
+            out: receives the encoded replies, in order.
+            begun: when the client's slice began, in nanoseconds of ``perf_counter_ns``.
 
         Returns:
             The number of commands that ran.
@@ -206,13 +215,16 @@ class Dispatcher:
         return at
 
     def run_alone(self, client: Client, argv: list[bytes]) -> bytes | None:
-        """Run a command that is alone in its batch; return the bytes to send, None if there are none."""
+        """Run a command that is alone in its batch; return the bytes to send, None for none."""
         out: list[bytes] = []
         self.run(client, [argv], out, perf_counter_ns())
         return b"".join(out) or None
 
     def process(self, client: Client, argv: list[bytes]) -> bytes | None:
-        """Run one command with all checks: the slow path, and the specification of the fast one."""
+        """Look up and check one command, then run or queue it: the slow path, and the specification of the fast one.
+
+        Return the encoded reply; None if there is none, or if the client now is blocked, postponed or closed.
+        """
         server = self.server
         transaction = client.transaction
         try:
@@ -315,11 +327,14 @@ class Dispatcher:
         return len(queued)
 
     def check(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
-        """Return the text that refuses a command now, or None; scripts also call this."""
+        """Return the text of the error that a command gets now, or None if it may run; scripts also call this."""
         return check(self.server, client, entry, argv)
 
     def refuse(self, client: Client, entry: CommandEntry | None, text: bytes) -> bytes | None:
-        """Count a refusal, let it abort an open transaction, and return it as a reply."""
+        """Count a refused command, abort the client's open transaction, if any, and return the encoded error.
+
+        Return None if the client has switched replies off. ``entry`` is None for an unknown command.
+        """
         client.total_commands -= 1  # it does not run
         if entry is not None:
             entry.rejected += 1

@@ -19,7 +19,7 @@ def not_yet_found(_client: Client, args: list[bytes]) -> NoReturn:
 
 
 class CommandEntry:
-    """A command as one server runs it: its unpacked declaration, its handlers and its statistics."""
+    """A command as one server runs it: fields of its record for fast access, its handlers and its statistics."""
 
     __slots__ = (
         "batch_handler",
@@ -57,14 +57,14 @@ class CommandEntry:
         self.histogram: list[int] = []  # empty until the command has a handler; hundreds never get one
 
     def serve(self, handler: Handler, batch_handler: BatchHandler | None) -> None:
-        """Set the handlers; from then on calls may be counted."""
+        """Set the handler and the batch handler, which runs several commands in one call, or None; prepare the histogram."""
         self.handler = handler
         self.batch_handler = batch_handler
         if not self.histogram:
             self.reset_times()
 
     def declare(self, command: Command) -> None:
-        """Set the record of a Redis version; the name and the read and write flags must stay the same."""
+        """Use the record that a Redis version has for this command; the name and the read and write flags must be the same."""
         self.command = command
         self.minimum = abs(command.arity)
         self.maximum = command.arity if command.arity > 0 else 1 << 62
@@ -79,13 +79,16 @@ class CommandEntry:
         self.histogram = [0] * 65  # calls by the bit length of their nanoseconds
 
     def count(self, nanoseconds: int) -> None:
-        """Count a call; ``Calls.call`` has a copy of this."""
+        """Count a call that took so many nanoseconds; ``Calls.call`` has a copy of this."""
         self.calls += 1
         self.nanoseconds += nanoseconds
         self.histogram[nanoseconds.bit_length()] += 1
 
     def percentile(self, percent: float) -> float:
-        """Return the microseconds within which ``percent`` of the calls ended, as precisely as the histogram allows."""
+        """Return an upper bound, in microseconds, of the time that ``percent`` of the calls took; 0 without calls.
+
+        The histogram counts by powers of two, so the bound may be twice the time.
+        """
         wanted = self.calls * percent / 100
         seen = 0
         for bits, calls in enumerate(self.histogram):

@@ -55,13 +55,13 @@ class Eviction:
     # Settings
 
     def reset(self) -> None:
-        """Apply the directives to a server without data."""
+        """Forget the past and apply the directives, after all data was deleted."""
         self._turn = self._buffers = 0
         self.out_of_memory = False
         self.update()
 
     def update(self) -> None:
-        """Apply the directives: switch metering on or off, and begin to evict above the limit."""
+        """Apply the directives: switch the meters of the databases on or off, and begin to evict above the limit."""
         server = self.server
         config, keyspace = server.config, server.keyspace
         policy = config.maxmemory_policy
@@ -88,7 +88,7 @@ class Eviction:
             self._start(self._go_on)
 
     def warn(self) -> None:
-        """CONFIG SET maxmemory: log a warning if the limit is below the used memory."""
+        """After CONFIG SET maxmemory, log a warning if the limit is below the used memory."""
         limit = self.server.config.maxmemory
         if limit and (used := self._used()) > limit:
             self.server.log.warning(
@@ -98,7 +98,7 @@ class Eviction:
             )
 
     def cron(self) -> None:
-        """Measure what commands do not meter: buffers and unseen values; called ten times a second."""
+        """Measure what the meters miss: client buffers, and values that changed unnoticed; called ten times a second."""
         if self.server.config.maxmemory:
             self._buffers = buffer_bytes(self.server)
             metering.measure_unseen(self.server.keyspace)
@@ -114,14 +114,14 @@ class Eviction:
     # Before each command
 
     def refusal(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
-        """Make room for a command; return the refusal if that fails and the command may need memory."""
+        """Make room for a command; return the text of the OOM error if that fails and the command may need memory."""
         self.out_of_memory = not self.make_room(sum(map(len, argv)))
         if self.out_of_memory and not client.trusted and self._may_grow(client, entry, argv):
             return OOM
         return None
 
     def refuses_in_script(self, entry: CommandEntry) -> bool:
-        """Return True if memory is too short for a script to make this command its first write."""
+        """Return True if memory is too short for a script whose first write is this command."""
         return self.out_of_memory and self.server.config.maxmemory > 0 and "denyoom" in entry.command.flags
 
     def _may_grow(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:
@@ -140,7 +140,7 @@ class Eviction:
     # Making room
 
     def make_room(self, more: int = 0) -> bool:
-        """Evict until the limit holds or the time is up.
+        """Evict keys until the memory is within the limit, or a time limit is reached.
 
         Args:
             more: bytes beyond those in use: the arguments of a command, which take memory before it runs.
@@ -161,7 +161,7 @@ class Eviction:
         return self._evict(limit - more)
 
     def exceeded_milliseconds(self) -> tuple[int, int]:
-        """Return the milliseconds over the limit, in total and for the current excess."""
+        """Return for how many milliseconds memory has exceeded the limit: in total, and since it last did not."""
         since = self._exceeded_since
         current = 0 if since is None else int((perf_counter() - since) * 1000)
         return self.server.stats.exceeded_milliseconds + current, current

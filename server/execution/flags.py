@@ -17,7 +17,10 @@ _OF_ALL = frozenset(("stale", "loading"))
 
 
 def flags_of(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]) -> frozenset[str]:
-    """Return the flags that decide whether a command is refused or postponed now."""
+    """Return the flags by which the checks refuse a command and the pause postpones it.
+
+    A script has the flags that it declares, and EXEC adds those of the queued commands.
+    """
     if entry.runs_script:
         return _of_script(server, entry, argv)
     flags = entry.command.flags

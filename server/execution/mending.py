@@ -30,18 +30,18 @@ _ATTEMPTS: Final = 2
 
 
 class Mending:
-    """Repairs the state that failed commands of one server left behind."""
+    """Repairs the data of one server after a handler failed."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def mend(self, client: Client, entry: CommandEntry, argv: list[bytes], error: Exception) -> None:
-        """Repair and propagate what a failed command may have changed, and log its error.
+        """Repair and propagate every key that a failed command may have changed, and log its error.
 
         Args:
             client: the client that ran it.
             entry: the command.
-            argv: its arguments.
+            argv: its words.
             error: raised by its handler. Its frames, and what they refer to, are released.
         """
         server = self._server

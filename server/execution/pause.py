@@ -24,7 +24,7 @@ class Pause:
     """The pause of one server, by CLIENT PAUSE or by holders.
 
     Attributes:
-        holders: objects that need the data unchanged: a failover that waits for a replica, or slots or keys that leave.
+        holders: objects that need the data unchanged, such as a failover that waits for a replica or a migration of slots.
         until: the end of CLIENT PAUSE, in milliseconds of the server's clock; 0 without a pause.
         writes_only: commands that change nothing are not paused.
         postponed: waiting clients, each with its command at the head of its backlog.
@@ -39,7 +39,7 @@ class Pause:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, until: int, *, writes_only: bool) -> None:
-        """Postpone commands until a time in milliseconds; a pause that already ends later keeps its end."""
+        """Postpone commands until a time in milliseconds of the server's clock; a pause that ends later keeps its end."""
         self.until = max(self.until, until)
         self.writes_only = writes_only
         self._server.update_checks()
@@ -56,7 +56,7 @@ class Pause:
             self._timer = self._server.loop.call_later(left / 1000, self.end)
 
     def end(self) -> None:
-        """End CLIENT PAUSE."""
+        """End CLIENT PAUSE, and let the postponed clients continue."""
         self.stop()
         self.until = 0
         self._resume()
@@ -72,7 +72,7 @@ class Pause:
         self._server.update_checks()
 
     def release_writes(self, holder: object) -> None:
-        """Remove a holder; without CLIENT PAUSE, resume the postponed clients, which other holders may postpone again."""
+        """Remove a holder; let the postponed clients continue unless CLIENT PAUSE or another holder still postpones them."""
         if holder in self.holders:
             self.holders.remove(holder)
             if self.until:  # CLIENT PAUSE still postpones them
@@ -91,7 +91,7 @@ class Pause:
             self._server.replication.link.end_pause()
 
     def reset(self) -> None:
-        """Drop the pause; the postponed clients are disconnected."""
+        """End every pause and forget the postponed clients, which DEBUG RESET disconnects."""
         self.stop()
         self.holders.clear()
         self.writes_only = False
@@ -105,7 +105,7 @@ class Pause:
             self._timer = None
 
     def concerns(self, client: Client, entry: CommandEntry, argv: list[bytes]) -> bool:
-        """Return True if the pause postpones this command."""
+        """Return True if the pause postpones this command of this client."""
         if client.trusted or client.is_replica or not self.is_on:
             return False
         if self.until and not self.writes_only:
@@ -113,7 +113,7 @@ class Pause:
         return not flags_of(self._server, client, entry, argv).isdisjoint(_REPLICATED)
 
     def concerns_unit(self, master: Client, unit: list[list[bytes]]) -> bool:
-        """Return True if the pause postpones a command, or a transaction, of our master's stream."""
+        """Return True if the pause postpones a command or a transaction, given as lists of words, from our master."""
         if not self.is_on:
             return False
         if self.until and not self.writes_only:
@@ -126,7 +126,7 @@ class Pause:
         return False
 
     def postpone(self, client: Client) -> None:
-        """Postpone the client; the dispatcher leaves its command in its backlog."""
+        """Let the client wait for the end of the pause. The dispatcher keeps its command, which then runs first."""
         client.wait(POSTPONED, self)
         self.postponed.append(client)
 

@@ -66,17 +66,17 @@ class Propagation:
         self._downgraded: dict[int, list[bytes]] = {}  # by index in `effects`: what replicas get instead
 
     def add(self, db: int, argv: Sequence[bytes]) -> None:
-        """Record one effect, as arguments."""
+        """Record one effect, given as the words of a command."""
         if self.active:
             self.effects.append((db, replies.command(argv)))
 
     def add_encoded(self, db: int, record: bytes) -> None:
-        """Record one effect that is already in request form."""
+        """Record one effect, given as an encoded request."""
         if self.active:
             self.effects.append((db, record))
 
     def add_joined(self, db: int, records: bytes, number: int) -> None:
-        """Record one or more effects that are already in request form and joined."""
+        """Record ``number`` effects, given as one string of encoded requests."""
         if self.active:
             self.effects.append((db, records))
             if number > 1:
@@ -91,18 +91,21 @@ class Propagation:
             self.effects.append((db, record))
 
     def needs_downgrade(self, since: tuple[int, int]) -> bool:
-        """Return True if some replica may not know what version ``since`` introduced."""
+        """Return True if some replica may not understand a command that version ``since`` introduced."""
         return since > self.understood and self.replicas is not None
 
     def add_with_downgrade(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
-        """Record one effect that replicas receive as ``older`` commands, possibly none."""
+        """Record one effect that the AOF receives as ``argv``, and the replicas as the ``older`` commands, possibly none."""
         if self.active:
             record = replies.command(argv)
             self._downgraded[len(self.effects)] = [replies.command(words) for words in older]
             self.effects.append((db, record))
 
     def limit(self, since: int, *, aof: bool, replicas: bool) -> None:
-        """Restrict the effects from index ``since`` to some sinks (redis.set_repl), except the exempt ones."""
+        """Restrict the effects from index ``since`` on to the AOF, the replicas or neither (redis.set_repl).
+
+        Effects that ``exempt`` has reported go to both.
+        """
         exempt, self._exempt = self._exempt or set(), None
         if not (aof or replicas or exempt):
             self.drop_from(since)
@@ -116,16 +119,16 @@ class Propagation:
                 self._downgraded[place] = []
 
     def exempt(self, since: int) -> None:
-        """Exempt the effects from index ``since`` from ``limit``: Redis limits neither side effects nor expiry."""
+        """Let ``limit`` ignore the effects from index ``since`` on: Redis limits neither side effects nor expiry."""
         if self._exempt is not None:
             self._exempt.update(range(since, len(self.effects)))
 
     def begin_limited(self) -> None:
-        """Collect what ``exempt`` reports until the next ``limit``."""
+        """Let ``exempt`` collect effects, until the next ``limit``."""
         self._exempt = set()
 
     def connect(self, sink: Callable[[bytes], None], *, to_replicas: bool = False) -> None:
-        """Start feeding a sink; its stream begins with a SELECT."""
+        """Pass the bytes of each unit to ``sink`` from now on, beginning with a SELECT."""
         self.sinks[sink] = _NONE
         if to_replicas:
             self.replicas = sink
@@ -139,12 +142,12 @@ class Propagation:
         self.active = bool(self.sinks)
 
     def select_again(self, sink: Callable[[bytes], None]) -> None:
-        """Write a SELECT before the next unit of a sink, for a new reader of its stream."""
+        """Write a SELECT before the next unit of a sink, because a new reader does not know the selected database."""
         if sink in self.sinks:
             self.sinks[sink] = _NONE
 
     def forget(self) -> None:
-        """Drop the effects of a unit that is not propagated."""
+        """Drop all effects of the current unit; it is not propagated."""
         self.effects.clear()
         self._joined = 0
         self._replicas_only.clear()
@@ -152,19 +155,19 @@ class Propagation:
         self._exempt = None
 
     def drop_from(self, since: int) -> None:
-        """Drop the effects from index ``since``, and the records about them."""
+        """Drop the effects of the current unit from index ``since`` on."""
         del self.effects[since:]
         self._replicas_only = {place for place in self._replicas_only if place < since}
         self._downgraded = {place: words for place, words in self._downgraded.items() if place < since}
 
     def set_aside(self) -> tuple[list[tuple[int, bytes]], set[int], dict[int, list[bytes]]]:
-        """Suspend the current unit and begin another; ``take_back`` resumes the first."""
+        """Begin another unit; return the effects of the suspended one, for ``take_back``."""
         aside = self.effects, self._replicas_only, self._downgraded
         self.effects, self._replicas_only, self._downgraded = [], set(), {}
         return aside
 
     def take_back(self, aside: tuple[list[tuple[int, bytes]], set[int], dict[int, list[bytes]]]) -> None:
-        """Resume the unit that ``set_aside`` suspended; the other unit must be flushed."""
+        """Resume the unit that ``set_aside`` suspended; the current one must be flushed."""
         self.effects, self._replicas_only, self._downgraded = aside
 
     def flush(self) -> None:
@@ -247,7 +250,7 @@ class Propagation:
             self.on_divergence()
 
     def flush_units(self, db: int, records: list[bytes]) -> None:
-        """Pass on several execution units of one effect each, already in request form."""
+        """Pass on several units of one effect each, given as encoded requests for database ``db``."""
         data = b"".join(records)
         self._hand_on(
             [
@@ -258,7 +261,7 @@ class Propagation:
         self.commands += len(records)
 
     def flush_each(self, *, keep: int = 0) -> None:
-        """Pass on each effect as a unit of its own; the last ``keep`` effects stay in the unit.
+        """Pass on each effect of the current unit as a unit of its own, except for the last ``keep`` effects.
 
         Like ``flush``, it raises only if no sink has taken them; the unit then stays unchanged.
         """

@@ -71,7 +71,7 @@ class Stats:
                 entry.reset()
 
     def keep(self, client: Client) -> None:
-        """Keep the counts of a disconnected client."""
+        """Add the counts of a disconnected client to the sums."""
         for name, count in _COUNTS.items():
             self._past[name] += count(client)
 
@@ -107,7 +107,7 @@ class Stats:
         return self._total("writes")
 
     def note_memory(self, used: int, unix_seconds: int) -> int:
-        """Update the peak of used memory, and return it."""
+        """Update the peak of used memory (bytes) and its time; return the peak."""
         if used > self.peak_memory:
             self.peak_memory, self.peak_memory_time = used, unix_seconds
         return self.peak_memory
@@ -140,7 +140,7 @@ class Stats:
             samples.popleft()
 
     def reads_per_second(self) -> int:
-        """Return the reads of client input per second over the last samples."""
+        """Return how many reads of client input there were per second, over the last samples."""
         if len(self._samples) < 2:
             return 0
         first, last = self._samples[0], self._samples[-1]

@@ -1,6 +1,6 @@
-"""Fair turns: a busy client runs a slice of its commands, then others run.
+"""Fairness: a busy client runs commands for a slice of time, then other clients run theirs.
 
-A connection whose commands exceed its slice waits in a queue. One turn of the event loop serves the queue for about one
+A connection whose commands exceed its slice waits in a queue. One round of the event loop serves the queue for about one
 slice, in the order of arrival, and then reads the sockets again.
 """
 
@@ -25,21 +25,21 @@ shorter commands run between two checks."""
 
 
 class TakesTurns(Protocol):
-    """A connection that has commands to run."""
+    """A connection that may have commands waiting to run."""
 
     def take_turn(self) -> None:
-        """Run a slice of the commands."""
+        """Run waiting commands for one slice of time."""
 
 
 Waiting = TypeVar("Waiting", bound=TakesTurns)
 
 
 class Turns(Generic[Waiting]):
-    """The connections of one server that have commands to run.
+    """The queue of connections of one server that have commands waiting to run.
 
     Attributes:
         slice: nanoseconds that a connection may run at a time. A command is never interrupted.
-        waiting: the connections, in the order of their turns.
+        waiting: the queue; the first runs next.
     """
 
     def __init__(self, server: Server) -> None:
@@ -49,7 +49,7 @@ class Turns(Generic[Waiting]):
         self._is_scheduled = False
 
     def add(self, connection: Waiting) -> None:
-        """Queue a connection behind the waiting ones; it must not be queued already."""
+        """Put a connection at the end of the queue; it must not be in it."""
         self.waiting.append(connection)
         self._schedule()
 
