@@ -6,8 +6,7 @@ A new type has a class (``collections/base.py`` or one of its own), a codec in `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..protocol.replies import command
 from .codecs import hashes, lists, sets, sorted_sets, streams, strings
@@ -61,8 +60,7 @@ class Home(Protocol):
         """The keyspace's background work for streams."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ValueType(Generic[V]):
+class ValueType(NamedTuple, Generic[V]):
     """The properties and functions of a data type. Values other than strings are also ``Freeable``.
 
     Attributes:

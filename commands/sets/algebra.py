@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ...storage.collections.hyperloglog import estimate, registers_of
 from ...storage.collections.set import INTSET, Set
 from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
@@ -161,5 +160,7 @@ def sunioncard(client: Client, args: list[bytes]) -> bytes:
     operands = _operands(client, asked.names)
     if not asked.approximate:
         return asked.answer(_union(operands))
+    from ...storage.collections.hyperloglog import estimate, registers_of  # its tables take 1 ms
+
     count = estimate(registers_of(member for each in operands for member in each or ()))
     return replies.integer(min(count, asked.limit) if asked.limit else count)

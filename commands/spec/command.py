@@ -21,7 +21,7 @@ from functools import cache
 from importlib import import_module
 from threading import RLock
 from types import FunctionType, MappingProxyType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, TypeAlias, TypeVar
 
 from .key_finders import keys_by_number
 from .key_specs import KeyReference, KeySpec, indices_of
@@ -52,8 +52,7 @@ CATEGORIES = (
 ).split()
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Argument:
+class Argument(NamedTuple):
     """One node of a command's argument tree, as COMMAND DOCS returns it.
 
     ``type`` is one of string integer double key pattern unix-time pure-token oneof block. ``flags`` holds any of
@@ -176,7 +175,7 @@ class Family:
                 arity=arity,
                 flags=_checked_flags(flags),
                 categories=with_implied(self.categories if categories is None else categories, flags),
-                key_specs=keys if isinstance(keys, tuple) else (keys,),
+                key_specs=(keys,) if isinstance(keys, KeySpec) else keys,
                 key_finder=key_finder,
                 tips=tuple(tips.split()),
                 since=since,

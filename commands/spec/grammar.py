@@ -8,7 +8,6 @@ later. The trees inform clients (and are the source of HELP and of documented sy
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from .command import Argument
@@ -66,17 +65,17 @@ def block(name: str, *parts: Argument, after: str | None = None, since: str | No
 
 def silent(argument: Argument) -> Argument:
     """Return the argument with its version hidden from COMMAND DOCS, as Redis does for a few."""
-    return replace(argument, shows_since=False)
+    return argument._replace(shows_since=False)
 
 
 def optional(argument: Argument) -> Argument:
     """Return the argument as one that may be left out."""
-    return replace(argument, flags=f"optional {argument.flags}".rstrip())
+    return argument._replace(flags=f"optional {argument.flags}".rstrip())
 
 
 def many(argument: Argument, *, with_token: bool = False) -> Argument:
     """Return the argument as one that occurs once or more; ``with_token`` repeats the option name each time."""
-    return replace(argument, flags="multiple multiple_token" if with_token else "multiple")
+    return argument._replace(flags="multiple multiple_token" if with_token else "multiple")
 
 
 KEY: Final = key()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 # A number of keys as Redis reads it: no plus sign, no leading zeros.
 _CANONICAL: Final = re.compile(rb"[1-9][0-9]{0,9}\Z|0\Z").match
 _MOST_KEYS: Final = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class KeySpec:
+class KeySpec(NamedTuple):
     """Where a command's keys are: where the search begins and how keys are found from there (COMMAND INFO).
 
     ``begin`` is ``("index", i)``, ``("keyword", word, start)`` or ``("unknown",)``; ``find`` is

@@ -58,7 +58,7 @@ def _before_810(entry: Command) -> Command:
 def _all_found(entry: Command) -> Command:
     """Return a command without the flag ``incomplete`` and the notes of its key specifications."""
     specs = tuple(
-        replace(spec, flags=tuple(flag for flag in spec.flags if flag != "incomplete"), notes=None)
+        spec._replace(flags=tuple(flag for flag in spec.flags if flag != "incomplete"), notes=None)
         for spec in entry.key_specs
     )
     return replace(entry, key_specs=specs)
@@ -73,7 +73,7 @@ def _before_84(entry: Command) -> Command:
 
 def _without_comparisons(argument: Argument) -> Argument:
     parts = tuple(part for part in argument.arguments if part.since != "8.4.0")
-    return replace(argument, arguments=parts)
+    return argument._replace(arguments=parts)
 
 
 def _before_82(entry: Command) -> Command:
@@ -110,7 +110,7 @@ def _before_72(entry: Command) -> Command:
         return replace(entry, flags=flags, categories=with_implied("connection", " ".join(flags)))
     if entry.name == "sinterstore":
         target, *others = entry.key_specs
-        return replace(entry, key_specs=(replace(target, flags=("RW", "update")), *others))
+        return replace(entry, key_specs=(target._replace(flags=("RW", "update")), *others))
     return entry
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import replies
@@ -101,7 +100,7 @@ def _angled_choice(argument: Argument, *, bare: bool) -> str:
 def _choices(argument: Argument) -> list[Argument]:
     """Return the choices of a oneof; CLIENT KILL marks them optional, which means nothing inside a choice."""
     return [
-        replace(choice, flags=choice.flags.replace("optional", "").strip()) for choice in argument.arguments
+        choice._replace(flags=choice.flags.replace("optional", "").strip()) for choice in argument.arguments
     ]
 
 

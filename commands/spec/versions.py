@@ -1,13 +1,12 @@
 """The version of Redis that the server presents, and every difference between versions that it implements.
 
-One table: a field for each difference, named for what the server does; ``compat_with`` fills it for a version.
+One table: an attribute for each difference, named for what the server does.
 Handlers read ``client.server.compat`` only where the difference shows, never on the path of every command. A newer
 command or option needs no field: commands have ``since``, options use ``knows("8.2")``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -29,9 +28,8 @@ NEWEST: Final = "8.10"
 FIRST_WITH_RDB: Final = {15: (8, 10), 14: (8, 8), 13: (8, 6), 12: (7, 4), 11: (7, 2), 10: (7, 0)}
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compat:
-    """The behaviour of one version.
+    """The behaviour of one version. A plain class: a dataclass of so many fields costs each start 2 ms.
 
     In parentheses: the first version with the behaviour, and the Redis issue or pull request where there is one.
 
@@ -119,69 +117,71 @@ class Compat:
         rdb_version: the RDB version of the files, DUMP payloads and snapshots that the server writes.
     """
 
-    version: str
-    number: tuple[int, int]
-    release: str
-    creates_consumer_on_empty_read: bool
-    reports_active_time: bool
-    reruns_blocked_command: bool
-    reset_ends_no_evict: bool
-    sends_own_messages_after_reply: bool
-    tracks_reads_of_scripts: bool
-    getdel_unlinks: bool
-    selects_before_multi: bool
-    flushes_before_reply: bool
-    names_command_in_unbalanced_error: bool
-    supports_plus_in_xread: bool
-    refuses_overflowing_timeouts: bool
-    counts_from_last_id: bool
-    lags_by_position: bool
-    treats_partial_ids_as_small: bool
-    guards_max_deleted: bool
-    checks_bit_range_before_key: bool
-    prepares_sorted_sets: bool
-    prepares_for_long_members: bool
-    freezes_time: bool
-    renames_keep_frequency: bool
-    shares_integers: bool
-    refuses_negative_cursors: bool
-    scan_looks_up_types: bool
-    scan_expires_unmatched: bool
-    shows_sanitize_payload: bool
-    may_ask_to_block_in_scripts: bool
-    names_unknown_command_only: bool
-    names_protocol_in_hello_error: bool
-    details_acl_denials: bool
-    uses_imperative_help_line: bool
-    claims_see_consumers: bool
-    reads_propagate_setid: bool
-    reads_propagate_own_lastid: bool
-    empty_read_propagates_new_consumer: bool
-    propagates_consumer_before_setid: bool
-    caps_entries_read: bool
-    supports_reference_policies: bool
-    supports_xadd_idmp: bool
-    reports_nacked_count: bool
-    compact_sets: bool
-    shortest_doubles: bool
-    compact_lists: bool
-    refuses_minimum_list_counts: bool
-    wraps_lset_index: bool
-    propagates_pxat_as_given: bool
-    mixes_set_conditions: bool
-    reads_bounds_as_strtod: bool
-    shortest_coordinates: bool
-    counts_tree_leaves: bool
-    trims_nodes_by_policy: bool
-    takes_fields_anywhere: bool
-    embeds_keys: bool
-    rounds_scores: bool
-    sorts_numbers_as_scores: bool
-    discards_expired_values: bool
-    names_last_expired: bool
-    counts_without_replicas: bool
-    writes_aof_offsets: bool
-    rdb_version: int
+    def __init__(self, version: str) -> None:
+        number = _number(version)
+        self.version = version
+        self.number = number
+        self.release = VERSIONS[version]
+        self.creates_consumer_on_empty_read = number >= (7, 2)
+        self.reports_active_time = number >= (7, 2)
+        self.reruns_blocked_command = number >= (7, 2)
+        self.reset_ends_no_evict = number >= (7, 2)
+        self.sends_own_messages_after_reply = number >= (7, 2)
+        self.tracks_reads_of_scripts = number >= (7, 2)
+        self.getdel_unlinks = number < (7, 2)
+        self.selects_before_multi = number < (7, 2)
+        self.flushes_before_reply = number >= (7, 4)
+        self.names_command_in_unbalanced_error = number >= (7, 2)
+        self.supports_plus_in_xread = number >= (7, 4)
+        self.refuses_overflowing_timeouts = number >= (7, 2)
+        self.counts_from_last_id = number >= (7, 2)
+        self.lags_by_position = number >= (7, 4)
+        self.treats_partial_ids_as_small = number >= (7, 2)
+        self.guards_max_deleted = number >= (7, 2)
+        self.checks_bit_range_before_key = number >= (7, 2)
+        self.prepares_sorted_sets = number >= (7, 2)
+        self.prepares_for_long_members = number < (8, 2)
+        self.freezes_time = number >= (7, 2)
+        self.renames_keep_frequency = number < (7, 2)
+        self.shares_integers = number < (7, 2)
+        self.refuses_negative_cursors = number >= (7, 2)
+        self.scan_looks_up_types = number < (7, 2)
+        self.scan_expires_unmatched = (8, 2) <= number < (8, 6)
+        self.shows_sanitize_payload = number >= (7, 2)
+        self.may_ask_to_block_in_scripts = number >= (7, 2)
+        self.names_unknown_command_only = number >= (8, 6)
+        self.names_protocol_in_hello_error = number >= (7, 2)
+        self.details_acl_denials = number >= (7, 2)
+        self.uses_imperative_help_line = number >= (7, 2)
+        self.claims_see_consumers = number >= (7, 2)
+        self.reads_propagate_setid = number >= (7, 4)
+        self.reads_propagate_own_lastid = number < (8, 4)
+        self.empty_read_propagates_new_consumer = number >= (8, 8)
+        self.propagates_consumer_before_setid = number < (8, 8)
+        self.caps_entries_read = number >= (8, 2)
+        self.supports_reference_policies = number >= (8, 2)
+        self.supports_xadd_idmp = number >= (8, 6)
+        self.reports_nacked_count = number >= (8, 8)
+        self.compact_sets = number >= (7, 2)
+        self.shortest_doubles = number >= (7, 2)
+        self.compact_lists = number >= (7, 2)
+        self.refuses_minimum_list_counts = number >= (7, 2)
+        self.wraps_lset_index = (7, 2) <= number < (8, 10)
+        self.propagates_pxat_as_given = number >= (7, 2)
+        self.mixes_set_conditions = number < (8, 8)
+        self.reads_bounds_as_strtod = not (8, 0) <= number < (8, 8)
+        self.shortest_coordinates = number >= (8, 0)
+        self.counts_tree_leaves = number < (8, 10)
+        self.trims_nodes_by_policy = number >= (8, 6)
+        self.takes_fields_anywhere = number >= (8, 6)
+        self.embeds_keys = number >= (8, 2)
+        self.rounds_scores = number >= (8, 8)
+        self.sorts_numbers_as_scores = number >= (8, 8)
+        self.discards_expired_values = number >= (8, 8)
+        self.names_last_expired = number < (8, 10)
+        self.counts_without_replicas = number >= (7, 2)
+        self.writes_aof_offsets = number >= (8, 0)
+        self.rdb_version = rdb_version_of(number)
 
     def knows(self, since: str) -> bool:
         """Return True if this version includes the features of a version (``8.2`` or ``8.6.2``)."""
@@ -201,72 +201,7 @@ def rdb_version_of(number: tuple[int, int]) -> int:
 @cache
 def compat_with(version: str) -> Compat:
     """Return the ``Compat`` of one of VERSIONS."""
-    number = _number(version)
-    return Compat(
-        version=version,
-        number=number,
-        release=VERSIONS[version],
-        creates_consumer_on_empty_read=number >= (7, 2),
-        reports_active_time=number >= (7, 2),
-        reruns_blocked_command=number >= (7, 2),
-        reset_ends_no_evict=number >= (7, 2),
-        sends_own_messages_after_reply=number >= (7, 2),
-        tracks_reads_of_scripts=number >= (7, 2),
-        getdel_unlinks=number < (7, 2),
-        selects_before_multi=number < (7, 2),
-        flushes_before_reply=number >= (7, 4),
-        names_command_in_unbalanced_error=number >= (7, 2),
-        supports_plus_in_xread=number >= (7, 4),
-        refuses_overflowing_timeouts=number >= (7, 2),
-        counts_from_last_id=number >= (7, 2),
-        lags_by_position=number >= (7, 4),
-        treats_partial_ids_as_small=number >= (7, 2),
-        guards_max_deleted=number >= (7, 2),
-        checks_bit_range_before_key=number >= (7, 2),
-        prepares_sorted_sets=number >= (7, 2),
-        prepares_for_long_members=number < (8, 2),
-        freezes_time=number >= (7, 2),
-        renames_keep_frequency=number < (7, 2),
-        shares_integers=number < (7, 2),
-        refuses_negative_cursors=number >= (7, 2),
-        scan_looks_up_types=number < (7, 2),
-        scan_expires_unmatched=(8, 2) <= number < (8, 6),
-        shows_sanitize_payload=number >= (7, 2),
-        may_ask_to_block_in_scripts=number >= (7, 2),
-        names_unknown_command_only=number >= (8, 6),
-        names_protocol_in_hello_error=number >= (7, 2),
-        details_acl_denials=number >= (7, 2),
-        uses_imperative_help_line=number >= (7, 2),
-        claims_see_consumers=number >= (7, 2),
-        reads_propagate_setid=number >= (7, 4),
-        reads_propagate_own_lastid=number < (8, 4),
-        empty_read_propagates_new_consumer=number >= (8, 8),
-        propagates_consumer_before_setid=number < (8, 8),
-        caps_entries_read=number >= (8, 2),
-        supports_reference_policies=number >= (8, 2),
-        supports_xadd_idmp=number >= (8, 6),
-        reports_nacked_count=number >= (8, 8),
-        compact_sets=number >= (7, 2),
-        shortest_doubles=number >= (7, 2),
-        compact_lists=number >= (7, 2),
-        refuses_minimum_list_counts=number >= (7, 2),
-        wraps_lset_index=(7, 2) <= number < (8, 10),
-        propagates_pxat_as_given=number >= (7, 2),
-        mixes_set_conditions=number < (8, 8),
-        reads_bounds_as_strtod=not (8, 0) <= number < (8, 8),
-        shortest_coordinates=number >= (8, 0),
-        counts_tree_leaves=number < (8, 10),
-        trims_nodes_by_policy=number >= (8, 6),
-        takes_fields_anywhere=number >= (8, 6),
-        embeds_keys=number >= (8, 2),
-        rounds_scores=number >= (8, 8),
-        sorts_numbers_as_scores=number >= (8, 8),
-        discards_expired_values=number >= (8, 8),
-        names_last_expired=number < (8, 10),
-        counts_without_replicas=number >= (7, 2),
-        writes_aof_offsets=number >= (8, 0),
-        rdb_version=rdb_version_of(number),
-    )
+    return Compat(version)
 
 
 POLICIES_SINCE: Final = (8, 2)  # XDELEX, XACKDEL and the options KEEPREF, DELREF, ACKED

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..spec.command import Family
 from ..spec.grammar import (
     KEY,
@@ -239,7 +237,7 @@ XTRIM = family.write("XTRIM", arity=-4, keys=DELETES, tips="nondeterministic_out
     complexity="O(N), with N being the number of evicted entries. Constant times are very small however, since "
         "entries are organized in macro nodes containing multiple entries that can be released with a "
         "single deallocation.",
-    arguments=(KEY, replace(_TRIM, arguments=(*_TRIM.arguments, _POLICY_OF_TRIM))),
+    arguments=(KEY, _TRIM._replace(arguments=(*_TRIM.arguments, _POLICY_OF_TRIM))),
     history={"6.2.0": "Added trimming by MINID, and LIMIT.", "8.2.0": "Added KEEPREF, DELREF and ACKED."})
 
 # fmt: on

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...commands.runtime.arguments import parse_integer
 from ...commands.runtime.redaction import redacted
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from ..server import Server
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SlowCommand:
+class SlowCommand(NamedTuple):
     """One recorded command. Words beyond slowlog-entry-max-argc and bytes beyond slowlog-entry-max-string-len are cut."""
 
     id: int

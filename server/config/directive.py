@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from . import kinds
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Directive:
+class Directive(NamedTuple):
     """One name of a directive; an alias is a Directive of its own with the same ``attribute``."""
 
     name: str  # with dashes, as clients write it

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..files import BINARY, FileOperations, Log, silent
 
@@ -35,8 +35,7 @@ class AofError(Exception):
     """The append-only file cannot be used; the text is what Redis would log before it exits."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+class FileInfo(NamedTuple):
     """One file of the manifest; the offsets are the replication offsets at its start and end (None: unknown)."""
 
     name: str
@@ -160,7 +159,7 @@ class Manifest:
     def with_end(self, end_offset: int | None) -> Manifest:
         """Return a copy whose last incr file ends at an offset; None if the file is still appended to."""
         return Manifest(
-            self.base, self.history, [*self.incr[:-1], replace(self.incr[-1], end_offset=end_offset)]
+            self.base, self.history, [*self.incr[:-1], self.incr[-1]._replace(end_offset=end_offset)]
         )
 
     def with_new_base(self, basename: str, covered: int = 0, *, rdb: bool = False) -> Manifest:
@@ -171,7 +170,7 @@ class Manifest:
         old = [self.base, *self.history] if self.base else self.history
         seq = max((info.seq for info in old if ".base." in info.name or info is self.base), default=0) + 1
         replaced = [*self.live[: bool(self.base)], *self.incr[:covered]]
-        history = [*self.history, *(replace(info, type="h") for info in replaced)]
+        history = [*self.history, *(info._replace(type="h") for info in replaced)]
         name = f"{basename}.{seq}.base.{'rdb' if rdb else 'aof'}"
         return Manifest(FileInfo(name, seq, "b"), history, self.incr[covered:])
 

@@ -7,8 +7,7 @@ also after a rewrite, whose new incr file continues the one that was removed.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..codecs.byte_source import ByteSource, is_rdb
 from ..rdb import RdbError, RdbInfo, load_rdb
@@ -29,8 +28,7 @@ _SMALL_BASE: Final = 1 << 12  # bytes read to find out if a base has keys
 _TIME: Final = re.compile(rb"#(TS|MS):(\d{1,16})")
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """A place in the incr files, with the database and time that the commands before it set.
 
     Attributes:
@@ -46,8 +44,7 @@ class Position:
     time: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One command, with its database.
 
     Attributes:
@@ -110,7 +107,7 @@ def read_piece(
     if not infos:
         raise AofError("no file of the append-only file has this position")
     if infos[0].seq != at.seq:
-        at = replace(at, seq=infos[0].seq, offset=0)
+        at = at._replace(seq=infos[0].seq, offset=0)
     later = sum((directory / info.name).stat().st_size for info in infos[1:])
     with (directory / infos[0].name).open("rb") as file:
         size = file.seek(0, 2)
@@ -123,11 +120,11 @@ def read_piece(
         if not reader.read(data, at_end=at_end) and not at_end:
             file.seek(at.offset)
             at_end = not reader.read_long(file, size, longest)
-    after = replace(reader.position, offset=at.offset + reader.consumed)
+    after = reader.position._replace(offset=at.offset + reader.consumed)
     if not at_end or reader.is_bad:
         return reader.records, after, size - after.offset + later
     if len(infos) > 1:
-        after = replace(after, seq=infos[1].seq, offset=0)
+        after = after._replace(seq=infos[1].seq, offset=0)
     return reader.records, after, later
 
 
@@ -189,14 +186,14 @@ class _Reader:
 
     def _take(self, words: list[bytes]) -> None:
         if words[0].upper() == b"SELECT" and len(words) == 2:
-            self.position = replace(self.position, database=leading_number(words[1]))
+            self.position = self.position._replace(database=leading_number(words[1]))
         self.records.append(Record(self.position.time, self.position.database, words))
 
     def _note(self, line: bytes) -> None:
         found = _TIME.match(line)
         if found is not None:
             time = int(found[2]) * (1000 if found[1] == b"TS" else 1)
-            self.position = replace(self.position, time=time)
+            self.position = self.position._replace(time=time)
 
     def _damaged(self) -> AofError:
         at = self._from

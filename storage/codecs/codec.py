@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from .encoding import compress_string, encode_string
 
@@ -19,8 +19,7 @@ Defaults: TypeAlias = tuple[int, int]
 DEFAULTS: Final[Defaults] = (100, 100)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Writing:
+class Writing(NamedTuple):
     """Options for writing values.
 
     Attributes:
@@ -61,8 +60,7 @@ class Extension(Generic[V]):
     count: Callable[[V, int], Iterator[tuple[str, int]]]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Codec(Generic[V]):
+class Codec(NamedTuple, Generic[V]):
     """How a data type is read and written in RDB.
 
     Attributes:

@@ -13,7 +13,7 @@ _KEY_BYTES: Final = 16
 _ALL: Final = bytes(range(_KEY_BYTES))
 # By depth. x: keys diverge here; n: they diverge one byte before; o: earlier; later divergences are left out.
 _MARKS: Final = tuple(
-    bytes(b"xno"[min(max(depth - shared, 0), 2)] for shared in range(256)) for depth in range(_KEY_BYTES)
+    (b"o" * (depth - 1) + b"n" * (depth > 0)).ljust(256, b"x") for depth in range(_KEY_BYTES)
 )
 
 

@@ -6,7 +6,6 @@ not listed here is equal.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from rillet.commands.spec.command import REGISTRY, Argument
@@ -123,8 +122,7 @@ def tree(name: str) -> tuple[Argument, ...]:
 def as_documented(nodes: tuple[Argument, ...]) -> tuple[Argument, ...]:
     """Return the tree without the versions that COMMAND DOCS leaves out."""
     return tuple(
-        replace(
-            node,
+        node._replace(
             since=node.since if node.shows_since else None,
             shows_since=True,
             arguments=as_documented(node.arguments),
@@ -136,7 +134,7 @@ def as_documented(nodes: tuple[Argument, ...]) -> tuple[Argument, ...]:
 def renamed(nodes: tuple[Argument, ...], names: dict[str, str]) -> tuple[Argument, ...]:
     """Return the tree with other names for some of its nodes."""
     return tuple(
-        replace(node, name=names.get(node.name, node.name), arguments=renamed(node.arguments, names))
+        node._replace(name=names.get(node.name, node.name), arguments=renamed(node.arguments, names))
         for node in nodes
     )
 
@@ -249,7 +247,7 @@ OTHERWISE_IN_70 = {
                 ),
             )
         ),
-        replace(tree("migrate")[8], name="key"),
+        tree("migrate")[8]._replace(name="key"),
     ),
     # FULL was the block's own token; it became its first word.
     "xinfo|stream": (KEY, optional(block("full", optional(integer("count", "COUNT")), after="FULL"))),
@@ -259,7 +257,7 @@ OTHERWISE_IN_70 = {
     "zrank": tree("zrank")[:-1],
     "zrevrank": tree("zrevrank")[:-1],
     # The sources were not marked as optional.
-    "pfmerge": (tree("pfmerge")[0], replace(tree("pfmerge")[1], flags="multiple")),
+    "pfmerge": (tree("pfmerge")[0], tree("pfmerge")[1]._replace(flags="multiple")),
     # The operation was a plain string.
     "bitop": (string("operation"), *tree("bitop")[1:]),
     # Blocks of a single argument lost the block around it.

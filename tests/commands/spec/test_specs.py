@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 
 import pytest
 from support import declarations
@@ -377,12 +376,12 @@ def test_command_docs_has_the_facts_of_redis_7_as_7_0(declared):
 
 
 def without_display(nodes):
-    return tuple(replace(node, display=None, arguments=without_display(node.arguments)) for node in nodes)
+    return tuple(node._replace(display=None, arguments=without_display(node.arguments)) for node in nodes)
 
 
 def without_versions(nodes, versions):
     return tuple(
-        replace(node, arguments=without_versions(node.arguments, versions))
+        node._replace(arguments=without_versions(node.arguments, versions))
         for node in nodes
         if node.since not in versions
     )
