@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ...commands.runtime.state import PLAIN, POSTPONED
 from ..net.connection import Connection
-from .faults import Faults
 from .recorder import Recorder
 from .snapshots import DataSnapshots
 
@@ -23,26 +22,49 @@ if TYPE_CHECKING:
     from ..execution.blocking import Waiter
     from ..execution.fast_path import RunSingle
     from ..server import Server
+    from .faults import Faults
 
 
 class Debugging:
-    """The recorder, the faults and the snapshots of one server."""
+    """The recorder, the faults and the snapshots of one server.
+
+    Attributes:
+        faults_if_used: the faults; None before the first use, because their modules take 4 ms of a first test.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self.recorder = Recorder(server)
-        self.faults = Faults(server)
+        self.faults_if_used: Faults | None = None
         self.snapshots = DataSnapshots(server)
+
+    @property
+    def faults(self) -> Faults:
+        """The faults."""
+        if self.faults_if_used is None:
+            from .faults import Faults
+
+            self.faults_if_used = Faults(self._server)
+        return self.faults_if_used
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether faults are active."""
+        return self.faults_if_used is not None and bool(self.faults_if_used.active)
 
     @property
     def is_on(self) -> bool:
         """Whether commands must be intercepted."""
-        return bool(self.recorder.recordings or self.faults.active)
+        return bool(self.recorder.recordings) or self.has_faults
+
+    def refuses(self, client: Connection) -> bool:
+        """Whether a fault hits a new connection."""
+        return self.has_faults and self.faults.refuses(client)
 
     @property
     def run_single(self) -> RunSingle | None:
         """The function that runs a command that arrives alone; None while faults are active."""
-        return None if self.faults.active else self._run_single
+        return None if self.has_faults else self._run_single
 
     def _run_single(self, server: Server, client: Client, argv: list[bytes]) -> bytes | None:
         """Record a command, and run it as ``fast_path.run_one`` does."""
@@ -79,7 +101,7 @@ class Debugging:
         if self._passes_unseen(client, argv) or not isinstance(client, Connection):
             return self._server.dispatcher.process(client, argv)
         arrival = self.recorder.begin(client, argv)
-        if self.faults.active:
+        if self.has_faults:
             fault, reply = self.faults.process(client, argv, out)
             arrival.fault = 0 if fault is None else fault.id
         else:
@@ -105,7 +127,10 @@ class Debugging:
     def wake(self, waiter: Waiter, run: Callable[[], None]) -> None:
         """Call ``run``, which re-runs a blocked command whose key was signalled, unless a fault delays or replaces it."""
         assert isinstance(waiter.client, Connection)  # only connections can wait
-        self.faults.wake(waiter.client, waiter, run)
+        if self.faults_if_used is None:
+            run()
+        else:
+            self.faults_if_used.wake(waiter.client, waiter, run)
 
     def answer(self, waiter: Waiter, reply: bytes) -> bytes | None:
         """Record the reply that ends the wait of a blocked client, and apply faults to it.
@@ -113,7 +138,11 @@ class Debugging:
         Return the bytes to send; None: send nothing now.
         """
         assert isinstance(waiter.client, Connection)
-        fault, given, sent = self.faults.answer(waiter.client, waiter, reply)
+        faults = self.faults_if_used
+        if faults is None:
+            self.recorder.answer(waiter.client, reply, 0)
+            return reply
+        fault, given, sent = faults.answer(waiter.client, waiter, reply)
         self.recorder.answer(waiter.client, given, 0 if fault is None else fault.id)
         return sent
 
@@ -128,10 +157,11 @@ class Debugging:
     def forget(self, client: Client) -> None:
         """Forget a disconnected client; its recorded commands stay."""
         self.recorder.forget(client)
-        if isinstance(client, Connection):
-            self.faults.forget(client)
+        if self.faults_if_used is not None and isinstance(client, Connection):
+            self.faults_if_used.forget(client)
 
     def reset(self) -> None:
         """End all faults and recordings; snapshots stay, because tests restore them after a reset."""
-        self.faults.clear()
+        if self.faults_if_used is not None:
+            self.faults_if_used.clear()
         self.recorder.clear()

@@ -59,7 +59,8 @@ class Reset:
         server.keyspace.reset()
         if server.scripting_if_used is not None:
             server.scripting_if_used.reset()
-        server.debugging.reset()
+        if server.debugging_if_used is not None:
+            server.debugging_if_used.reset()
         server.make_records()
         server.clock.reset()
         server.virtual_time.reset()

@@ -8,6 +8,7 @@ from ...commands.runtime.state import BLOCKED
 
 if TYPE_CHECKING:
     from ..server import Server
+    from .faults import Faults
 
 # Cron steps without input after which clients that are not blocked count as waiting, too: a test keeps connections of its
 # own.
@@ -34,8 +35,9 @@ class VirtualTime:
         server.active_expiry.run()
         server.blocking.time_moved()
         server.pause.reschedule()
-        if server.debugging_if_used is not None:
-            server.debugging_if_used.faults.time_moved()
+        faults = self._faults()
+        if faults is not None:
+            faults.time_moved()
         server.cron.wake()
 
     def skip(self) -> None:
@@ -44,8 +46,9 @@ class VirtualTime:
         times = [server.blocking.next_deadline(), server.active_expiry.next_expiry()]
         if server.pause.until:
             times.append(server.pause.until)
-        if server.debugging_if_used is not None:
-            times.append(server.debugging_if_used.faults.next_time())
+        faults = self._faults()
+        if faults is not None:
+            times.append(faults.next_time())
         now = server.clock.tick()
         until = min((when for when in times if when is not None), default=now)
         if until > now:
@@ -69,3 +72,7 @@ class VirtualTime:
     def reset(self) -> None:
         """Switch AUTO-SKIP off."""
         self.skips_alone = False
+
+    def _faults(self) -> Faults | None:
+        debugging = self._server.debugging_if_used
+        return None if debugging is None else debugging.faults_if_used

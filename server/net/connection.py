@@ -92,7 +92,7 @@ class Connection(Client, asyncio.Protocol):
         ):
             server.stats.connections_rejected += 1
             self._turn_away(PROTECTED)
-        elif server.interceptor is not None and server.interceptor.faults.refuses(self):
+        elif server.interceptor is not None and server.interceptor.refuses(self):
             self.begin_to_close()
             self.transport.abort()
         else:
