@@ -117,10 +117,10 @@ class AuditMixin(unittest.TestCase):
 
 
 def chosen(only: Iterable[str], skip: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return the names of the promises to try.
+    """Return the names of the promises to try, in catalogue order: those in ``only`` (empty: all) but not in ``skip``.
 
     Raises:
-        ValueError: there is no such promise.
+        ValueError: a name in ``only``, ``skip`` or ``known`` is not a promise.
     """
     only, skip = list(only), list(skip)
     for name in (*only, *skip, *known):
@@ -130,7 +130,7 @@ def chosen(only: Iterable[str], skip: Iterable[str], known: Iterable[str]) -> li
 
 
 def described(result: Result) -> str:
-    """Return a text with what happened and the evidence."""
+    """Return the promise's name, its verdict and the evidence, as lines of text."""
     return "\n".join([f"{result.name}: {result.what}", *(f"  {each}" for each in result.evidence)])
 
 

@@ -103,12 +103,12 @@ class Plan:
 
     @property
     def brief(self) -> float:
-        """The timeout in seconds for something that does not depend on a timer of the worker."""
+        """The timeout in seconds of fair time for something that does not depend on a timer of the worker."""
         return min(self.timeout, _BRIEF_SECONDS)
 
 
 class Turn:
-    """An experiment's right to be busy, during a ``with`` block or until ``leave``.
+    """Holds one of the slots for busy experiments, during a ``with`` block or until ``leave``.
 
     Args:
         slots: the semaphore that limits how many experiments are busy at a time.
@@ -129,19 +129,19 @@ class Turn:
         self.leave()
 
     def leave(self) -> None:
-        """Let another experiment begin."""
+        """Release the slot early, so that another experiment can begin."""
         if self._holds:
             self._holds = False
             self._slots.release()
 
 
 class Bench:
-    """A stage with workers.
+    """One experiment: its server (the stage), its workers, the messages that it sends, and its waits.
 
     Args:
         plan: the plan of the audit.
         stage: a new stage.
-        turn: the experiment's turn; it is given up when the experiment waits for something that may never come.
+        turn: the experiment's slot; it is released when the experiment waits for something that may never come.
         verdict_of: returns the result of another promise, after trying it if necessary.
     """
 
@@ -172,14 +172,18 @@ class Bench:
             each.kill()
 
     def verdict_of(self, name: str) -> str:
-        """Return the result of another promise; try it now if it has not been tried."""
+        """Return the result of another promise: ``kept``, ``broken`` or ``not tried``. Try it now if necessary."""
         self._turn.leave()  # the other experiment needs it
         return self._verdict_of(name)
 
     # Workers
 
     def begin(self, name: str = "w1", *, fresh: bool = True) -> Worker:
-        """Start a worker and wait until it reads.
+        """Start a worker and wait until it sends its first XREADGROUP.
+
+        Args:
+            name: the worker's name.
+            fresh: first create the stream and the group if the worker needs them.
 
         Raises:
             NotTried: it does not read in time.
@@ -200,7 +204,11 @@ class Bench:
                 self.stage.run("XGROUP", "DESTROY", stream, group)
 
     def start(self, name: str) -> Worker:
-        """Start a worker."""
+        """Start a worker without waiting, and record the start for the evidence.
+
+        Raises:
+            CannotRunError: its command cannot be run.
+        """
         worker = self._launch(name)
         self.workers.append(worker)
         self.note(f"{name} started")
@@ -224,17 +232,21 @@ class Bench:
         return max(self.stage.clients() | {each.client_id for each in self.stage.commands()}, default=0)
 
     def has_come(self, worker: Worker) -> bool:
-        """Return True if a worker has sent a command with a key, not only a greeting, since it was started."""
+        """Return True if a worker has sent a command with a key since its last start; a greeting has none."""
         since = max(since for since, name in self._lives if name == worker.name)
         return any(each.client_id > since and each.keys for each in self.stage.commands())
 
     def is_ready(self, worker: Worker) -> bool:
-        """Return True if a worker has asked for entries since it was started."""
+        """Return True if a worker has sent an XREADGROUP for the stream and the group since its last start."""
         since = max(since for since, name in self._lives if name == worker.name)
         return any(each.client_id > since for each, _ in self.sight().reads(self.clients_of(worker)))
 
     def owners(self) -> dict[int, str]:
-        """Map connections to worker names: by the consumer in their commands, or else by the time of their start."""
+        """Map client IDs to worker names.
+
+        A connection belongs to the worker whose consumer its commands name, otherwise to the last worker that was
+        started before it.
+        """
         consumers = self._consumers()
         found = {}
         for each in self.stage.commands():
@@ -256,11 +268,11 @@ class Bench:
         return next((name for since, name in reversed(self._lives) if since < client), "?")
 
     def clients_of(self, worker: Worker) -> set[int]:
-        """Return the connections of a worker, including those before its restarts."""
+        """Return the client IDs of a worker's connections, also from before its restarts."""
         return {client for client, name in self.owners().items() if name == worker.name}
 
     def consumers_of(self, worker: Worker) -> list[str]:
-        """Return the consumer names under which a worker was the first to read."""
+        """Return the consumers whose first XREADGROUP came from this worker."""
         return [name for name, owner in self._consumers().items() if owner == worker.name]
 
     def kill(self, worker: Worker) -> None:
@@ -285,14 +297,14 @@ class Bench:
         self.until(lambda: not own & self.stage.clients(), seconds=_GONE_SECONDS)
 
     def last_words(self, worker: Worker) -> str:
-        """Return how a worker ended, or the last line that it printed."""
+        """Return the last line of a worker's output, after the exit status if it has ended."""
         words = self.output(worker)
         line = words.splitlines()[-1] if words else "it printed nothing"
         status = worker.status
         return line if status is None else f"it ended with status {status}: {line}"
 
     def output(self, worker: Worker) -> str:
-        """Return the end of a worker's output; if it has printed nothing since its restart, the output before it."""
+        """Return the end of a worker's output. If it has printed nothing since its restart, return the output before it."""
         return self.current(worker).words() or self._printed.get(worker.name, "")
 
     def _supervise(self) -> None:
@@ -318,11 +330,11 @@ class Bench:
             self.workers[place] = self._launch(worker.name)
 
     def current(self, worker: Worker) -> Worker:
-        """Return the current worker with the name of ``worker``, which may have been restarted."""
+        """Return the worker that now has the name of ``worker``: a restart creates a new object."""
         return next((each for each in reversed(self.workers) if each.name == worker.name), worker)
 
     def ended(self) -> str:
-        """Return why a worker that should run has ended; "" if none has."""
+        """Return why a worker that should run has ended and is not restarted; "" if there is none."""
         return next((each.ended for each in self.workers if each.wanted and each.ended), "")
 
     # Waiting
@@ -336,14 +348,17 @@ class Bench:
         traffic: bool = False,
         progress: Callable[[], Any] | None = None,
     ) -> bool:
-        """Wait until a condition holds; return False if it does not hold in time.
+        """Wait until a condition holds; return False on a timeout. Meanwhile, restart workers that failed.
 
         Args:
             condition: polled until it returns a true value.
-            seconds: the timeout in fair time; None: that of the audit.
+            seconds: the timeout in fair time (see ``patience.py``); None: that of the audit.
             hurry: ten times a second, move the clock to the next time at which something is due.
             traffic: send a message now and then.
             progress: restart the timeout when its value changes, for at most five times ``seconds`` in all.
+
+        Raises:
+            Cancelled: the audit was interrupted.
         """
         seconds = self.plan.timeout if seconds is None else seconds
         fair = self.fair
@@ -384,11 +399,11 @@ class Bench:
         )
 
     def pause(self, seconds: float) -> None:
-        """Let an amount of fair time pass."""
+        """Wait for a number of seconds of fair time."""
         self.until(lambda: False, seconds=seconds)
 
     def later(self, **units: float) -> None:
-        """Move the clock."""
+        """Move the server's clock, or age the pending entries of a real server. ``units`` is one unit: ``days=1``."""
         self.stage.later(**units)
         [(unit, value)] = units.items()
         self.note(f"the clock moved by {value:g} {unit if value != 1 else unit.removesuffix('s')}")
@@ -404,7 +419,7 @@ class Bench:
     # Messages
 
     def send(self, fields: dict[str, str] | None = None) -> str:
-        """Add a message to the stream, and return its ID."""
+        """Add a message to the stream, by default the next good one, and return its entry ID."""
         return self.send_all(1, fields)[0]
 
     def send_all(
@@ -415,12 +430,12 @@ class Bench:
         *,
         together: bool = False,
     ) -> list[str]:
-        """Add messages at once, and return their IDs.
+        """Add messages at once, and return their entry IDs.
 
         Args:
             count: the number of messages.
-            fields: the fields of each message; None: good messages.
-            at: the milliseconds of the first ID, which count up; None: automatic IDs.
+            fields: the fields of each message; None: the next good messages.
+            at: the ID of the first is ``<at>-0`` and each further one has a millisecond more; None: automatic IDs.
             together: use one transaction, so that a waiting worker can read all of them at once.
         """
         made = [Message(fields, "") if fields is not None else self._next() for _ in range(count)]
@@ -435,7 +450,7 @@ class Bench:
         return ids
 
     def stick(self, consumer: str) -> str:
-        """Add a message, deliver it to a consumer behind the back of any worker, and return its ID."""
+        """Add a message, and leave it pending with a consumer whose worker never received it; return its entry ID."""
         made = self._next()
         entry, _ = self.stage.run_together(
             ("XADD", self.plan.stream, "*", *_flat(made.fields)),
@@ -450,18 +465,18 @@ class Bench:
         return self.plan.messages.good(self._index)
 
     def signs(self, entry: str) -> list[str]:
-        """Return the texts that identify a worker's commands as being about a message."""
+        """Return the words by which commands refer to a message: its number (if its fields have one) and its entry ID."""
         sign = self.sent[entry].sign
         return [sign, entry] if sign else [entry]
 
     def is_about_another(self, entry: str, words: Sequence[str]) -> bool:
-        """Return True if a command is about another message than this one."""
+        """Return True if a command's words refer to a message other than ``entry``."""
         return any(each != entry and mentions(words, self.signs(each)) for each in self.sent)
 
     # What became of them
 
     def sight(self) -> Sight:
-        """Return an analysis of the recording so far."""
+        """Return an analysis of all commands recorded so far."""
         return Sight(self.stage.commands(), self.plan.stream, self.plan.group, self.stage.database)
 
     def group(self) -> dict[str, Any] | None:
@@ -473,17 +488,17 @@ class Bench:
         return next((each for each in map(pairs, groups) if each["name"].decode() == self.plan.group), None)
 
     def is_delivered(self, entry: str) -> bool:
-        """Return True if the group has delivered an entry."""
+        """Return True if the group's last delivered ID is at least this entry's."""
         found = self.group()
         return found is not None and order_of(found["last-delivered-id"].decode()) >= order_of(entry)
 
     def is_empty(self, last: str) -> bool:
-        """Return True if the group has delivered an entry, and has nothing pending."""
+        """Return True if the group has delivered the entry ``last``, and nothing is pending."""
         found = self.group()
         return self.is_delivered(last) and found is not None and not found["pending"]
 
     def position(self) -> object:
-        """Return a value that changes when the group makes progress."""
+        """Return the group's last delivered ID and number of pending entries, which change when it makes progress."""
         found = self.group()
         return found and (found["last-delivered-id"], found["pending"])
 
@@ -499,19 +514,19 @@ class Bench:
         return consumer.decode(), count
 
     def is_done(self, entry: str) -> bool:
-        """Return True if an entry was delivered and acknowledged, and its work was seen if it shows."""
+        """Return True if an entry was delivered and acknowledged, and its work was seen (or cannot be seen)."""
         if not self.is_delivered(entry) or self.pending(entry) is not None:
             return False
         sight = self.sight()
         return sight.acknowledged(entry) and self.is_worked(entry, sight)
 
     def are_done(self, ids: Sequence[str]) -> bool:
-        """Return True if all of these entries are done."""
+        """Return True if all entries are done, as by ``is_done``; ``ids`` are in the order of the stream."""
         # A check of the last entry is cheap, and usually enough.
         return self.is_delivered(ids[-1]) and not self.pending(ids[-1]) and not self.not_done(ids)
 
     def not_done(self, ids: Sequence[str]) -> list[str]:
-        """Return the entries that are not done."""
+        """Return the IDs of the entries that are pending, not acknowledged, or whose work was not seen."""
         sight = self.sight()
         return [
             each
@@ -521,14 +536,14 @@ class Bench:
         ]
 
     def is_worked(self, entry: str, sight: Sight | None = None) -> bool:
-        """Return True if the work of an entry was seen, or if it does not show."""
+        """Return True if the work of an entry was seen, or if it cannot be seen or assigned to this entry."""
         work = self.plan.work
         if work is None or not work.says_which or not self.sent[entry].sign:
             return True
         return (sight or self.sight()).worked(work, self.signs(entry))
 
     def fate(self, entry: str) -> str:
-        """Describe in a few words what happened to an entry that is not done."""
+        """Describe in a few words what happened to an entry, e.g. "stays pending with w1, delivered twice"."""
         if not self.is_delivered(entry):
             return "was not delivered"
         pending = self.pending(entry)
@@ -546,7 +561,7 @@ class Bench:
         )
 
     def goes_on(self, **options: Any) -> bool:
-        """Send messages until one of them is done; return False if none is in time."""
+        """Send messages until one of them is done; return False on a timeout. ``options`` are those of ``until``."""
         known = set(self.sent)
         self.send()
 
@@ -557,13 +572,14 @@ class Bench:
         return self.until(done, traffic=True, hurry=True, **options)
 
     def hold(self, point: str | None = None) -> Fault:
-        """Return a fault that stops a worker between delivery and acknowledgement, for ``with``.
+        """Return a fault, for ``with``, that delays the worker's work or its acknowledgement by an hour.
 
         Args:
-            point: ``work`` or ``ack``; None: ``work`` if the work shows before the acknowledgement, else ``ack``.
+            point: the command to delay: ``work`` or ``ack``. None: ``work`` if it shows and is a command of its own
+                before the acknowledgement, else ``ack``.
 
         Raises:
-            NotTried: there is no such point.
+            NotTried: the worker sends neither: it reads with NOACK, and its work does not show.
         """
         plan = self.plan
         if point is None:
@@ -577,17 +593,22 @@ class Bench:
         return self.fault(plan.carrier, delay=3600)
 
     def fault(self, carrier: str, **options: Any) -> Fault:
-        """Return a fault that hits a worker's command, for ``with``; the worker must already read."""
+        """Return a fault that hits a worker's command, for ``with``; the worker must already read.
+
+        Args:
+            carrier: the command. Before EVALSHA, messages are sent until one is done: a client may begin with EVAL.
+            options: further arguments of ``rillet.testing.Server.fault``.
+        """
         if carrier == "EVALSHA":
             # A client may send EVAL until it knows that the server has the script.
             self.goes_on(seconds=self.plan.brief)
         return self.stage.fault(command=carrier, **options)
 
     def die_in_the_middle(self, worker: Worker) -> str:
-        """Send a message, kill the worker while it has it, and return its ID.
+        """Send a message, kill the worker between its delivery and its acknowledgement, and return the entry ID.
 
         Raises:
-            NotTried: the worker could not be stopped while it had the message.
+            NotTried: the worker could not be killed at that point.
         """
         if not worker.can_be_killed:
             raise NotTried("a thread cannot be killed: audit a command, or a coroutine")
@@ -607,20 +628,20 @@ class Bench:
         self._notes.append((self._time, text))
 
     def down(self) -> None:
-        """Stop the server."""
+        """Shut the server down cleanly, and record that for the evidence."""
         self.note("the server stopped")
         self._down = True
         self.stage.down()
 
     def up(self) -> None:
-        """Restart the server."""
+        """Restart the server, and record that for the evidence."""
         self.stage.up()
         self._down = False
         self.note("the server is back")
 
     @property
     def again(self) -> str:
-        """A text to append to a verdict about restarts of workers; "" without restarts."""
+        """A text about restarts of workers, to append to a verdict; "" without restarts."""
         count = len(self.restarts)
         if not count:
             return ""
@@ -631,7 +652,7 @@ class Bench:
         """Return the last relevant actions of the audit and commands of the workers, as lines in chronological order.
 
         Args:
-            what: the verdict; if it names entries, only the commands about these are included.
+            what: the verdict. If it names entries, include only the commands and messages that mention one of these.
         """
         named = entries_in(what)
         lines = [

@@ -18,9 +18,10 @@ class Promise:
     """One promise.
 
     Attributes:
-        name: the name, which is part of the interface.
+        name: the name, which users give on the command line and to ``audit``.
         story: a few words for tables.
-        experiment: returns what was observed if the promise is kept; else raises ``Broken`` or ``NotTried``.
+        experiment: returns a sentence about what was observed if the promise is kept; else raises ``Broken`` or
+            ``NotTried``.
         durable: whether it needs a server that keeps its data over a restart.
     """
 

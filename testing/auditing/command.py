@@ -38,7 +38,7 @@ Exit status: 0, nothing is broken; 1, a promise is broken; 2, it could not be ru
 
 
 def main(words: list[str]) -> int:
-    """Audit a worker; return the exit status."""
+    """Run ``rillet audit`` with these command-line words; return the exit status."""
     options = _options(words)
     logging.getLogger("rillet").setLevel(logging.CRITICAL)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # its workers must not outlive it
@@ -259,7 +259,7 @@ class _Progress:
         return time.monotonic() - self._begin
 
     def tell(self, result: Result) -> None:
-        """Count a result."""
+        """Count a result, and show it in the line."""
         self._done += 1
         self._show(f"{result.name} {result.result}")
 
@@ -269,6 +269,6 @@ class _Progress:
 
     @staticmethod
     def clear() -> None:
-        """Remove the line."""
+        """Erase the line from the terminal."""
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # noqa: T201 - a command-line tool

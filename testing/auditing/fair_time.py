@@ -38,7 +38,7 @@ class FairTime:
         return self._now
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, and count the fair part of the time since the last sleep."""
+        """Sleep for ``seconds``, and count the fair part of the time since the last ``sleep`` or ``skip``."""
         time.sleep(seconds)
         now = time.monotonic()
         passed = now - self._last
@@ -50,7 +50,7 @@ class FairTime:
         self._now += max(fair, passed * _LEAST)
 
     def skip(self) -> None:
-        """Do not count the time since the last sleep."""
+        """Leave the time since the last ``sleep`` out of the count."""
         self._last = time.monotonic()
 
     def _waited(self) -> float:

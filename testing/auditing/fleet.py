@@ -52,7 +52,10 @@ _AT_MOST: Final = 1_000
 
 
 def long_job(bench: Bench) -> str:
-    """Block the worker's work while another worker runs, and let enough time pass for the message to be claimable."""
+    """Delay the worker's work beyond the minimum idle time of claims; check that another worker does not take the message.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     plan = bench.plan
     if plan.work is None:
         raise NotTried(
@@ -354,7 +357,7 @@ class _LongJob:
         return self._bench.until(asked, seconds=seconds, progress=progress)
 
     def taken(self) -> str:
-        """Describe how the message was taken; "" if it was not."""
+        """Describe which other consumer took the message, and from whom; "" if none did."""
         if not (taken := self._taken()):
             return ""
         quiet = (
@@ -373,12 +376,14 @@ class _LongJob:
         return f"it held out for {self._seconds:.1f} seconds only"
 
     def pace(self) -> float:
-        """Return the seconds between the worker's signs of life while it works, measured in fair time.
+        """Return the seconds of fair time between the worker's signs of life while it works; 0 without any.
 
-        Wait at most until the lease is over; return 0 if there are no signs of life.
+        A sign of life is a command that mentions the message or the consumer, above all XCLAIM JUSTID. Wait at most
+        until the lease is over, which is the minimum idle time of claims.
 
         Raises:
             Broken: the message was taken in spite of them.
+            NotTried: they wait for the connection of the work.
             _LetGo: the client gave up.
         """
         bench = self._bench
@@ -413,7 +418,10 @@ class _LongJob:
         return self._seconds / self._beats() if self._beats() >= _SIGNS else 0
 
     def keeps_pace(self, pace: float) -> str:
-        """Move the clock in steps that leave time for the next sign of life, until the other worker looked for idle messages.
+        """Check that the message is not taken while the worker gives signs of life; return a sentence about it.
+
+        Move the clock in steps that leave time for the next sign, until the lease has passed and the other worker has
+        looked for idle messages.
 
         Args:
             pace: the seconds between two signs of life.
@@ -459,7 +467,10 @@ class _LongJob:
                 raise _LetGo(self._held_out())
 
     def has_beaten_late(self) -> bool:
-        """Return True if it sent a sign of life as soon as the audit let the work end: so the work had blocked it before."""
+        """Return True if the worker claimed its message (XCLAIM JUSTID) only after its work could end.
+
+        The work had then blocked its signs of life.
+        """
         own = self._bench.consumers_of(self._other)
         return any(
             each.number > self._ended
@@ -470,10 +481,13 @@ class _LongJob:
         )
 
     def is_taken(self) -> str:
-        """Let the lease expire, for a worker that gives no signs of life.
+        """Check that a message is not taken when its lease expires and its worker gives no signs of life.
+
+        Return a sentence about it.
 
         Raises:
             Broken: the message was taken.
+            NotTried: a worker ended, or the other one looked for no idle messages.
         """
         bench = self._bench
         idle = min(bench.sight().min_idles(), default=86_400_000)
@@ -519,7 +533,10 @@ def _claims(words: Sequence[str]) -> bool:
 
 
 def shutdown(bench: Bench) -> str:
-    """Send the worker SIGTERM while it works, and while it waits."""
+    """Check that SIGTERM ends the worker while it works and while it waits, and that it loses no message.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     worker = bench.begin()
     if not worker.can_be_killed:
         raise NotTried("a thread gets no signal: audit a command, or a coroutine")
@@ -557,7 +574,10 @@ def _await_end(bench: Bench, worker: Worker, when: str) -> None:
 
 
 def consumers(bench: Bench) -> str:
-    """Kill workers with several names; check that their consumers do not stay in the group."""
+    """Kill workers with several names; check that their consumers are removed from the group after a month.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     if not bench.stage.has_clock:
         raise NotTried("a consumer gets no older on this server, which has no clock to move")
     names: set[str] = set()
@@ -585,7 +605,10 @@ def consumers(bench: Bench) -> str:
 
 
 def retention(bench: Bench) -> str:
-    """Let the worker acknowledge many messages, some of them a month old, and check that they do not stay."""
+    """Let the worker acknowledge many messages, some a month old; check that it trims or deletes them.
+
+    Return a sentence about it, or raise Broken.
+    """
     bench.begin()
     stream = bench.plan.stream
     for count, at in ((_SENT, bench.stage.now() - _OLD_MILLISECONDS), (_MORE, None)):
@@ -623,7 +646,10 @@ def _trims(bench: Bench) -> bool:
 
 
 def fair(bench: Bench) -> str:
-    """Check that two workers share the messages that arrive while both run."""
+    """Check that two workers share the messages that arrive while both run: each must get a tenth at least.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     first = bench.begin("w1")
     second = bench.start("w2")
     # A worker that waits for the other to end never reads. That is unfair, but the worker still runs.

@@ -30,7 +30,7 @@ class Messages:
     """Creates messages from templates, each with a different number in place of ``{n}``.
 
     Args:
-        templates: fields and values; they are used in turn.
+        templates: fields and values; message number ``i`` uses template ``i`` modulo their number.
         seed: changes the numbers.
     """
 

@@ -109,7 +109,7 @@ class RealStage(Stage):
         self._take()
 
     def use(self, database: int) -> None:
-        """Refuse any database other than that of the URL.
+        """Check that the worker uses the database of the URL: on a real server the audit may touch no other.
 
         Raises:
             CannotRunError: the worker uses another one.
@@ -121,7 +121,7 @@ class RealStage(Stage):
             )
 
     def commands(self) -> list[RecordedCommand]:
-        """Return the workers' commands; those that their scripts ran are unknown."""
+        """Return the workers' commands since the start, in order. The commands that their scripts ran are unknown."""
         return [
             replace(each, scripted=None) if each.words[0].upper() in SCRIPTS else each
             for each in super().commands()
@@ -132,7 +132,7 @@ class RealStage(Stage):
         return self._proxy.fault(**options)
 
     def later(self, **units: float) -> None:
-        """Age the pending entries."""
+        """Add a time to the idle times of the group's pending entries; nothing else ages. ``units`` is one: ``days=1``."""
         [(unit, value)] = units.items()
         seconds = value * {"days": 86_400, "hours": 3_600, "seconds": 1, "milliseconds": 0.001}[unit]
         self._aged += 1000 * seconds
@@ -159,15 +159,15 @@ class RealStage(Stage):
         return 1000 * seconds + microseconds // 1000
 
     def passed(self) -> float:
-        """Return a number of milliseconds that grows with the idle times of pending entries."""
+        """Return the server's time plus the sum of ``later``, in milliseconds; it grows with the idle times."""
         return self.now() + self._aged
 
     def empty(self) -> None:
-        """Remove all data, or all data of the audit's own database."""
+        """Remove all data: of the database if the URL names one other than 0, else of the whole server."""
         self.run("FLUSHDB" if self.database else "FLUSHALL")
 
     def forget_scripts(self) -> None:
-        """Remove all scripts.
+        """Remove all scripts from the server (SCRIPT FLUSH).
 
         Raises:
             NotTried: they may belong to others.
@@ -191,15 +191,15 @@ class RealStage(Stage):
             yield
 
     def clients(self) -> set[int]:
-        """Return the IDs of the open connections."""
+        """Return the client IDs of the workers' open connections; none while the server is down."""
         return set() if self._is_down else {self._clients_before + each for each in self._proxy.clients()}
 
     def has_client(self, client: int) -> bool:
-        """Return True if a connection is open."""
+        """Return True if the connection with this client ID is open."""
         return client in self._proxy.clients()
 
     def kill_client(self, client: int) -> None:
-        """Close a connection if it is still open."""
+        """Close the connection with this client ID if it is still open."""
         self._proxy.close_clients({client - self._clients_before})
 
     def wake_client(self, client: int) -> None:

@@ -23,7 +23,7 @@ _SHOWN: Final = 6  # lines of evidence
 
 
 def table(results: Sequence[Result], *, colours: bool = False) -> str:
-    """Return the results as text in 80 columns, broken promises first."""
+    """Return the results as text for a terminal in 80 columns, broken promises first; ``colours`` adds ANSI codes."""
     lines = []
     for each in sorted(results, key=lambda result: _ORDER.index(result.result)):
         head = f"{each.result:{_VERDICT}}"

@@ -108,7 +108,12 @@ class Audit:
                 tell(done.result())
 
     def result(self, name: str) -> Result:
-        """Return the result of a promise; the first caller runs its experiment."""
+        """Return the result of a promise. The first call runs its experiment, and simultaneous ones wait for it.
+
+        Raises:
+            CannotRunError: the worker cannot be audited.
+            Cancelled: the audit was interrupted.
+        """
         with self._lock:
             future = self._results.get(name)
             mine = future is None

@@ -31,7 +31,7 @@ _ENTRY: Final = re.compile(r"\d+-\d+")
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The arguments of one XREADGROUP."""
+    """The arguments of one XREADGROUP; `block` and `claim` are in milliseconds, and an option not given is None."""
 
     group: str
     consumer: str
@@ -67,7 +67,7 @@ def read_of(words: Sequence[str]) -> Read | None:
 
 
 def consumer_of(words: Sequence[str]) -> str | None:
-    """Return the consumer that a command names; None if it names none."""
+    """Return the consumer that an XREADGROUP, XCLAIM or XAUTOCLAIM names; None for any other command."""
     name = words[0].upper()
     if name in {"XCLAIM", "XAUTOCLAIM", "XREADGROUP"} and len(words) > 3:
         return words[3]
@@ -76,7 +76,7 @@ def consumer_of(words: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The sign of a worker's work: a write command at a key.
+    """How a worker's work shows: as a write command at a key.
 
     Attributes:
         command: the name in upper case; "" for any.
@@ -115,24 +115,28 @@ class Sight:
 
     @cached_property
     def effects(self) -> list[tuple[RecordedCommand, str]]:
-        """All commands in execution order, including those of scripts and transactions."""
+        """All commands in execution order, each with "" or the script that ran it (``XACK inside EVAL``).
+
+        A script is replaced by its commands, and those of a transaction come at its EXEC.
+        """
         return list(in_effect(self.commands))
 
     @cached_property
     def lives(self) -> Lives:
-        """The lives of all entries."""
+        """The events of every entry of the stream, by entry ID (see ``testing/history.py``)."""
         return Lives(self.commands, self.stream, self._database)
 
     def events(self, entry: str, *what: str) -> list[Event]:
-        """Return an entry's events in the group, optionally only those of some kinds."""
+        """Return an entry's events in this group; ``what`` limits them to some kinds (see ``history.Event``)."""
         life = self.lives.by_id.get(entry)
         found = [] if life is None else life.events
         return [each for each in found if each.group == self.group and (not what or each.what in what)]
 
     def acknowledged(self, entry: str) -> bool:
-        """Return True if an entry was acknowledged. A read with NOACK counts, and so does a script with unknown commands.
+        """Return True if an entry was acknowledged, by XACK, XACKDEL, XDELEX or a read with NOACK.
 
-        So does a deletion by the worker if it also sent an acknowledgement, even one that never ran: the entry is gone.
+        Two more cases count: a successful script that mentions the entry and whose commands were not recorded; and a
+        deletion if the worker also sent an acknowledgement, even one that never ran, because the entry is gone.
         """
         return (
             any(
@@ -160,11 +164,11 @@ class Sight:
         ]
 
     def delivered_to(self, entry: str) -> list[str]:
-        """Return the consumers that an entry was delivered to, in order."""
+        """Return the consumers that an entry was delivered to, in order; a consumer may occur several times."""
         return [each.consumer for each in self.events(entry, *DELIVERIES) if not _is_just_id(each)]
 
     def reads(self, clients: set[int] | None = None) -> list[tuple[RecordedCommand, Read]]:
-        """Return the successful XREADGROUPs of this group and stream, optionally only those of some connections."""
+        """Return the successful XREADGROUPs of this group and stream, parsed; ``clients`` limits them to client IDs."""
         found = []
         for each, _ in self.effects:
             if clients is not None and each.client_id not in clients:
@@ -177,7 +181,10 @@ class Sight:
         return found
 
     def min_idles(self) -> list[int]:
-        """Return the minimum idle times in the worker's claims, in milliseconds."""
+        """Return the minimum idle times, in milliseconds, with which the worker claims or looks for pending entries.
+
+        Claims with JUSTID are left out: these are heartbeats.
+        """
         found = []
         for each, _ in self.effects:
             name, words = each.words[0].upper(), each.words
@@ -192,14 +199,14 @@ class Sight:
         return found
 
     def written(self, command: RecordedCommand) -> bool:
-        """Return True if a command may be the work of a worker."""
+        """Return True if a command may be a worker's work: a successful write, but no consumer's command on the stream."""
         name = command.words[0].upper()
         if command.error is not None or not _writes(name):
             return False
         return not (name in _HOUSEKEEPING and self.stream in command.words[1:3])
 
     def works(self, work: Work) -> list[tuple[int, RecordedCommand, str]]:
-        """Return the signs of work: the place in ``effects``, the command, and the script that ran it ("" if none)."""
+        """Return the commands that match ``work``: the index in ``effects``, the command, and its script ("" if none)."""
         return [
             (place, each, inside)
             for place, (each, inside) in enumerate(self.effects)
@@ -209,7 +216,7 @@ class Sight:
         ]
 
     def worked(self, work: Work, signs: Sequence[str]) -> bool:
-        """Return True if the work of a message was seen; its signs are its number and its ID."""
+        """Return True if a command of the work mentions one of ``signs``: a message's number or entry ID."""
         return not self._worked(work).isdisjoint(signs)
 
     @cache  # noqa: B019 - a sight is short-lived
@@ -219,7 +226,7 @@ class Sight:
         }
 
     def acks(self, entry: str) -> list[tuple[int, RecordedCommand, str]]:
-        """Return the acknowledgements of an entry, in the form of ``works``."""
+        """Return the commands that acknowledge an entry, including failed ones, as tuples like those of ``works``."""
         return [
             (place, each, inside)
             for place, (each, inside) in enumerate(self.effects)
@@ -227,10 +234,10 @@ class Sight:
         ] + self._hidden(entry)
 
     def find_work(self, messages: Sequence[tuple[str, Sequence[str]]], done: str | None) -> Work | None:
-        """Find the sign of a worker's work.
+        """Find the command by which a worker's work shows; None if there is none.
 
         Args:
-            messages: the IDs of messages that were delivered one after another, each with its signs.
+            messages: entries that were delivered one after another: the ID of each, and its signs (number and ID).
             done: the key at which the work shows, if it is known.
         """
         if done is not None:
@@ -269,14 +276,14 @@ class Sight:
         return [(command.words[0].upper(), _NUMBER.sub("*", key)) for key in command.keys[:1]]
 
     def delivery(self, entry: str) -> int | None:
-        """Return the place in ``effects`` of the first delivery of an entry."""
+        """Return the index in ``effects`` of the XREADGROUP that first delivered an entry; None if there is none."""
         for place, (each, _) in enumerate(self.effects):
             if each.words[0].upper() == "XREADGROUP" and entry in _entries_of(each.reply):
                 return place
         return None
 
     def errors(self, after: int = 0) -> list[RecordedCommand]:
-        """Return the commands that failed."""
+        """Return the commands that failed and whose number in the recording is greater than ``after``."""
         return [each for each in self.commands if each.number > after and each.error is not None]
 
 
@@ -301,7 +308,7 @@ def _carrier(command: RecordedCommand, inside: str) -> str:
 
 
 def mentions(words: Sequence[str], signs: Sequence[str]) -> bool:
-    """Return True if a command's words contain one of these signs: a number or an ID, or another text as a substring."""
+    """Return True if the arguments contain one of ``signs``: a number or an ID as a whole, other text as a substring."""
     texts = [sign for sign in signs if not sign[0].isdigit()]
     return any(
         not _signs_in(word).isdisjoint(signs) or any(text in word for text in texts) for word in words[1:]

@@ -27,7 +27,7 @@ REMEMBERED: Final = 50_000  # commands; a worker that polls without BLOCK sends 
 
 
 class Stage:
-    """A server with a clock, faults and a recording; the commands of the audit itself are neither recorded nor hit.
+    """The server of one experiment. It has a clock, faults and a recording; the audit's own commands are in neither.
 
     Args:
         durable: keep the data over ``down`` and ``up``.
@@ -106,7 +106,7 @@ class Stage:
             self._pace.start()
 
     def unpace(self) -> None:
-        """Stop slowing reads down: only the first matching fault hits a command, so this one would exclude others."""
+        """Stop slowing reads down, so that another fault can hit them: only the first matching fault hits a command."""
         if self._pace is not None:
             self._pace.stop()
 
@@ -129,7 +129,11 @@ class Stage:
         return self._admin.run(*map(_bytes, words))
 
     def run_together(self, *commands: tuple[str | bytes, ...]) -> list[Any]:
-        """Run commands in one transaction, and return their replies."""
+        """Run commands in one transaction, and return their replies.
+
+        Raises:
+            hiredis.ReplyError: one of them failed, or EXEC did.
+        """
         replies = self._admin.run_all(
             [(b"MULTI",), *(tuple(map(_bytes, each)) for each in commands), (b"EXEC",)]
         )
@@ -144,7 +148,7 @@ class Stage:
         return self._admin.run_all([tuple(map(_bytes, each)) for each in commands])
 
     def commands(self) -> list[RecordedCommand]:
-        """Return the clients' commands so far; their numbers and client IDs continue over ``down`` and ``up``."""
+        """Return the workers' commands so far, in order. Numbers and client IDs keep rising over ``down`` and ``up``."""
         if self._is_down:
             return self._before
         if not self._before:
@@ -160,7 +164,7 @@ class Stage:
         return self._server.fault(**options)
 
     def later(self, **units: float) -> None:
-        """Move the clock."""
+        """Advance the server's clock, as ``rillet.testing.Server.clock.advance`` does: ``later(days=1)``."""
         self._clock.advance(**units)
 
     def skip(self) -> None:
@@ -180,7 +184,7 @@ class Stage:
         return self._clock.now
 
     def passed(self) -> float:
-        """Return a number of milliseconds that grows with the idle times of pending entries."""
+        """Return milliseconds that grow with the idle times of pending entries: the server's time."""
         return self.now()
 
     def empty(self) -> None:
@@ -188,7 +192,7 @@ class Stage:
         self.run("FLUSHALL")
 
     def forget_scripts(self) -> None:
-        """Remove all scripts."""
+        """Remove all scripts (SCRIPT FLUSH)."""
         self.run("SCRIPT", "FLUSH")
 
     def cut(self) -> None:
@@ -207,27 +211,27 @@ class Stage:
         return self._server.streams()
 
     def clients(self) -> set[int]:
-        """Return the IDs of the open connections."""
+        """Return the client IDs of the open connections; none while the server is down."""
         if self._is_down:
             return set()
         lines = self.run("CLIENT", "LIST").decode().splitlines()
         return {self._clients_before + int(line.split()[0].removeprefix("id=")) for line in lines}
 
     def has_client(self, client: int) -> bool:
-        """Return True if a connection is open, given the server's ID of it."""
+        """Return True if the connection with this ID is open; the ID is that of the server's present run."""
         return bool(self.run("CLIENT", "LIST", "ID", str(client)))
 
     def kill_client(self, client: int) -> None:
-        """Close a connection if it is still open."""
+        """Close the connection with this client ID if it is still open."""
         with contextlib.suppress(hiredis.ReplyError):
             self.run("CLIENT", "KILL", "ID", str(client - self._clients_before))
 
     def wake_client(self, client: int) -> None:
-        """End the blocked command of a connection, as its timeout would."""
+        """End the blocked command of the connection with this client ID, as its timeout would."""
         self.run("CLIENT", "UNBLOCK", str(client - self._clients_before))
 
     def down(self) -> None:
-        """Shut the server down cleanly."""
+        """Shut the server down cleanly; ``commands`` still returns what was recorded."""
         self._before = self.commands()
         self._clients_before = max((each.client_id for each in self._before), default=0)
         self._is_down = True

@@ -29,7 +29,7 @@ class Result:
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        """Return the result as an object for the audit's JSON."""
+        """Return the result as a dict for JSON; the seconds are rounded to milliseconds."""
         return asdict(self) | {"evidence": list(self.evidence), "seconds": round(self.seconds, 3)}
 
 

@@ -33,8 +33,8 @@ class Worker(ABC):
         name: the consumer name that it was told to use.
         wanted: whether the audit restarts it when it ends, as a supervisor does.
         ended: why it is not restarted; "" otherwise.
-        last_start: in seconds of ``time.monotonic``.
-        process: its process ID; None inside this process.
+        last_start: the time of its start, in seconds of ``time.monotonic``.
+        process: its process ID; None for a worker that runs inside this process.
     """
 
     can_be_killed = True
@@ -62,7 +62,7 @@ class Worker(ABC):
 
     @abstractmethod
     def words(self) -> str:
-        """Return the end of its output, or its error."""
+        """Return the end of its output, or the error that ended it; "" if there is neither."""
 
 
 class ProcessWorker(Worker):
@@ -184,7 +184,7 @@ class CoroutineWorker(Worker):
         self._loop.call_soon_threadsafe(self._task.cancel)
 
     def words(self) -> str:
-        """Return its error."""
+        """Return the error that ended it; "" without one."""
         return "" if self._error is None else repr(self._error)
 
 
@@ -214,13 +214,13 @@ class ThreadWorker(Worker):
         return None if self._thread.is_alive() else int(self._error is not None)
 
     def kill(self) -> None:
-        """Leave it running; its server stops."""
+        """Do nothing: a thread cannot be killed. It ends when its server stops."""
 
     def terminate(self) -> None:
-        """Do nothing."""
+        """Do nothing: a thread gets no signal."""
 
     def words(self) -> str:
-        """Return its error."""
+        """Return the error that ended it; "" without one."""
         return "" if self._error is None else repr(self._error)
 
 

@@ -32,6 +32,8 @@ GIVEN_UP: Final = "given up"
 def discover(bench: Bench) -> Worker:
     """Start a worker, find out which stream and group it reads, and return it once it reads.
 
+    Set the plan's stream, group and database, and create the stream or the group if the worker does not.
+
     Raises:
         CannotRunError: it does not read as a consumer.
     """
@@ -103,7 +105,10 @@ def _is_without_group(error: str | None) -> bool:
 
 
 def works(bench: Bench) -> str:
-    """Let the worker process three messages, and learn from them how it works."""
+    """Check that the worker processes three messages, and learn from them how it works: the fields of the plan.
+
+    Return a sentence about it. Raise Broken, or CannotRunError if it does not read as a consumer.
+    """
     plan = bench.plan
     worker = discover(bench)
     ids = []
@@ -187,7 +192,10 @@ def _hint(bench: Bench, worker: Worker) -> str:
 
 
 def backlog(bench: Bench) -> str:
-    """Let the worker find a backlog of more messages than it reads at once."""
+    """Check that the worker processes more messages than it reads at once if they were in the stream before its start.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     plan = bench.plan
     count = min(2 * (plan.count or 10) + 5, _MOST_IN_BACKLOG)
     if plan.makes_group:
@@ -205,7 +213,10 @@ def backlog(bench: Bench) -> str:
 
 
 def works_before_ack(bench: Bench) -> str:
-    """Block the worker's work, and check that no acknowledgement comes."""
+    """Check that the worker acknowledges only after its work: hold the work command, and expect no acknowledgement.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     plan = bench.plan
     if plan.work is None:
         if not plan.carrier:
@@ -236,7 +247,10 @@ def works_before_ack(bench: Bench) -> str:
 
 
 def poison(bench: Bench) -> str:
-    """Send bad messages, and good ones behind them."""
+    """Send bad messages, and check that the good ones behind them are processed.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     bench.begin()
     bad = _send_bad(bench)
     for when in ("behind a bad one", "after a bad one was tried again"):
@@ -308,7 +322,10 @@ def _is_bad(bench: Bench, entry: str) -> bool:
 
 
 def poison_capped(bench: Bench) -> str:
-    """Let a bad message be retried until the worker gives it up."""
+    """Check that a bad message leaves the PEL after a limited number of deliveries (fewer than 25).
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     worker = bench.begin()
     bad = _send_bad(bench)
     most = 1
