@@ -98,13 +98,13 @@ def _release_signals(handlers: _Handlers) -> None:
 
 
 class Channel(asyncio.Transport):
-    """The server's end of a connection: a transport.
+    """The server's end of a connection without a socket: an asyncio transport.
 
     Args:
         loop: the server's loop.
         meet: creates the server's protocol for the connection.
-        place: the address at which the server would listen.
-        timeout: how many seconds to wait for the turn or a reply; None: without a limit.
+        place: the host and port at which the server would listen.
+        timeout: how many seconds the client waits for the loop's turn lock or a reply; None: without a limit.
 
     Attributes:
         protocol: the server's protocol.
@@ -194,10 +194,14 @@ class Channel(asyncio.Transport):
             loop.hand_over(self.deliver)
 
     def receive(self, size: int, *, keep: bool = False) -> bytes:
-        """Wait for bytes from the server and return them; b"" at the end.
+        """Wait for bytes from the server, and return at most ``size`` of them; b"" once the connection has ended.
+
+        Args:
+            size: the most bytes to return.
+            keep: leave them for the next call, as ``MSG_PEEK`` does.
 
         Raises:
-            TimeoutError: nothing arrived in time.
+            TimeoutError: nothing arrived within the channel's timeout.
             BlockingIOError: nothing has arrived, and the timeout is 0.
         """
         arrived = self._arrived
@@ -252,14 +256,20 @@ class Channel(asyncio.Transport):
         return self.ended and not self._arrived
 
     def hang_up(self) -> None:
-        """Close the client's side. The garbage collector may call it in any thread, even within the server's code."""
+        """Close the client's side; the server learns it in its next loop iteration.
+
+        The garbage collector may call it in any thread, even within the server's code.
+        """
         if not self.ended and os.getpid() == self._pid and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._lose)
 
     # The server's code, in the thread that has the turn
 
     def deliver(self) -> None:
-        """Pass the client's bytes to the protocol, unless one of its commands is running (a slow script lends the turn)."""
+        """Pass the client's bytes to the protocol.
+
+        If one of its commands is still running (a slow script lets other threads run), the bytes wait for its end.
+        """
         if self._is_delivering:
             return
         self._is_delivering = True
@@ -301,7 +311,7 @@ class Channel(asyncio.Transport):
         return False
 
     def is_closing(self) -> bool:
-        """Whether the connection is closed."""
+        """Return True if the connection is closed."""
         return self.ended
 
     def close(self) -> None:
@@ -364,19 +374,19 @@ class ChannelSocket:
         return len(data)
 
     def settimeout(self, seconds: float | None) -> None:
-        """Set the timeout of each call."""
+        """Set how many seconds each call waits: None without a limit, 0 not at all."""
         self.channel.timeout = seconds
 
     def gettimeout(self) -> float | None:
-        """Return the timeout of each call."""
+        """Return how many seconds each call waits; None: without a limit."""
         return self.channel.timeout
 
     def setblocking(self, flag: bool) -> None:
-        """Let calls wait without a limit, or not at all."""
+        """Let calls wait without a limit (True), or not at all (False)."""
         self.channel.timeout = None if flag else 0
 
     def fileno(self) -> int:
-        """Return a number that no open file has; -1 once closed."""
+        """Return the highest possible descriptor, which no open file has; -1 once closed."""
         return _NO_FILE if self._is_open else -1
 
     def setsockopt(self, *_: object) -> None:
@@ -401,7 +411,7 @@ class ChannelSocket:
 
 
 def dial(inside: Server, timeout: float | None) -> ChannelSocket:
-    """Connect to a server in a thread of this process.
+    """Connect to a server in a thread of this process; ``timeout`` is that of the connection, in seconds.
 
     Raises:
         ConnectionRefusedError: the server is stopping, or has no plain TCP port.
@@ -415,7 +425,7 @@ def dial(inside: Server, timeout: float | None) -> ChannelSocket:
 
 
 def connection_class_of(find: Callable[[], Server | None]) -> type[redis.Connection]:
-    """Return the class of connections to one server.
+    """Return a redis-py connection class that connects to one server: in memory if possible, otherwise by TCP.
 
     Args:
         find: returns the server that runs now; None if only a socket can reach it.

@@ -45,7 +45,7 @@ class Parent:
         self.gone = False
 
     def watch(self) -> None:
-        """Begin, once the server has its loop."""
+        """Begin to watch; call it once the server has its loop."""
         if not system.HERE.watches_pipes:
             threading.Thread(target=self._read, daemon=True).start()
             return

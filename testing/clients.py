@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def need_redis() -> None:
-    """Raise an error that says what to install if redis-py is missing; servers do not need it.
+    """Import redis-py, or raise an error that says what to install. Servers do not need redis-py.
 
     Raises:
         ImportError: redis-py is not installed.
@@ -31,10 +31,11 @@ def need_redis() -> None:
 
 
 def for_client(kind: type, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a redis-py client class, with defaults that make each new connection cheaper.
+    """Return ``options`` with defaults added that make each new connection of the client class ``kind`` cheaper.
 
-    For each connection, redis-py 7 and later reads its version from the package metadata (0.3 ms), and asks the server for
-    maintenance notifications, which Rillet does not send.
+    For each connection, redis-py 7 and later reads its version from the package metadata (0.3 ms), and asks the
+    server for
+    maintenance notifications, which Rillet does not send. If the application sets driver information, nothing is added.
     """
     if options.keys() & {"driver_info", "lib_name", "lib_version"}:
         return options
@@ -57,7 +58,7 @@ def _spared(kind: type) -> dict[str, Any]:
 
 
 def client_like(like: Callable[..., C], url: str, options: Mapping[str, Any], *, is_async: bool) -> C:
-    """Create a client as an application does, connected to a server.
+    """Create a client by ``like``, as an application does, connected to a server.
 
     Args:
         like: a client class of redis-py, or a function with the same parameters.

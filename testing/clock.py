@@ -31,7 +31,10 @@ class Clock:
         hours: float = 0,
         days: float = 0,
     ) -> int:
-        """Advance the server's time and return it; due keys expire and due blocked clients time out immediately."""
+        """Advance the server's time by ``by`` or by units, and return the new time in Unix milliseconds.
+
+        Due keys expire and due blocked clients time out immediately.
+        """
         total = milliseconds + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
         if by is not None:
             if not isinstance(by, timedelta):
@@ -40,9 +43,10 @@ class Clock:
         return self._debug_clock(b"ADVANCE", b"%d" % round(total))
 
     def skip(self) -> int:
-        """Advance to the next time at which something is due, and return it.
+        """Advance to the next time at which something is due, and return it in Unix milliseconds.
 
-        That is the timeout of a blocked command, the time when a pending entry has been idle for long enough (XREADGROUP
+        That is the timeout of a blocked command, the time when a pending entry has been idle for long enough
+        (XREADGROUP
         CLAIM), the end of CLIENT PAUSE or of a ``clock_delay=``, or the expiry of a key or a field. If nothing is due,
         the time does not change.
         """
@@ -58,18 +62,22 @@ class Clock:
         return AutoSkip(self._debug_clock)
 
     def freeze(self, at: datetime | float | None = None) -> int:
-        """Stop the clock at a datetime (a naive one is local time), at Unix milliseconds, or by default at the present."""
+        """Stop the clock, and return its time in Unix milliseconds.
+
+        Args:
+            at: where to stop: a datetime (a naive one is local time) or Unix milliseconds; None: at the present time.
+        """
         if isinstance(at, datetime):
             at = (at.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
         return self._debug_clock(b"FREEZE", *([] if at is None else [b"%d" % at]))
 
     def resume(self) -> int:
-        """Let a frozen clock continue from the time at which it stands."""
+        """Let a frozen clock run on from its frozen time; return that time in Unix milliseconds."""
         return self._debug_clock(b"RESUME")
 
     @property
     def now(self) -> int:
-        """Return the server's time."""
+        """The server's time in Unix milliseconds."""
         return self._debug_clock(b"NOW")
 
     def _debug_clock(self, *words: bytes) -> int:

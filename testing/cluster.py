@@ -115,7 +115,7 @@ class ClusterNode(Server):
             )
 
     def lead(self) -> None:
-        """Become the master of its shard with the data that it has."""
+        """Make this replica the master of its shard with the data that it has."""
         assert self._server is not None
         self.run_inside(self._server.cluster.lead)
 
@@ -158,7 +158,7 @@ class ClusterShard:
 
     @property
     def slots(self) -> list[int]:
-        """The slots of the shard, in order."""
+        """The hash slots that the shard serves, in ascending order."""
         return self._cluster.topology.slots_of(self.shard)
 
 
@@ -283,7 +283,7 @@ class Cluster(InWith):
     # Where things are
 
     def node(self, node: Node) -> ClusterNode:
-        """Return the server of a node of the topology."""
+        """Return the test's ``ClusterNode`` for a node of the topology."""
         return next(each for each in self.nodes if each.node is node)
 
     @staticmethod

@@ -88,7 +88,7 @@ class every_fault:  # noqa: N801 - a decorator
 
     @staticmethod
     def from_here() -> None:
-        """Spare the commands before this point of the test, which are its set-up, from faults.
+        """Inject no faults into the commands before this point of the test, which are its set-up.
 
         Outside ``every_fault`` it does nothing.
         """
@@ -160,7 +160,7 @@ class _Plan:
         self._kinds = kinds
 
     def from_here(self) -> None:
-        """Spare the commands that the first run has sent so far."""
+        """Inject no faults into the commands that the first run has sent so far."""
         assert self._seen is not None
         self._spared = max((command.number for command in self._seen), default=0)
 
@@ -175,7 +175,11 @@ class _Plan:
             _FIRST_RUNS.remove(self)
 
     def run(self, server: AnyServer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Run a function without faults, then with each fault."""
+        """Run the test without faults, then once for each fault.
+
+        Raises:
+            AssertionError: it lists the faults that break the test.
+        """
         __tracebackhide__ = True
         broken: Broken = {}
         with _without_pauses():
@@ -189,7 +193,11 @@ class _Plan:
         _report(places, broken)
 
     async def run_async(self, server: AnyServer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Run a coroutine function without faults, then with each fault."""
+        """Run the asynchronous test without faults, then once for each fault.
+
+        Raises:
+            AssertionError: it lists the faults that break the test.
+        """
         __tracebackhide__ = True
         broken: Broken = {}
         with _without_pauses():

@@ -138,7 +138,7 @@ class Fault:
 
     @property
     def fitted(self) -> int:
-        """How many commands matched so far, before ``nth``, ``every``, ``first`` and ``probability`` select from them."""
+        """The number of commands so far that match all filters but ``nth``, ``every``, ``first`` and ``probability``."""
         self._ask(b"LIST")
         return self._fitted
 

@@ -43,14 +43,16 @@ def servers_of_session(config: pytest.Config) -> Iterator[Pool | RemoteRillet]:
 
 
 def session_server(config: pytest.Config, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
-    """Return the server that the ini option alone configures."""
+    """Return the server that tests without markers use: its options are those of the ini file."""
     return servers.get(_of_session(config).server) if isinstance(servers, Pool) else servers
 
 
 def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
-    """Reset the session's server before a wider fixture that uses it, if a test has used it since the last such fixture.
+    """Reset the session's server before a class, module or session fixture that uses it.
 
-    Otherwise its data comes from another wider fixture, and is kept.
+    Reset it only if a test has used it since the last such fixture. Otherwise its data comes from another wider
+    fixture, and
+    is kept.
     """
     if fixture.argname in {"rillet_session_server", "_rillet_servers"} or not _USED:
         return
@@ -133,7 +135,7 @@ def factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
 
 
 def add_section(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Describe the servers of a test that has failed."""
+    """Add a section about a failed test's servers to its report, unless the ini option ``rillet_report`` is off."""
     if item.config.getini("rillet_report"):
         for server, logged in item.stash.get(SERVERS, ()):
             from .report import describe
@@ -142,7 +144,7 @@ def add_section(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def options_of(item: pytest.Item) -> Options:
-    """Merge the options of the ini option and of the test's markers; the closest marker wins."""
+    """Return a test's options: those of the ini file, overridden by its markers; the closest marker wins."""
     return _split(_ini(item.config) | _marked(item))
 
 

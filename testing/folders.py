@@ -73,7 +73,7 @@ def hold(folder: str) -> int | None:
     """Lock a folder until this process ends.
 
     Returns:
-        The descriptor; None if the file system has no locks.
+        The file descriptor that holds the lock; None if the file system has no locks.
 
     Raises:
         FileNotFoundError: there is no such folder.

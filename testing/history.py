@@ -101,7 +101,7 @@ class History:
     gaps: tuple[str, ...] = ()
 
     def of(self, *what: str, group: str | None = None) -> list[Event]:
-        """Return the events of these kinds, only those of ``group`` if it is given."""
+        """Return the events of the kinds ``what`` (see ``Event.what``); with ``group``, only those of that group."""
         return [each for each in self.events if each.what in what and group in {None, each.group}]
 
     def __iter__(self) -> Iterator[Event]:

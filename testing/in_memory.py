@@ -69,7 +69,7 @@ class End(asyncio.Transport):
         self.schedule()
 
     def schedule(self) -> None:
-        """Deliver the arrived bytes, or the end, to the protocol in the next turn of the loop."""
+        """Deliver the arrived bytes, or the end of the connection, to the protocol in the next loop iteration."""
         if not self._is_scheduled and self.is_reading() and (self.arrived or self.other.ended):
             self._is_scheduled = True
             self._loop.call_soon(self._deliver)
@@ -166,7 +166,7 @@ class End(asyncio.Transport):
 def connect(
     meet: Callable[[], asyncio.Protocol], host: str, port: int
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect a new client, and return its streams.
+    """Connect a new client in memory, and return its reader and writer.
 
     Args:
         meet: creates the server's protocol for the connection.

@@ -18,7 +18,7 @@ logger.addHandler(
 
 
 def escaped(text: str) -> str:
-    """Escape lone surrogates, which pytest-xdist cannot send."""
+    """Replace lone surrogates by backslash escapes: pytest-xdist cannot send them."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -53,6 +53,6 @@ class ServerLog:
             logger.log(self._level, "%s", found[2] if found else line)
 
     def text(self, since: int = 0) -> str:
-        """Return the lines that followed the first ``since`` lines, as far as they are kept."""
+        """Return the lines after the first ``since`` lines ever logged, joined by newlines, as far as they are kept."""
         kept = list(self.lines)
         return "\n".join(kept[max(0, since - self.count + len(kept)) :])

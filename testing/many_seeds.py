@@ -26,10 +26,11 @@ def cores() -> int:
 def first_failure(
     seeds: Sequence[int], processes: int, folder: Path, passes: Passes, tell: Callable[[int], None]
 ) -> int:
-    """Run seeds in several processes; return the position of the first that fails, or the number of seeds if none does.
+    """Run seeds in several processes; return the index of the first that fails, or ``len(seeds)`` if none does.
 
     The processes are forks, because a test function, its fixtures and its imported modules cannot be sent to another
-    interpreter. Each process runs every ``processes``-th seed in its own folder, and stops once an earlier seed has failed.
+    interpreter. Each process runs every ``processes``-th seed in its own folder, and stops once an earlier seed has
+    failed.
     About once a second, ``tell`` is called with the number of seeds that have passed.
 
     Raises:

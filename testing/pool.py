@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Pool:
-    """Servers that start when a test first asks for their configuration, and stop together."""
+    """The servers of a test session, by their arguments. Each starts on first use, and all stop together."""
 
     def __init__(self) -> None:
         self._servers: dict[tuple[tuple[str, str], ...], Server] = {}
@@ -32,7 +32,7 @@ class Pool:
     def find(self, options: Mapping[str, Any]) -> Server:
         """Return the server with these arguments; start it on first use.
 
-        Unlike ``get``, it does not ask the server whether a test has ended it since.
+        It may have stopped since: unlike ``get``, it does not check whether a test has stopped it.
 
         Raises:
             StartError: it does not start.

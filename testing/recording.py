@@ -147,7 +147,7 @@ class Recording:
 
     @property
     def is_on(self) -> bool:
-        """Whether it is on, as far as this side knows."""
+        """Whether it was started and not stopped; a server that has ended since is not noticed."""
         return self._id is not None and not self._is_forgotten
 
     def __enter__(self) -> Self:

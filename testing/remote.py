@@ -25,7 +25,7 @@ class RemoteRillet(Proxy):
         self._command(b"FLUSHDB" if self._upstream.database else b"FLUSHALL")
 
     def is_empty(self) -> bool:
-        """Return True if there is no key that ``reset`` would remove."""
+        """Return True if the server, or the database in its URL, has no keys."""
         if self._upstream.database:
             return not self._command(b"DBSIZE")
         return b"keys=" not in self._command(b"INFO", b"keyspace")

@@ -557,7 +557,12 @@ class AsyncServer(Server):
 
 
 def data_of(folder: str, appendfilename: str) -> bytes:
-    """Return the data of an append-only file as an RDB file."""
+    """Return the data of an append-only file as an RDB file.
+
+    Args:
+        folder: the parent folder of ``appenddirname``.
+        appendfilename: the directive of this name, with which the file was written.
+    """
     with Server(dir=folder, appendonly=True, appendfilename=appendfilename) as server:
         return server.snapshot().rdb()
 
@@ -565,7 +570,15 @@ def data_of(folder: str, appendfilename: str) -> bytes:
 def flags_of(
     directives: Mapping[str, object], host: str, port: int, folder: str | None, **defaults: object
 ) -> list[str]:
-    """Return the words of a command line for a test server."""
+    """Return directives as the words of a command line (``--name value …``), with the defaults of test servers.
+
+    Args:
+        directives: override everything else.
+        host: the address to listen on.
+        port: the port to listen on.
+        folder: the server's ``dir``.
+        defaults: override the defaults of test servers.
+    """
     every: dict[str, object] = {"save": "", "enable_debug_command": "local", "bind": host}
     every |= {"port": port, "dir": folder} | defaults | dict(directives)
     flags: list[str] = []

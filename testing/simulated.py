@@ -74,11 +74,11 @@ _SESSION: Final = _Session()
 def begin_test(
     test: str, seed: int | None, *, is_verbose: bool = False, say: Callable[[str], None] | None = None
 ) -> None:
-    """Note which test pytest is about to run.
+    """Set which test pytest is about to run, for its messages.
 
     Args:
         test: its pytest node ID.
-        seed: the value of ``--rillet-seed``.
+        seed: the value of ``--rillet-seed``; None without it.
         is_verbose: show stories in full.
         say: shows a line of progress; None shows none.
     """
@@ -196,7 +196,7 @@ def simulation(
 
 
 def trace(test: Test, seed: int, *, chaos: float = 0.2, **directives: object) -> str:
-    """Run a coroutine function at one seed; return the full story and the error, which are equal in every process."""
+    """Run a coroutine function at one seed; return the full story and the error as text, equal in every process."""
     with _folder() as folder:
         test_of = functools.partial(_apply, test, (), {})
         run = _Plan(test_of, chaos, directives, folder, tells_always=True).run(seed)
@@ -334,11 +334,11 @@ class Simulation:
     # Inside
 
     def tell(self, host: str, text: str, *, is_idle: bool = False) -> None:
-        """Add an event to the story."""
+        """Add an event of a host to the story; ``is_idle`` marks a read without a result, or a new connection."""
         self.events.append(Event(self._loop.time() * 1000, host, text, is_idle=is_idle))
 
     def keep_recorded(self) -> None:
-        """Add the server's recorded commands to the story, before the server discards them."""
+        """Add the server's recorded commands to the story; call it before the server ends and discards them."""
         recording = self.server.watched
         if recording is None or not self.server.running:
             return
@@ -398,7 +398,7 @@ class Simulation:
                 return
 
     def note_unhandled(self, loop: object, context: dict[str, Any]) -> None:
-        """Fail the test because of an unhandled error, unless a lost connection or a timeout caused it."""
+        """Fail the test because of an unhandled error, unless that is a lost connection or a timeout (a loop's handler)."""
         del loop
         error = context.get("exception")
         if not isinstance(error, Exception):
@@ -432,7 +432,10 @@ class Simulation:
         self.lost[fault.id] = "lost before it ran" if close == "before" else "it ran, its reply is lost"
 
     def note_losses(self) -> None:
-        """Record each lost command and reply, by the position of the command among its client's commands of that name."""
+        """Add each lost command and reply to the disturbances, as the nth command of that name of its client.
+
+        After a restart of the server these numbers begin again; then all losses count as one disturbance.
+        """
         if self._starts > 1 or (self._only is not None and LOSS in self._only):  # the numbers restart
             self.disturbances[LOSS] = "commands and replies are lost"
             return

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 
 class SnapshotError(RuntimeError):
-    """A snapshot is lost: the server that kept it has ended."""
+    """A snapshot is lost, because its server ended without a clean shutdown. At a clean one, ``stop`` downloads it."""
 
 
 class Snapshot:
     """An immutable copy of a server's data and functions at one moment.
 
-    The server keeps it until this object is garbage. ``Server.restore`` accepts it any number of times, also on another
-    server, which then receives it as an RDB file.
+    The server keeps it until this object is garbage; when the server stops cleanly, the copy is downloaded.
+    ``Server.restore``
+    accepts it any number of times, also on another server, which then receives it as an RDB file.
     """
 
     def __init__(self, store: SnapshotStore, name: bytes) -> None:
@@ -44,7 +45,7 @@ class Snapshot:
         return self._file
 
     def leave_store(self) -> None:
-        """Detach from the server, which is stopping; from now on only the file remains."""
+        """Forget the server, which is stopping. Only a file that was downloaded before remains."""
         self._store = None
 
     def __del__(self) -> None:
@@ -53,7 +54,7 @@ class Snapshot:
 
 
 class SnapshotStore:
-    """The snapshots that one run of a server keeps.
+    """The snapshots that a server holds between its start and its end.
 
     Args:
         command: runs one command on the server.
@@ -78,7 +79,7 @@ class SnapshotStore:
         return snapshot
 
     def load(self, file: bytes) -> Snapshot:
-        """Return a snapshot with the data of an RDB file."""
+        """Load an RDB file into the server as a snapshot, and return it; the server's own data does not change."""
         snapshot = Snapshot(self, secrets.token_hex(8).encode())
         self._command(b"DEBUG", b"SNAPSHOT", b"LOAD", snapshot.name, file)
         self._keep(snapshot)
@@ -93,14 +94,14 @@ class SnapshotStore:
         self._command(b"DEBUG", b"SNAPSHOT", b"RESTORE", snapshot.name)
 
     def dump(self, name: bytes) -> bytes:
-        """Return a snapshot as an RDB file."""
+        """Download the snapshot of this name, and return it as an RDB file."""
         file: bytes = self._command(b"DEBUG", b"SNAPSHOT", b"DUMP", name)
         return file
 
     def end(self) -> None:
-        """Download the snapshots that are still referenced, because the server is stopping.
+        """Download the snapshots that are still referenced; called before the server stops.
 
-        They are lost if the server has already ended or is busy.
+        If the server has already ended or is busy, they are lost, and ``Snapshot.rdb`` raises a SnapshotError.
         """
         import hiredis
 

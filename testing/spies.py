@@ -204,7 +204,7 @@ class HasSpies(HasStreams):
         self._recordings: list[Recording] = []
 
     def watch(self, last: int = _WATCHED) -> None:
-        """Keep a recording of the last commands from now on, across resets and restarts. The pytest fixtures call it."""
+        """Record the last ``last`` commands from now on, across resets and restarts. The pytest fixtures call it."""
         self._end_watch()
         self.watched = Recording(self._command, last).start()
 

@@ -58,7 +58,7 @@ class Event:
 
 
 def event_of(command: RecordedCommand, lost: Mapping[int, str]) -> Event:
-    """Return the event of a command; ``lost`` has the effects of faults, by ID."""
+    """Return the event of a command; ``lost`` maps the ID of each fault to a description of its effect."""
     name = command.words[0].upper()
     is_lost = command.fault is not None and command.fault in lost
     if is_lost:
@@ -104,7 +104,7 @@ def _word(word: str) -> str:
 
 
 def told(story: Sequence[Event], error: BaseException, *, whole: bool = False) -> list[str]:
-    """Return the lines of a story about the entries and keys that an error is about; show repeated polls once.
+    """Return a story as lines, reduced to the entries and keys that an error is about; show repeated polls once.
 
     Args:
         story: the events in chronological order.

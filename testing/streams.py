@@ -146,7 +146,7 @@ def id_of(word: str | bytes) -> str:
 
 
 def order_of(entry: str) -> tuple[int, int]:
-    """Return a sort key for an ID."""
+    """Return an ID as (milliseconds, sequence number), by which IDs are sorted."""
     milliseconds, _, sequence = entry.partition("-")
     return int(milliseconds), int(sequence)
 

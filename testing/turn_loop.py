@@ -71,7 +71,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
             self.call_soon_threadsafe(_nothing)
 
     def hand_over(self, act: Callable[[], None]) -> None:
-        """Run a function in the loop's own thread: in its next turn, or when the slow script that it runs lends the turn."""
+        """Run a function in the loop's own thread: in its next iteration, or when a slow script there calls ``lend``."""
         self._handed.append(act)
         self.call_soon(self._act)
 
@@ -80,7 +80,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
             self._handed.popleft()()
 
     def lend(self) -> None:
-        """Let other threads run commands for a moment; called in the middle of a slow script."""
+        """Release the turn lock for a moment in the middle of a slow script, so that other threads can run commands."""
         self._act()
         self.is_lent = True
         self.turn.release()
@@ -91,7 +91,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
             self.is_lent = False
 
     def close(self) -> None:
-        """Implement ``BaseEventLoop.close``; a thread that waits for the turn finds it closed."""
+        """Implement ``BaseEventLoop.close``. A thread that waits for the turn lock then sees that the loop is closed."""
         super().close()
         with contextlib.suppress(RuntimeError):  # a second call
             self.turn.release()

@@ -42,7 +42,7 @@ def command_of(argv: Sequence[bytes]) -> Command:
 
 
 def may_wait(command: Command, argv: Sequence[bytes]) -> bool:
-    """Return True if a command may block."""
+    """Return True if a command may block: it is a blocking one; XREAD and XREADGROUP only with BLOCK."""
     if "blocking" not in command.flags:
         return False
     return command.name not in _READS or any(word.upper() == b"BLOCK" for word in argv)

@@ -58,7 +58,7 @@ _EXECABORT: Final = b"-EXECABORT Transaction discarded because of previous error
 
 
 class Link(Relay):
-    """Matches the server's replies to the client's requests, and passes both to faults and recordings.
+    """One client of the proxy: matches the server's replies to its requests, and passes both to faults and recordings.
 
     Attributes:
         is_control: the client has sent DEBUG CONTROL: no fault hits it, and it is not recorded.
@@ -108,7 +108,10 @@ class Link(Relay):
     # Requests
 
     def eof_received(self) -> bool:
-        """Tell the server that the client sends no more, after requests that wait for earlier ones to be answered."""
+        """Pass the client's end of input on to the server; the server decides when to close the connection.
+
+        Held requests that wait for earlier replies are sent first.
+        """
         if self._when_answered is not None:
             # Waiting longer would let a command block for a client that has left.
             self._match_no_more()
@@ -116,7 +119,7 @@ class Link(Relay):
         return super().eof_received()
 
     def data_received(self, data: bytes) -> None:
-        """Process bytes from the client."""
+        """Process bytes from the client: apply faults, record, and send the requests to the server."""
         server = self._server
         if (
             self._counts_later
@@ -174,7 +177,7 @@ class Link(Relay):
         )
 
     def count(self) -> None:
-        """Count the requests and replies that have passed uncounted."""
+        """Match the requests and replies that passed unexamined, so that later replies find their requests."""
         if not (self._asked or self._answered):
             self._settle()
             return
@@ -444,7 +447,7 @@ class Link(Relay):
     # Replies
 
     def server_data(self, data: bytes) -> None:
-        """Process bytes from the server."""
+        """Process bytes from the server: match replies to requests, apply faults, record, and send them to the client."""
         transport = self.transport
         if self._counts_later and transport is not None:
             transport.write(data)
@@ -706,7 +709,7 @@ class Link(Relay):
             self._pushes.clear()
 
     def push(self, data: bytes) -> None:
-        """Send the client a push from the test, between two replies."""
+        """Send the client an encoded RESP3 push from the test, between two replies."""
         self.count()
         self._pushes.append(data)
         self._answer_due()

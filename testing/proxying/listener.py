@@ -39,11 +39,11 @@ class ProxyFaults(FaultSet):
         self._listener = listener
 
     def knows(self, command: str) -> bool:
-        """Return True if a command exists. Accept a name with a dot: the server may have its module."""
+        """Return True if a command exists, or if its name has a dot: the server may have its module."""
         return "." in command or super().knows(command)
 
     def add(self, spec: FaultSpec) -> int:
-        """Start a fault.
+        """Start a fault, and return its ID.
 
         Raises:
             ReplyError: the fault concerns the server's clock or disk.
@@ -56,7 +56,7 @@ class ProxyFaults(FaultSet):
         return number
 
     def remove(self, number: int) -> None:
-        """End a fault: delayed commands continue, slow replies are sent, and silenced connections are closed."""
+        """End a fault, by ID: delayed commands continue, slow replies are sent, and silenced connections are closed."""
         fault = self.end(number)
         self._listener.update()
         self._listener.delays.release(fault.spec)
@@ -79,19 +79,19 @@ class ProxyRecordings(Recordings):
         self.finished: Callable[[Recorded], object] = id
 
     def start(self, last: int) -> int:
-        """Start a recording."""
+        """Start a recording of at most the ``last`` commands, and return its ID."""
         number = super().start(last)
         self._listener.update()
         return number
 
     def stop(self, number: int) -> Any:
-        """End a recording."""
+        """End the recording with this ID, and return it."""
         recording = super().stop(number)
         self._listener.update()
         return recording
 
     def keys(self, words: list[bytes]) -> list[bytes]:
-        """Return the keys that a command names."""
+        """Return the keys among a command's words; none if it has too few or too many."""
         command = command_of(words)
         if not command.accepts(len(words)):
             return []
@@ -108,7 +108,7 @@ class Listener:
 
     Attributes:
         looks: whether commands must be examined, because a fault or a recording is on.
-        is_parted: whether nothing passes.
+        is_parted: whether the network is partitioned: bytes wait in both directions.
         keeps_ids: see the argument.
         open_sides: the open transports of all clients, to the client and to the server.
     """
@@ -166,17 +166,17 @@ class Listener:
             await self._all_closed.wait()
 
     def side_is_closed(self, side: asyncio.Protocol) -> None:
-        """Forget one of the two connections of a client."""
+        """Forget one of a client's two connections after it was closed."""
         self.open_sides.pop(side, None)
         if self._all_closed is not None and not self.open_sides:
             self._all_closed.set()
 
     def now(self) -> int:
-        """Return the current time in milliseconds."""
+        """Return the present time in Unix milliseconds."""
         return self.clock.tick()
 
     def update(self) -> None:
-        """Decide whether commands must be examined."""
+        """Set ``looks`` after a fault or a recording began or ended."""
         self.looks = bool(self.faults.active or self.recorder.recordings)
         for link in self._links:
             link.count()
@@ -187,7 +187,7 @@ class Listener:
         return not self.faults.refuses_connection(self.now(), link.session.id)
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine in the background, and keep a reference to its task."""
+        """Run a coroutine in the background; ``stop`` cancels it if it still runs."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -200,7 +200,12 @@ class Listener:
     # Requests of tests
 
     def debug(self, argv: list[bytes], link: Link | None = None) -> bytes:
-        """Return the reply to DEBUG FAULT, RECORD or CONTROL, which may be an error."""
+        """Run DEBUG FAULT, RECORD or CONTROL, and return the encoded reply, which may be an error.
+
+        Args:
+            argv: the words of the command.
+            link: the client that sent it; None: the test itself, which gets RESP2.
+        """
         resp = 2 if link is None else link.session.resp
         action = argv[1].upper()
         try:
@@ -221,13 +226,18 @@ class Listener:
         return {link.session.id for link in self._links}
 
     def close_clients(self, ids: set[int]) -> None:
-        """Close the connections of some clients."""
+        """Close the connections with these client IDs at once."""
         for link in list(self._links):
             if link.session.id in ids:
                 link.close(at_once=True)
 
     def push(self, words: Iterable[bytes], client: bytes | None) -> int:
-        """Send a push to all RESP3 clients, or to those that a glob matches; return their number."""
+        """Send a push to RESP3 clients, and return their number.
+
+        Args:
+            words: the elements of the push.
+            client: a glob for the client's name, user, library or ID; None: all RESP3 clients.
+        """
         found = [
             link
             for link in self._links

@@ -28,13 +28,13 @@ class Pending:
         own: the proxy's own reply; the server sends none.
         instead: replaces the server's reply.
         closes: the connection is closed instead of a reply.
-        ends_matching: the bytes after it are not replies to requests, or not RESP.
+        ends_matching: no more replies can be matched to requests: the bytes that follow are not RESP, or not replies.
         confirmations: how many confirmations the (un)subscription still lacks; -1 before the first.
         value: the confirmations that have arrived.
-        is_unsure: the reply may not come. With CLIENT REPLY OFF or SKIP, confirmations of subscriptions come, but their
-            errors do not; and Redis 8.10.2 does not answer a wrong password behind other commands.
+        is_unsure: the reply may not come. With CLIENT REPLY OFF or SKIP, confirmations of subscriptions come, but
+            their errors do not; and Redis 8.10.2 does not answer a wrong password behind other commands.
         transaction: the transaction that it begins, unless MULTI is refused.
-        later: for EXEC, the commands of the transaction that change the session, each with its place.
+        later: for EXEC, the commands of the transaction that change the session: position, name and words.
     """
 
     name: str
@@ -56,13 +56,13 @@ class Pending:
 
 
 def ends_matching(name: str, argv: list[bytes]) -> bool:
-    """Return True if the bytes after a command are not replies to requests."""
+    """Return True if no more replies can be matched to requests after this command, e.g. PSYNC."""
     words = _NO_REPLIES.get(name)
     return (words is not None and (not words or argv[-1].upper() in words)) or is_silent(name, argv)
 
 
 def is_silent(name: str, argv: list[bytes]) -> bool:
-    """Return True if a command has a reply only if it is refused, which depends on the user's rights."""
+    """Return True for REPLCONF ACK and GETACK: the server replies only if the user has no right to them."""
     return (
         name == "replconf"
         and len(argv) % 2 == 1
@@ -71,5 +71,5 @@ def is_silent(name: str, argv: list[bytes]) -> bool:
 
 
 def changes_replies(later: tuple[int, str, list[bytes]]) -> bool:
-    """Return True if a command of a transaction has more or fewer replies than one."""
+    """Return True if a command inside a transaction may have more or fewer than one reply, as (un)subscriptions do."""
     return later[1] not in LEARNED

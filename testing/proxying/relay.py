@@ -112,12 +112,12 @@ class Relay(asyncio.Protocol):
         _resume(self._server, self._server_pauses, why)
 
     def part(self) -> None:
-        """Let nothing pass, as in a network partition; bytes that are sent wait."""
+        """Pause reading from both sides, as in a network partition; bytes that are sent wait."""
         self._pause("partition")
         self._pause_server("partition")
 
     def heal(self) -> None:
-        """End the partition: let bytes pass."""
+        """End the partition: read from both sides again."""
         self._resume("partition")
         self._resume_server("partition")
         if self._server is not None and not self._has_begun:

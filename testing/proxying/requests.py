@@ -32,11 +32,14 @@ class Requests:
 
     @property
     def is_between(self) -> bool:
-        """Whether no request is incomplete."""
+        """Whether the last request is complete."""
         return not self._head and not self._passes
 
     def begun(self, data: bytes) -> int:
-        """Return how many requests begin in bytes that have passed; the rest of the last one will pass, too."""
+        """Return how many requests begin in ``data``, which has already been sent to the server.
+
+        The last one may be incomplete; then ``feed`` passes its rest without words.
+        """
         parser, was_between = self._parser, self.is_between
         if was_between:
             commands = parser.feed(data)

@@ -56,27 +56,30 @@ class Session:
 
     @property
     def gets_messages(self) -> bool:
-        """Whether the server may send more than replies."""
+        """Whether the server may send messages of subscriptions or MONITOR lines besides replies."""
         return self.monitors or self.is_subscribed
 
     def is_message(self, value: bytes) -> bool:
-        """Return True if a value other than a push is a message or a line of MONITOR; the beginning of it suffices."""
+        """Return True if a value is a RESP2 message or a MONITOR line instead of a reply; its first bytes suffice."""
         if self.monitors and _MONITORED(value):
             return True
         return self.resp == 2 and any(self._channels.values()) and _MESSAGE(value) is not None
 
     @staticmethod
     def confirmed(value: bytes) -> str:
-        """Return the (un)subscription command of which a value confirms one channel; "" for other values."""
+        """Return the (un)subscription command that a value confirms (for one channel), or "" for other values."""
         found = _CONFIRMATION(value)
         return "" if found is None else found[1].decode()
 
     def confirmations(self, name: str, argv: list[bytes]) -> int:
-        """Return the number of confirmations of a command; call it when the first arrives."""
+        """Return how many confirmations an (un)subscription gets: one per channel, or per subscription if it names none.
+
+        Call it when the first one arrives, because the number depends on the subscriptions until then.
+        """
         return len(argv) - 1 or max(1, len(self._of(name)))
 
     def confirm(self, name: str, value: bytes) -> None:
-        """Record a confirmation: the beginning or the end of a subscription."""
+        """Update the subscriptions from a confirmation: ``name`` is the command, ``value`` the bytes with the channel."""
         reader = hiredis.Reader()
         reader.feed(value)
         channel = reader.gets()[1]
@@ -86,7 +89,7 @@ class Session:
             self._of(name).add(channel)
 
     def will_be_subscribed(self, commands: Iterable[tuple[str, list[bytes]]]) -> bool:
-        """Return True if the client will have a subscription after more (un)subscriptions."""
+        """Return True if the client will have a subscription after further (un)subscriptions, given as names and words."""
         channels = {kind: set(names) for kind, names in self._channels.items()}
         for name, argv in commands:
             kind = _kind(name)
@@ -100,7 +103,7 @@ class Session:
         return self._channels[_kind(name)]
 
     def learn(self, name: str, argv: list[bytes], value: bytes) -> None:
-        """Update the session from the reply to a command of ``LEARNED``."""
+        """Update the session from a command of ``LEARNED``: its name, its words, and the bytes of its reply."""
         if name == "hello" and value[:1] in b"*%":
             self._greet(argv)
             self.resp = 3 if value[:1] == b"%" else 2
@@ -112,7 +115,7 @@ class Session:
             self._take(name, argv)
 
     def assume(self, name: str, argv: list[bytes]) -> None:
-        """Assume that a command of ``LEARNED`` succeeds; its reply is suppressed and will not arrive."""
+        """Update the session as if a command of ``LEARNED`` succeeded: its reply is suppressed and will not arrive."""
         if name == "hello":
             if argv[1:2] not in ([], [b"2"], [b"3"]):
                 return
