@@ -448,7 +448,7 @@ class Blocking:
         self._arm()
 
     def expire_overdue(self) -> None:
-        """Call ``expire`` if a deadline has passed although its timer did not fire: a library has moved the system's clock."""
+        """Call ``expire`` if a deadline has passed although no timer fired: something has moved the system's clock."""
         if self._deadlines and self._deadlines[0][0] <= self.server.clock.now:
             self.expire()
 

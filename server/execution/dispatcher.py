@@ -105,9 +105,9 @@ class Dispatcher:
         return entry
 
     def check_scripts(self, *, needed: bool) -> None:
-        """Take EVAL, FCALL and the like out of ``table``, or put them back.
+        """Take EVAL, FCALL and the like out of ``table``, so that ``process`` runs them, or put them back.
 
-        ``process`` then runs them. It postpones a script that may be slow while an accepted client has no transport yet.
+        ``process`` postpones them while an accepted client has no transport yet, because a slow script could not serve it.
 
         Args:
             needed: True to take them out.

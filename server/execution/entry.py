@@ -64,7 +64,7 @@ class CommandEntry:
             self.reset_times()
 
     def declare(self, command: Command) -> None:
-        """Use the record that a Redis version has for this command; the name and the read and write flags must be the same."""
+        """Use the record that a Redis version has for this command; name, read and write flag must stay the same."""
         self.command = command
         self.minimum = abs(command.arity)
         self.maximum = command.arity if command.arity > 0 else 1 << 62

@@ -2,8 +2,10 @@
 
 A script runs to its end on the thread of the event loop, which makes it atomic and blocks the loop. Once it has run longer
 than ``busy-reply-threshold``, the interpreter's hook calls this module about every millisecond of Lua. The module polls
-the sockets itself and passes received bytes to the connections as usual. The dispatcher refuses their commands with BUSY,
-except those that may end the script. New clients are accepted the same way, and handed to the loop after the script.
+the sockets itself and passes received bytes to the connections as usual. Most commands get the error BUSY; those with the
+flag ``allow_busy``, such as SCRIPT KILL, run (``server/execution/checks``). New clients are accepted the same way, and
+handed
+to the loop after the script.
 
 Other clients see nothing of the script's unfinished unit: its effects, the keys that it made ready and its time are set
 aside while they are served. The client that runs the script, and replicas, are not served. The first SIGTERM or SIGINT
@@ -65,7 +67,7 @@ class DirectTransport:
         self.closed = False
 
     def write(self, data: bytes) -> None:
-        """Send as much as the socket accepts now; the loop sends the rest."""
+        """Send as much as the socket accepts now; the rest is sent when the loop runs again."""
         if self.real is not None and self.real.get_write_buffer_size():
             self.real.write(data)
             return
@@ -173,7 +175,11 @@ class Busy:
     # One poll
 
     def serve(self, run: Run) -> None:
-        """Accept, read and reply once; the interpreter's hook calls this during the script."""
+        """Accept waiting clients, read from all sockets and run what they sent; the interpreter's hook calls this.
+
+        Args:
+            run: the running script.
+        """
         if self._run is not run:
             self._begin(run)
         assert self._selector is not None
@@ -319,7 +325,7 @@ class Busy:
     # Signals
 
     def note_signal(self, number: int) -> None:
-        """On a shutdown signal, stop a slow script that has not written; else log why the shutdown must wait."""
+        """After a shutdown signal, stop a slow script that has not written; if it has, log that the shutdown must wait."""
         run = self._run
         if run is None:
             return

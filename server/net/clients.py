@@ -61,7 +61,7 @@ class Clients(dict[int, "Client"]):
                 client.close(after_reply=False)
 
     def forget(self, client: Client) -> None:
-        """Remove a disconnected client from every registry; a second call does nothing."""
+        """Remove a disconnected client from every registry (blocked, subscribed, watching …); a second call does nothing."""
         if self.pop(client.id, None) is None and client not in self.controls:
             return
         server = self._server
@@ -82,14 +82,14 @@ class Clients(dict[int, "Client"]):
         unwatch_all(client)
 
     def close_all(self, *, after_reply: bool = True) -> None:
-        """Close every connection, controls first, because they wait for the end."""
+        """Close every connection, the control connections first."""
         for client in [*self.controls, *self.values()]:
             client.close(after_reply=after_reply)
         for socket in list(self.dormant):
             socket.transport.close()
 
     def update_observers(self) -> None:
-        """After MONITOR or tracking began or ended, recompute ``Server.has_observers`` and ``Server.run_single``."""
+        """Set ``Server.has_observers`` and ``Server.run_single`` after a client began or ended MONITOR or tracking."""
         self._server.has_observers = bool(self.monitors) or any(
             client.tracking is not None for client in self.values()
         )

@@ -40,7 +40,8 @@ class Connection(Client, asyncio.Protocol):
 
     Input is parsed and run immediately, for at most one slice of time (``server/execution/turns``). Input waits while the
     client is blocked or postponed, does not read its replies, or has used up its slice: bytes in ``unparsed``, parsed
-    commands in ``backlog``. Replies wait until the turn of the loop ends, and leave in one write (``server/net/replies``).
+    commands in ``backlog``. Replies wait until this round of the event loop ends, and leave in one write
+    (``server/net/replies``).
 
     Attributes:
         is_reading: the transport reads from the socket; False while the client must slow down.
@@ -75,7 +76,7 @@ class Connection(Client, asyncio.Protocol):
     # asyncio.Protocol: the life of the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept the client, or refuse it with an error."""
+        """Register the client, or refuse it: maxclients, protected mode, a stopping server, a fault."""
         self.transport = cast("asyncio.Transport", transport)
         server = self.server
         self._take_addresses()
@@ -123,7 +124,7 @@ class Connection(Client, asyncio.Protocol):
             keep_alive(sock, self.server.config.tcp_keepalive)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove the client everywhere; a disconnected client must not consume another entry."""
+        """Remove the client from every registry, so that it consumes no further stream entry."""
         del exc
         self.begin_to_close()
         self.backlog.clear()
@@ -135,7 +136,10 @@ class Connection(Client, asyncio.Protocol):
         server.clients.forget(self)
 
     def eof_received(self) -> bool:
-        """Disconnect a half-closed client after the replies to its commands, as Redis does."""
+        """Close a half-closed client after the replies to its commands, as Redis does.
+
+        Return True, which lets asyncio keep the transport open until then.
+        """
         if self.state is AWAITING_TURN:
             self.has_hung_up = True
         else:
@@ -347,7 +351,7 @@ class Connection(Client, asyncio.Protocol):
             self.waiting_for = None
 
     def answer(self, reply: bytes) -> None:
-        """Implement ``Client.answer``, and schedule a turn only if input is waiting."""
+        """Implement ``Client.answer``; the waiting input of the client then runs in a slice of its own."""
         if self.reply_mode == "on":
             if self.server.limits_output or self.mode is CAREFUL:
                 self.check_output(len(reply))
@@ -364,14 +368,14 @@ class Connection(Client, asyncio.Protocol):
             self.resume()
 
     def resume(self) -> None:
-        """Queue for a turn in the loop, because the code that released this client is still running."""
+        """Queue the client for a slice in which its waiting commands run; the code that released it finishes first."""
         if self.state.runs:
             turns = self.server.turns
             self.wait(AWAITING_TURN, turns)
             turns.add(self)
 
     def take_turn(self) -> None:
-        """Run a slice of the waiting commands; ``Server.turns`` calls this."""
+        """Run waiting commands for one slice of time; ``Server.turns`` calls this."""
         try:
             if self.state is AWAITING_TURN:
                 self.end_wait()
@@ -422,7 +426,7 @@ class Connection(Client, asyncio.Protocol):
     # Output
 
     def send(self, data: bytes) -> None:
-        """Send a push message; if the client is running a command, send it after that command's reply."""
+        """Send a push message: now, or after the reply of the command that this client is running."""
         if self.server.current_client is self or self.server.blocking.is_serving(self):
             self.deferred.append(data)
             self.update_state()  # so that the fast path ends, and `deferred` is sent
@@ -431,7 +435,7 @@ class Connection(Client, asyncio.Protocol):
             self.write(data)
 
     def send_deferred(self) -> None:
-        """Implement ``Client.send_deferred``, in one message."""
+        """Implement ``Client.send_deferred``; all push messages leave in one write."""
         if self.deferred:
             pushes = b"".join(self.deferred)
             self.deferred.clear()
@@ -439,7 +443,7 @@ class Connection(Client, asyncio.Protocol):
             self.send(pushes)
 
     def write(self, data: bytes) -> None:
-        """Send data together with the replies of this turn."""
+        """Send data at the end of this round of the event loop, with the replies; at once if that is allowed now."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -454,7 +458,7 @@ class Connection(Client, asyncio.Protocol):
 
     @property
     def unread(self) -> int:
-        """Bytes held until the end of the turn or in the transport's buffer, without those in the socket."""
+        """Bytes of output held until the end of the round or in the transport's buffer, not counting the socket's."""
         transport = self.transport
         buffered = transport.get_write_buffer_size() if transport is not None else 0
         return buffered + self.server.replies.unsent_bytes(self)
@@ -493,7 +497,12 @@ class Connection(Client, asyncio.Protocol):
         self.check_output_limit(self.server.clock.now, size)
 
     def check_output_limit(self, now: int, more: int = 0) -> None:
-        """Close the client if its unsent output reaches the hard limit, or the soft limit for too many seconds."""
+        """Close the client if its unsent output reaches the hard limit, or exceeds the soft limit for too many seconds.
+
+        Args:
+            now: the time in milliseconds.
+            more: bytes of output that are about to be added.
+        """
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -517,7 +526,7 @@ class Connection(Client, asyncio.Protocol):
             self.close(after_reply=False)
 
     def pause_writing(self) -> None:
-        """Stop running commands of a client that does not read; a replica's acknowledgements are still processed."""
+        """Stop running commands, because the client does not read its replies; a replica's acknowledgements still run."""
         if self.replica is not None:
             self.server.clients.congested.add(self)
             self.replica.pause()
@@ -528,7 +537,7 @@ class Connection(Client, asyncio.Protocol):
         self._pause_reading()
 
     def resume_writing(self) -> None:
-        """Continue to run commands, because the client reads again."""
+        """Run waiting commands again, because the client has read its replies."""
         if self.replica is not None:
             self.server.clients.congested.discard(self)
             self.replica.resume()
@@ -563,7 +572,7 @@ class Connection(Client, asyncio.Protocol):
             self.server.replies.close(self)
 
     def cut(self) -> None:
-        """Close and drop the unsent replies; when this returns, the peer can see that."""
+        """Close the connection and drop the unsent replies; the peer sees the end before this returns."""
         self.server.replies.release_early()
         if self.fd < 0:  # it has no socket
             self.close(after_reply=False)

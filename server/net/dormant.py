@@ -1,4 +1,4 @@
-"""Connections that outlive DEBUG RESET: the socket stays, and the next client on it is a new one.
+"""Connections that outlive DEBUG RESET: the socket stays open, and a new client takes it over.
 
 This saves tests the cost of a new socket and greeting. A kept socket belongs to no client until its next bytes arrive: no
 list shows it and no counter includes it. Then a new ``Connection`` takes it over as if the loop had just accepted it, with
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Dormant(asyncio.Protocol):
-    """The protocol of a kept socket.
+    """The protocol of a kept socket, until its next bytes arrive.
 
     Args:
         before: the connection whose transport it takes over.
@@ -37,7 +37,7 @@ class Dormant(asyncio.Protocol):
         self.transport.set_protocol(self)
 
     def wake(self) -> Connection:
-        """Hand the socket to a new client, and return that client."""
+        """Create a client for the socket and return it."""
         self.server.clients.dormant.discard(self)
         connection = self._meet(self.server)
         self.transport.set_protocol(connection)
@@ -45,7 +45,7 @@ class Dormant(asyncio.Protocol):
         return connection
 
     def data_received(self, data: bytes) -> None:
-        """Start a new client with these bytes, as if each command of its greeting had waited for the previous reply."""
+        """Create a client for the socket, and let it receive the commands of its greeting one by one, then the rest."""
         connection = self.wake()
         for command in _commands(data[: self._greeting]):
             connection.data_received(command)

@@ -66,12 +66,12 @@ def _bound(address: str, port: int, backlog: int) -> list[socket.socket]:
 
 
 class SharedLoopConnection(Connection):
-    """A connection of a server in a shared loop: it wakes the cron, and its network may be simulated."""
+    """A connection of a server in a shared loop: its input wakes the cron, and its network may be simulated."""
 
     __slots__ = ()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Implement ``Connection.connection_made``; ``naming`` gives it an initial name: its simulated host."""
+        """Implement ``Connection.connection_made``, and name the client after its simulated host (``naming``)."""
         super().connection_made(transport)
         naming = self.server.listeners.naming
         if naming is not None:
@@ -79,7 +79,7 @@ class SharedLoopConnection(Connection):
         self.server.cron.wake()
 
     def data_received(self, data: bytes) -> None:
-        """Implement ``Connection.data_received``."""
+        """Implement ``Connection.data_received``, and wake the cron."""
         super().data_received(data)
         self.server.cron.wake()
 
@@ -99,7 +99,7 @@ class Listeners:
         doors: each listening socket, with the protocol factory for its clients.
         unix_place: the path that the unix socket is bound to, and the name of its connections; "" without a unix socket.
         shaking_hands: TLS clients that have not completed their handshake.
-        arriving: clients that the loop has accepted and gives a transport later in the same turn. Until then nothing
+        arriving: clients that the loop has accepted and gives a transport in a later round. Until then nothing
             can read from them, not even ``server/net/busy_script``, so a script that may be slow waits for them.
     """
 
@@ -156,7 +156,7 @@ class Listeners:
         return True
 
     def move(self, refusal: str) -> None:
-        """After CONFIG SET port, bind or tls-port, listen there; connections stay. Port 0 means none.
+        """After CONFIG SET port, bind or tls-port, listen at the new addresses; connections stay. Port 0 means none.
 
         As in Redis, the old sockets close first, so that an address may replace ``*``.
 
@@ -338,14 +338,14 @@ class Listeners:
         return wire
 
     def welcome(self, wire: Wire) -> None:
-        """Note that a client has its transport."""
+        """Remove a client from ``arriving``, because it has its transport; after the last one run the postponed scripts."""
         if wire in self.arriving:
             self.arriving.remove(wire)
             if not self.arriving:
                 self._all_are_here()
 
     def postpone(self, client: Client) -> bool:
-        """Postpone a command until arriving clients have a transport; False without a connection."""
+        """Postpone the client's command until no client is ``arriving``; return False if it has no connection to wait for."""
         if not isinstance(client, Connection):
             return False
         client.wait(POSTPONED, self)
@@ -355,7 +355,10 @@ class Listeners:
         return True
 
     async def all_here(self) -> None:
-        """Wait until arriving clients have a transport, for at most some turns, as `postpone` does for a command."""
+        """Wait until no client is ``arriving``, for at most `_TURNS_TO_ARRIVE` rounds of the event loop.
+
+        Then stop waiting for the others and run the postponed commands.
+        """
         for _ in range(_TURNS_TO_ARRIVE):
             if not self.arriving:
                 return

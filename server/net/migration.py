@@ -1,10 +1,10 @@
 """MIGRATE: send keys to another server, and delete them here after the target has confirmed them.
 
 Only the calling client is blocked, so other clients may change a key during its transfer. The key is then resent, and
-replaces the copy on the target. Keys are deleted in the turn in which the last confirmations arrive, and only if their
-dump is still the same. (WATCH does not suffice, because it misses changes of consumer groups.) If other clients keep
-changing the keys, the last round postpones their writes. Keys that the target does not confirm stay here. After a
-timeout, or if writes are paused during the transfer, a key may exist on both sides.
+replaces the copy on the target. Keys are deleted as soon as the last confirmation arrives, before any other command runs,
+and only if their dump is still the same. (WATCH does not suffice, because it misses changes of consumer groups.) If other
+clients keep changing the keys, the last round postpones their writes. Keys that the target does not confirm stay here. After
+a timeout, or if writes are paused during the transfer, a key may exist on both sides.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _UNSELECTED: Final = -1  # as in Redis, no SELECT is sent for this database numb
 
 
 class Migrations:
-    """The running MIGRATEs of a server."""
+    """The MIGRATE commands of one server that are running."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, client: Client, argv: list[bytes], migration: Migration) -> None:
-        """Block a client and begin its transfer."""
+        """Block the client of a MIGRATE and begin its transfer in a task, which unblocks the client at the end."""
         blocking = self._server.blocking
         blocking.block(client, (), 0, argv, on_missing=False, on_timeout=_WRITING.encoded)
         transfer = _Transfer(self._server, client, migration)

@@ -58,14 +58,18 @@ class Exhaustion:
         self._silent_until = 0.0
 
     def probe(self, now: float) -> None:
-        """Check whether another file can be opened; ``now`` is the event loop's time in seconds."""
+        """Open a file to check whether a descriptor is free, and log if none is; ``now``: the loop's time in seconds."""
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as error:
             self.note(error, now)
 
     def note(self, error: BaseException | None, now: float) -> bool:
-        """Log an error of accept, unless one was logged within the last minute.
+        """Log an error of accept that means that no file descriptor is free, at most once a minute.
+
+        Args:
+            error: the error, or None.
+            now: the event loop's time in seconds.
 
         Returns:
             False if the error has another cause.

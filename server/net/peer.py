@@ -6,7 +6,7 @@ import socket
 
 
 def address_of(name: object) -> bytes:
-    """Format an asyncio address for clients: ``127.0.0.1:6379``, ``[::1]:6379``."""
+    """Format an asyncio address (host, port, …) as ``127.0.0.1:6379`` or ``[::1]:6379``."""
     if isinstance(name, tuple) and len(name) >= 2:
         host, port = str(name[0]), name[1]
         return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
@@ -14,7 +14,7 @@ def address_of(name: object) -> bytes:
 
 
 def keep_alive(sock: socket.socket, seconds: int) -> None:
-    """Let the system probe the peer after ``seconds`` of silence, and give up after as many seconds more."""
+    """Let the system send keepalive probes after ``seconds`` without data, and close after about as many more."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_KEEPIDLE"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)

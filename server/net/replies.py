@@ -1,4 +1,4 @@
-"""The replies of a turn of the event loop, which leave together at its end.
+"""The replies of one round of the event loop (a *turn*), which leave together at its end.
 
 A write wakes the process that waits for it, which costs more than most commands: on a virtual machine it exits to the
 host. A server that writes each reply separately wakes its clients once per reply. A server that writes the replies of a
@@ -58,7 +58,7 @@ class Replies:
         self._few = 0  # ``at_once`` with an append-only file, which must be written first
 
     def hold(self, connection: Connection, data: bytes) -> None:
-        """Keep output for a client until the turn ends; a command may still be running."""
+        """Hold data for a client until the turn ends; later replies of the turn are held, too."""
         self.flush_later()
         self.at_once = 0
         self._is_plain = False
@@ -66,7 +66,7 @@ class Replies:
         self._sizes[connection] = self._sizes.get(connection, 0) + len(data)
 
     def hold_last(self, connection: Connection, reply: bytes) -> None:
-        """Keep or, if allowed, send the reply that ends a batch; also send replies of an earlier millisecond."""
+        """Hold the reply that ends a batch, or send it if that is allowed now; send replies of an earlier millisecond."""
         if self._few and not self.held and self._may_leave():
             self._few -= 1
             connection.transport.write(reply)  # type: ignore[union-attr] # it has just received
@@ -86,26 +86,26 @@ class Replies:
         )
 
     def is_held(self, connection: Connection) -> bool:
-        """Return True if replies for this connection wait."""
+        """Return True if any reply for this connection is held or waits for an fsync."""
         return any(each is connection for each, _ in chain(self.held, self.unsynced))
 
     def unsent_bytes(self, connection: Connection) -> int:
-        """Return the size of pushes and long replies that wait for this connection."""
+        """Return the bytes that ``hold`` keeps for this connection: pushes and long replies."""
         return self._sizes.get(connection, 0)
 
     def held_bytes(self, connection: Connection) -> int:
-        """Return the size of everything that waits for this connection; slow if many replies wait."""
+        """Return all bytes that are held for this connection or wait for an fsync; slow if many replies wait."""
         return sum(len(data) for each, data in chain(self.unsynced, self.held) if each is connection)
 
     def close(self, connection: Connection) -> None:
-        """Close a connection once its held replies are sent; if there are none, now."""
+        """Close a connection after its held replies are sent."""
         if self.is_held(connection):
             self._closing.add(connection)
         elif connection.transport is not None:
             connection.transport.close()
 
     def drop(self, connection: Connection) -> None:
-        """Drop the held replies of a lost connection."""
+        """Drop the held replies of a disconnected client."""
         self._is_plain = False
         self._sizes.pop(connection, None)
         self._closing.discard(connection)
@@ -113,7 +113,7 @@ class Replies:
     # The end of a turn
 
     def flush_later(self) -> None:
-        """Flush at the end of this turn of the loop."""
+        """Schedule a flush for the end of this turn, unless one is scheduled."""
         if self.since == UNSCHEDULED:
             self._server.loop.call_soon(self._end_turn)
             self.since = self._server.keyspace.now  # after the call: if that fails, the next reply schedules
@@ -136,7 +136,7 @@ class Replies:
             self.at_once, self._few = 0, _FEW if is_pair else 0
 
     def begin_turn(self) -> None:
-        """Begin a turn for a single client that calls from a thread other than the loop's."""
+        """Let replies leave at once, for a single client that calls from another thread than the loop's."""
         if self.since == UNSCHEDULED:
             self.at_once, self._few = (_FEW, 0) if self._server.persistence.aof is None else (0, _FEW)
 
@@ -147,12 +147,12 @@ class Replies:
             self.release()
 
     def release_early(self) -> None:
-        """Send the held replies now, unless they wait for the append-only file."""
+        """Send the held replies now; without effect if there is an append-only file, which must be written first."""
         if self.held and self._server.persistence.aof is None:
             self.release()
 
     def release_old(self) -> None:
-        """Send the held replies if their millisecond is over, unless they wait for the append-only file."""
+        """Send the held replies if their millisecond is over; without effect if there is an append-only file."""
         now = self._server.keyspace.now
         if self.held and self.since not in (now, UNSCHEDULED):
             self.release_early()
@@ -186,7 +186,7 @@ class Replies:
     # An fsync
 
     def hold_for_fsync(self) -> None:
-        """Let the held replies wait for an fsync; later replies belong to effects that this fsync does not cover."""
+        """Let the held replies wait for the fsync that begins now; later replies wait for another one."""
         self.unsynced = deque(self.held if self._is_plain else _joined(self.held))
         self.held = []
         self._sizes.clear()

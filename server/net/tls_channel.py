@@ -29,10 +29,10 @@ _SECONDS_TO_SHAKE_HANDS: Final = 10
 
 
 class SecureChannel(asyncio.Protocol):
-    """The protocol of a socket's transport, and the transport of a connection.
+    """TLS of one client: the protocol of the socket's transport, and in turn the transport of the connection.
 
     The connection learns of the client after the handshake, and sees only plain bytes. Its output is encrypted no faster
-    than the socket accepts it, with a limit per turn of the loop; the rest waits unencrypted.
+    than the socket accepts it, with a limit per round of the event loop; the rest waits unencrypted.
 
     Args:
         context: the TLS settings; changes apply to later channels.
@@ -64,7 +64,7 @@ class SecureChannel(asyncio.Protocol):
     # asyncio.Protocol: from the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the handshake, for a limited time."""
+        """Begin the handshake, for which the client has a limited time; close at once if maxclients is reached."""
         self.transport = cast("asyncio.Transport", transport)
         server = self._server
         if server.clients.are_full():
@@ -143,11 +143,14 @@ class SecureChannel(asyncio.Protocol):
             self.transport.resume_reading()
 
     def eof_received(self) -> bool:
-        """Pass on that the client has hung up, with or without a TLS goodbye."""
+        """Tell the connection that the client has hung up, with or without a TLS goodbye.
+
+        Return True if the transport must stay open.
+        """
         return self.is_open and self.connection.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass on the disconnect if the handshake was completed."""
+        """Tell the connection that the client is gone, if the handshake was completed."""
         self._has_ended_handshake()
         self._forget_waiting()
         if self.is_open:
@@ -166,7 +169,7 @@ class SecureChannel(asyncio.Protocol):
     # asyncio.Transport: from the connection
 
     def write(self, data: bytes) -> None:
-        """Encrypt and send; at once if the data is small and nothing waits."""
+        """Encrypt and send data: now if it is small and nothing waits, else as fast as the socket accepts it."""
         if self.is_closing():
             return
         if len(data) <= _ENCRYPTED_AT_ONCE and not (self._waiting or self._is_full):
@@ -242,7 +245,7 @@ class SecureChannel(asyncio.Protocol):
         self._waiting_bytes = 0
 
     def close(self) -> None:
-        """Send a TLS goodbye after all data, then close without awaiting the client's, as Redis does."""
+        """Close after all data and a TLS goodbye are sent, without waiting for the client's goodbye, as Redis does."""
         if self.transport is None or self.is_closing():
             return
         if self._waiting:

@@ -151,12 +151,12 @@ class Persistence:
         return self.aof is not None and self.aof.directory != Path(root) / name
 
     def begin_incr(self) -> AppendOnlyFile:
-        """Begin an incr file for the records after a snapshot that is about to be taken; return its AOF.
+        """Begin a new incr file for the records after a snapshot that is about to be taken; return the AOF that has it.
 
         If CONFIG SET dir has chosen another folder, a new AOF begins there, which lacks its base until that is installed.
 
         Raises:
-            OSError, AofError: the previous file stays in use.
+            OSError, AofError: the new file cannot be created; the previous file stays in use.
         """
         if self._is_elsewhere():
             return self._move()
@@ -196,7 +196,7 @@ class Persistence:
         return replication.offset
 
     def outdated_history(self, directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
-        """Return the history files that the configuration no longer keeps."""
+        """Return those of the history files in ``directory`` that aof-history-retention no longer keeps."""
         config = self.server.config
         if config.aof_disable_auto_gc:
             return []
@@ -213,18 +213,18 @@ class Persistence:
         self.server.replies.at_once = 0
 
     def select_again(self) -> None:
-        """Write a SELECT before the next record, because it is the first of a file."""
+        """Write a SELECT before the next record, because that will be the first of a file."""
         self.server.propagation.select_again(self._append)
 
     def other_writer_runs(self) -> bool:
-        """Return True if a snapshot other than an AOF rewrite is being written; only one writer runs at a time."""
+        """Return True if a background save (RDB) runs, which a rewrite must wait for."""
         return self.server.snapshots.in_progress
 
     async def load(self) -> None:
-        """Replay the AOF. Clients get LOADING until all data is there or, if that fails, until the server has ended.
+        """Replay the AOF in slices; clients get LOADING meanwhile.
 
         Raises:
-            AofError: the file cannot be loaded; the text says why and where.
+            AofError: the file cannot be loaded; the text says why and where. Clients get LOADING until the server has ended.
         """
         loader = self._loader(self.server.config.dir)
         client = LoaderClient(self.server)
@@ -255,7 +255,7 @@ class Persistence:
         self.server.log.notice(f"DB loaded from append only file: {loader.total_bytes} bytes")
 
     def reload(self) -> None:
-        """DEBUG LOADAOF: write the pending bytes, drop the data, replay the files, all in one turn.
+        """DEBUG LOADAOF: write the pending bytes, drop the data and replay the files while every client waits.
 
         Raises:
             ReplyError: the files cannot be read; if one of them is missing, the data stays.
@@ -301,7 +301,7 @@ class Persistence:
         return read_file(self.server, source, self.server.keyspace, self.base)
 
     def begin_loading(self, total_bytes: int) -> None:
-        """Begin to answer clients with LOADING, and let no key expire."""
+        """Answer clients with LOADING and let no key expire until ``end_loading``; ``total_bytes``: the file's size."""
         server = self.server
         self.loading = server.loading = True
         self.loading_started = server.clock.tick()
@@ -328,10 +328,12 @@ class Persistence:
         self.aof.append(data)
 
     def write_turn(self) -> bool:
-        """Write the effects of the turn.
+        """Write the effects of this round of the event loop to the AOF, and begin an fsync under ``always``.
 
         Returns:
-            True if its replies may be sent now. Under ``always`` they wait for an fsync; if the server ends, they are dropped.
+            True if the replies of the round may be sent now. Under ``always`` they wait for an fsync; if the server ends,
+            they
+            are dropped.
         """
         aof = self.aof
         assert aof is not None
@@ -370,7 +372,7 @@ class Persistence:
             replies.flush_later()
 
     def drop(self) -> None:
-        """Discard the held replies, whose effects could not be written, and forget the file."""
+        """Stop using the AOF without writing what is pending, and drop the held replies, which would confirm that."""
         self.rewrite.cancel()
         self.server.replies.drop_all()
         self._syncing = None
@@ -401,15 +403,15 @@ class Persistence:
         self.server.update_checks()
 
     def write_now(self) -> bool:
-        """Write the pending effects, without an fsync; return False if the server ends because that fails."""
+        """Write the pending effects, without an fsync; return False if the server is ending, perhaps because that failed."""
         if self.aof is not None and self.aof.has_pending:
             self._write(self.aof)
         return not self.server.stopping
 
     def bring_to_disk(self) -> bool:
-        """Write and fsync everything; return False if that fails, if there is no file, or if it still lacks its base.
+        """Write and fsync everything now; return False if that fails, if there is no AOF, or if it still lacks its base.
 
-        It fsyncs at once, whatever appendfsync says: the next fsync may be a second away (everysec), or never come (no).
+        appendfsync does not matter: with everysec the next fsync may be a second away, with no it may never come.
         """
         aof = self.aof
         if aof is None or aof.is_detached or not aof.write():
@@ -435,7 +437,7 @@ class Persistence:
         self.server.update_checks()
 
     def begin_again_with(self, pieces: Iterator[bytes]) -> None:
-        """Replace everything in the open AOF with an RDB base, which is written while every client waits.
+        """Replace the contents of the AOF with an RDB file, given in pieces, while every client waits.
 
         Raises:
             OSError, AofError: the file is unchanged.
@@ -449,12 +451,12 @@ class Persistence:
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether the next start finds all data, even if the machine fails now."""
+        """Whether all data is in an AOF and synced, so that even a crash of the machine loses nothing."""
         return self.aof is not None and self.aof.is_on_disk
 
     @property
     def begins(self) -> bool:
-        """Whether the file still lacks its first base, so that the next start would not find it."""
+        """Whether the AOF still lacks its first base, so that the next start would not load it."""
         return self.aof is not None and self.aof.is_detached
 
     def write_first_base(self) -> bool:
@@ -469,7 +471,7 @@ class Persistence:
         return True
 
     def reset(self) -> None:
-        """Return to the configured file, without a rewrite; the caller propagates FLUSHALL.
+        """DEBUG RESET: open or close the AOF as configured, and keep its contents; the caller propagates FLUSHALL.
 
         Raises:
             OSError, AofError, FolderInUseError: the file cannot be opened.
@@ -490,7 +492,7 @@ class Persistence:
     # Periodic work, and the end
 
     def cron(self) -> None:
-        """Run the everysec fsync, and retry after a write error; called about ten times a second."""
+        """Begin the everysec fsync and retry a failed write; called about ten times a second."""
         self.rewrite.cron()
         aof = self.aof
         if aof is None:
@@ -514,7 +516,7 @@ class Persistence:
         )
 
     async def sync_written(self, aof: AppendOnlyFile) -> None:
-        """Sync the written bytes without blocking the server; raises OSError if that fails."""
+        """Fsync what has been written, in a thread, without blocking the server; raises OSError if that fails."""
         for _ in range(10):  # under `always` the end of an fsync starts the next one
             if self._syncing is None:
                 break

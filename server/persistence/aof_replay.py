@@ -33,7 +33,7 @@ class LoaderClient(Client):
 
 
 def replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list[list[bytes]]) -> None:
-    """Run commands from a file; transactions arrive whole, so MULTI and EXEC need no state.
+    """Run a batch of commands from an append-only file; MULTI and EXEC do nothing, because transactions are complete.
 
     Raises:
         AofError: a command is unknown, has too few arguments, or meets a damaged value of the base.

@@ -88,7 +88,7 @@ class AofRewrite:
 
     @property
     def percent(self) -> float:
-        """Estimated progress of the running rewrite."""
+        """Estimated progress of the running rewrite, from 0 to 99.99; 0 without one."""
         writer = self.writer
         if writer is None or not writer.expected:
             return 0.0
@@ -98,7 +98,10 @@ class AofRewrite:
     # Begin
 
     def start(self) -> bool:
-        """Begin a rewrite; return False if that is impossible (the log says why)."""
+        """Begin a rewrite; return False if one is running or that is impossible (the log says why).
+
+        If much of the old file is not synced, a thread syncs that first.
+        """
         if self.in_progress:
             return False
         self._finish_cleaning()
@@ -271,7 +274,7 @@ class AofRewrite:
             self._note_time()
 
     def wait_for_files(self) -> None:
-        """Wait for threads that change the manifest and its files; a rewrite that is still writing goes on."""
+        """Wait for the threads that install a rewritten file or delete old ones; a running rewrite continues to write."""
         self._finish_cleaning()
         if self._installing is not None:
             installing = self._installing
@@ -290,11 +293,18 @@ class AofRewrite:
     # Automatic rewrites
 
     def is_limited(self) -> bool:
-        """Return True if repeated failures forbid another attempt now."""
+        """Return True if several rewrites have failed in a row and the time until the next attempt is not over."""
         return self.consecutive_failures >= _FAILURES_AT_ONCE and self.server.loop.time() < self._not_before
 
     def ask(self, *, at_once: bool) -> bool | None:
-        """BGREWRITEAOF: return True if a rewrite began, False if it could not, None if it is scheduled."""
+        """BGREWRITEAOF: begin a rewrite, or schedule it.
+
+        Args:
+            at_once: begin now unless a background save runs; False in a transaction.
+
+        Returns:
+            True if a rewrite began, False if it could not, None if it is scheduled.
+        """
         if at_once and not self.persistence.other_writer_runs():
             return self.start()
         self.scheduled = True
@@ -302,7 +312,7 @@ class AofRewrite:
         return None
 
     def cron(self) -> None:
-        """Begin a rewrite that is scheduled or due, or log progress; called ten times a second."""
+        """Begin a rewrite that is scheduled, or due by auto-aof-rewrite-percentage; called ten times a second."""
         if self.in_progress:
             self._log_progress()
             return
@@ -325,7 +335,7 @@ class AofRewrite:
     # History
 
     def remove_old_history(self) -> None:
-        """Remove history files past their retention; a running rewrite does so at its end."""
+        """Remove the history files that aof-history-retention no longer keeps; also done at the end of a rewrite."""
         aof = self.persistence.aof
         if self.in_progress or aof is None or not aof.manifest.history:
             return

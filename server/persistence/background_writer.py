@@ -40,7 +40,7 @@ _FINISHED: Final = "finished"
 
 
 class StoppedError(Exception):
-    """The file is no longer wanted."""
+    """Raised in a writer's thread after ``stop``: nobody needs the file any more."""
 
 
 class SnapshotWriter:
@@ -288,7 +288,7 @@ class ThreadedWriter(BackgroundWriter):
 
 
 class InlineWriter(ThreadedWriter):
-    """Writes at once, and reports the end in a later turn of the loop: for a loop that must not wait for a thread."""
+    """Writes while every client waits, then calls ``done`` in a later round of the loop: for a shared loop."""
 
     def _begin(self, life: Callable[[], None]) -> None:
         life()
@@ -298,14 +298,14 @@ class InlineWriter(ThreadedWriter):
 
 
 def writer_of(server: Server) -> type[ForkedWriter | ThreadedWriter]:
-    """Return the class that writes a server's snapshots in the background."""
+    """Return the class that writes snapshots for a server: by fork, in a thread, or in a shared loop at once."""
     if server.may_fork:
         return ForkedWriter
     return InlineWriter if server.shares_loop else ThreadedWriter
 
 
 def copy_of(keyspace: Keyspace) -> Keyspace:
-    """Return a copy for a writer: keys, values and expiries, without the state of clients."""
+    """Return a copy of all data for a writer: keys, values, expiries and function libraries."""
     twin = keyspace.empty_twin()
     twin.libraries.take_over(keyspace.libraries)
     for mine, theirs in zip(twin.databases, keyspace.databases, strict=True):
@@ -320,7 +320,7 @@ def copy_of(keyspace: Keyspace) -> Keyspace:
 
 
 def expected_bytes(keyspace: Keyspace) -> int:
-    """Estimate the length of a file, for the progress of writing it."""
+    """Estimate the bytes of a rewritten file of this data, to show the progress."""
     return 1 + sum(
         TYPES[type(value)].rewritten_bytes(value, key)
         for database in keyspace.databases

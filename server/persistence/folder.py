@@ -26,22 +26,24 @@ class Folder:
             server.config.on_change(name, self._take_as_set)
 
     def take_if_kept(self) -> None:
-        """Take the lock if the configuration keeps data in the folder.
+        """Lock ``dir`` if the configuration writes an AOF or save points there.
 
         Raises:
-            FolderInUseError: another server holds it.
+            FolderInUseError: another server holds the lock.
         """
         config = self._server.config
         if config.appendonly or (config.save and config.dbfilename):
             self.take()
 
     def take(self) -> None:
-        """Take the lock on ``dir``, unless this server holds it; release locks on other folders.
+        """Lock ``dir``, unless this server holds the lock; release locks on other folders.
 
-        An open AOF stays where it is until a rewrite or its end, and so does the lock on its folder.
+        An open AOF stays where it is until a rewrite or its end, and so does the lock on its folder. A file system without
+        locks
+        gets a log line.
 
         Raises:
-            FolderInUseError: another server holds it; the current locks stay.
+            FolderInUseError: another server holds the lock; the current locks stay.
         """
         folder = self._server.config.dir
         try:
@@ -64,7 +66,7 @@ class Folder:
             self._locks.popitem()[1].release()
 
     def announce(self) -> None:
-        """Log where the data will be saved, and whether that is possible."""
+        """Log where the data will be saved, with a warning if the folder is not writable."""
         server, config = self._server, self._server.config
         if server.sentinel is not None:
             return

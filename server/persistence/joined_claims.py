@@ -26,9 +26,12 @@ _LAST_ID_AT: Final = 13
 
 
 def join_claims(batch: list[list[bytes]], at: int) -> tuple[list[bytes], int] | None:
-    """Return one XCLAIM for the run of XCLAIM records that begins at ``batch[at]``, and the number of these records.
+    """Join the successive XCLAIM records that begin at ``batch[at]`` into one XCLAIM.
 
-    Return None if the run has fewer than two records, or begins before ``at``.
+    Returns:
+        The words of the XCLAIM and the number of records that it replaces. None if fewer than two records fit together, or
+        if
+        they begin before ``at``: then they run one by one, because the joined XCLAIM has failed.
     """
     first = batch[at]
     head, terms = first[:_ID_AT], first[_ID_AT + 1 : _LAST_ID_AT]

@@ -12,7 +12,7 @@ _SLICE: Final = 0.05  # seconds after which a changed directive, or the end of t
 
 
 async def delay_for(server: Server, loaded: int) -> None:
-    """Wait as long as the directive requires for ``loaded`` keys; clients are served while it waits.
+    """Sleep for the time that key-load-delay sets for ``loaded`` keys; clients are served meanwhile.
 
     The directive is in microseconds a key; if negative, in keys a microsecond.
     """

@@ -93,12 +93,12 @@ class Snapshots:
 
     @property
     def percent(self) -> float:
-        """Estimated progress of the running save."""
+        """Estimated progress of the running save, from 0 to 99.99; 0 without one."""
         writer = self._writer
         return min(writer.written * 100 / writer.expected, 99.99) if writer and writer.expected else 0.0
 
     def remove_orphans(self) -> None:
-        """Remove unfinished files of servers that were killed."""
+        """Remove the temporary dump files that killed servers have left in ``dir``."""
         server = self.server
         for name in remove_orphans(Path(server.config.dir), owns_process=server.handles_signals):
             server.log.notice(f"Removed {name}, which a server that is gone had not finished")
@@ -145,12 +145,15 @@ class Snapshots:
         server.log.notice(f"DB loaded from disk: {loop.time() - started:.3f} seconds")
 
     def reload(self, *, save: bool = True, flush: bool = True, merge: bool = False) -> None:
-        """DEBUG RELOAD: write the dump file, drop the data, load the file, all in one turn.
+        """DEBUG RELOAD: write the dump file, drop the data and load the file, while every client waits.
 
         Args:
             save: False loads the file that is already on the disk.
             flush: False keeps the data.
-            merge: the file wins for keys that the data has, too; otherwise such a key is an error.
+            merge: a key of the file replaces an existing one; False: such a key is an error.
+
+        Raises:
+            ReplyError: the file cannot be written or loaded; if it is missing, the data stays.
         """
         if save:
             self.save()
@@ -260,10 +263,10 @@ class Snapshots:
         return delayed(self.server, keyspace, pieces)
 
     def check_folder(self) -> None:
-        """Make sure that this server may write the dump file.
+        """Lock ``dir`` for this server.
 
         Raises:
-            ReplyError: another server holds the folder; the log says so too.
+            ReplyError: another server holds the lock; the log says so, too.
         """
         try:
             self.server.folder.take()
@@ -272,7 +275,7 @@ class Snapshots:
             raise ReplyError(b"ERR " + os.fsencode(str(error))) from None
 
     def cancel(self) -> None:
-        """Stop the running background save."""
+        """Kill the running background save, if any; it leaves no file."""
         self.scheduled = False
         if self._writer is not None:
             writer, self._writer = self._writer, None
@@ -280,7 +283,7 @@ class Snapshots:
             writer.stop()
 
     def stop(self) -> None:
-        """Stop writing; a complete file is still put in place."""
+        """Kill the running background save, if any; a file that is complete already replaces the dump file."""
         self.cancel()
         if self._installing is not None:
             installing = self._installing
@@ -298,10 +301,10 @@ class Snapshots:
                 self.server.persistence.files.unlink(self._written_to.pop())
 
     def save_at_end(self, *, wanted: bool | None, force: bool = False) -> bool:
-        """Save a last snapshot before an orderly end, if one is wanted.
+        """Save a last snapshot before the server ends, if one is wanted.
 
         Args:
-            wanted: None means: if there are save points.
+            wanted: True or False; None: only if there are save points.
             force: end even if the snapshot cannot be written.
 
         Returns:
@@ -322,7 +325,7 @@ class Snapshots:
         return True
 
     def after_flushall(self) -> None:
-        """Save, if save points are set, so that no restart restores what FLUSHALL deleted."""
+        """Save now if save points are set, so that no restart restores what FLUSHALL deleted; a failure is logged."""
         if self.server.loading:
             return
         self.cancel()
@@ -427,7 +430,10 @@ class Snapshots:
 def read_file(
     server: Server, source: ByteSource, keyspace: Keyspace, info: RdbInfo, **more: Any
 ) -> Iterator[None]:
-    """Load an RDB file with the configured options; ``more`` as in ``load_rdb``."""
+    """Load an RDB file into a keyspace with the configured options; each step of the iterator loads a part.
+
+    ``more`` are further arguments of ``load_rdb``.
+    """
     return load_rdb(
         source,
         keyspace,
@@ -440,7 +446,14 @@ def read_file(
 
 
 async def load_in_turns(server: Server, load: Iterator[None], source: ByteSource, info: RdbInfo) -> bool:
-    """Load a file in slices, serving clients in between; return False if the server stops before the end."""
+    """Run the steps of ``load`` and serve clients in between; return False if the server stops before the end.
+
+    Args:
+        server: the server.
+        load: loads a part of the file at each step.
+        source: its position is the progress.
+        info: counts the loaded keys, for key-load-delay.
+    """
     persistence, loop = server.persistence, server.loop
     until, delayed = loop.time() + LOAD_SLICE, 0
     for _ in load:
@@ -465,9 +478,14 @@ def rdb_pieces(
     unsaid: Unsaid | None = None,
     history: Mapping[bytes, bytes] = _NO_FIELDS,
 ) -> Iterator[bytes]:
-    """Yield an RDB file for this server's own use, a snapshot or the base of an AOF; see ``rdb_chunks``.
+    """Yield an RDB file with the server's version and options: a dump file or the base of an AOF.
 
-    ``history`` has the fields that record the data's position in the replication stream.
+    Args:
+        server: the server.
+        keyspace: the data.
+        aof_base: the file begins an AOF.
+        unsaid: counts the data that the file's RDB version has no place for.
+        history: the fields that record the data's position in the replication stream.
     """
     return rdb_chunks(
         keyspace,

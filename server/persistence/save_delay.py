@@ -15,7 +15,7 @@ _STEP: Final = 0.01  # seconds after which the end of the server is noticed
 
 
 def delayed(server: Server, keyspace: Keyspace, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces after the delay that the directive requires for these keys; runs in the child process or thread.
+    """Wait, then yield the pieces of a file: the time is what rdb-key-save-delay sets for all keys. Runs in the writer.
 
     The directive is in microseconds a key; if negative, in keys a microsecond.
     """

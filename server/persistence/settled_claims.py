@@ -1,10 +1,10 @@
-"""Settle the XCLAIM records of a file whose entries are acknowledged soon after, without making these pending in between.
+"""Load XCLAIM records that an XACK follows soon after, without making their entries pending in between.
 
 Workers that read and acknowledge leave little else in a file: the XADD of an entry, its XCLAIM (from Redis 8 on with an
-XGROUP SETID, in MULTI and EXEC), and later its XACK. These records are settled under this contract:
+XGROUP SETID, in MULTI and EXEC), and later its XACK. Such an entry is called *settled*. The contract:
 
-1. A run consists of such records, for any streams and groups of one database, with canonical IDs. Anything else ends it:
-   for example an XADD with options or without a new ID, or a claim of an entry that is not added yet.
+1. A *run* is a sequence of such records, for any streams and groups of one database, with canonical IDs. Any other record
+   ends it, for example an XADD with options or without a new ID, or a claim of an entry that is not added yet.
 2. An entry that is claimed and then acknowledged is not pending afterwards, whatever it was before. So both records are
    skipped. The group's last ID moves as the claims would move it. Since 7.2 a claim updates the consumer's seen-time even
    when it claims nothing; the active-time changes only when it claims something.
@@ -14,7 +14,8 @@ XGROUP SETID, in MULTI and EXEC), and later its XACK. These records are settled 
    entries, the claims that no XACK follows, and the last SETID. These and the XADDs run like other records.
 5. Settling does not change the data or any reply: ``tests/server/persistence/test_settled_claims.py``.
 
-A file of entries that are read and acknowledged loads in 0.40 to 0.67 of the time that it takes without settling. That is 1.05
+A file of entries that are read and acknowledged loads in 0.40 to 0.67 of the time that it takes without settling. That is
+1.05
 to 1.4 times the time of Redis instead of 1.6 to 3.4 (``benchmarks/loading.py --quick``, 2026-11-27). With entries of three
 fields a workers' file of Redis 8.10.2 takes 0.55 of the time if they read ten at a time, 0.33 if they read one (2026-11-28).
 """
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ...storage.groups.group import Group
 
-_FEWEST: Final = 4  # settled claims; with fewer the walk does not pay
+_FEWEST: Final = 4  # settled claims; with fewer, the walk costs more than it saves
 _SOON: Final = 16  # claims without an XACK, from which on the walk looks ahead for one
 _MOST_OPEN: Final = 256  # claims without an XACK, at which the walk ends: ``join_claims`` takes larger reads
 _WORDS: Final = frozenset((b"XADD", b"XCLAIM", b"XACK", b"XGROUP", b"MULTI", b"EXEC"))
@@ -46,10 +47,12 @@ _BRACKETS: Final = ([b"MULTI"], [b"EXEC"])
 
 
 class SettledClaims:
-    """Settles the claims of one batch, and remembers up to where settling does not pay.
+    """Loads XCLAIM records that an XACK follows in the same batch, without making their entries pending.
 
     Args:
-        replay: runs records.
+        client: runs the commands of the file.
+        batch: successive commands of the append-only file.
+        replay: runs commands normally.
     """
 
     def __init__(
@@ -61,10 +64,11 @@ class SettledClaims:
         self._in_vain = 0
 
     def settle(self, at: int) -> int:
-        """Apply the run of records that begins with the XCLAIM at ``at`` in the batch.
+        """Apply the run of records that begins with the XCLAIM at ``batch[at]``, if it is long enough to save time.
 
         Returns:
-            The number of its records; 0, with nothing changed, if settling does not pay.
+            The number of records applied; 0, with nothing changed, if fewer than `_FEWEST` of its claims have their XACK in
+            it.
         """
         batch = self._batch
         server, db = self._client.server, self._client.db

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def begin_in_thread(server: Server, work: Callable[[], None]) -> Future[None]:
-    """Begin work in a thread of its own, or do it here if the loop is shared."""
+    """Begin ``work`` in a new thread and return its future; in a shared loop do it here, before this returns."""
     if not server.shares_loop:
         pool = ThreadPoolExecutor(1, "rillet-disk")
         begun = pool.submit(work)
@@ -29,7 +29,7 @@ def begin_in_thread(server: Server, work: Callable[[], None]) -> Future[None]:
 
 
 async def in_thread(server: Server, work: Callable[[], None]) -> None:
-    """Do work in a thread and wait for it, or do it here if the loop is shared."""
+    """Do ``work`` in a thread and wait for it; in a shared loop do it here."""
     if server.shares_loop:
         work()
     else:

@@ -1,4 +1,4 @@
-"""Log once which parts of the data have no standard place in a file, so that other servers do not read them."""
+"""Log once which parts of the data have no place in the RDB version of a file, so that other servers lose them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 class UnsaidLog:
-    """Remembers the last log line for each RDB version, so that a file every minute does not repeat it."""
+    """Remembers the last log line for each RDB version, because a server may write a file every minute."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._logged: dict[int, str] = {}
 
     def note(self, version: int, counts: str) -> None:
-        """Log the counts for a file of an RDB version, unless they are empty or equal to the last ones for that version."""
+        """Log the counts for a file of an RDB version, unless they are empty or the same as last time."""
         if counts == self._logged.get(version, ""):
             return
         self._logged[version] = counts

@@ -29,7 +29,7 @@ def save(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.BGSAVE)
 def bgsave(client: Client, args: list[bytes]) -> bytes:
-    """Begin a snapshot; or schedule it in a transaction, or during an AOF rewrite with SCHEDULE."""
+    """Begin a background save, or schedule it: in a transaction, or with SCHEDULE during an AOF rewrite. Reply which."""
     if len(args) > 2 or (len(args) == 2 and args[1].upper() != b"SCHEDULE"):
         raise ReplyError(SYNTAX)
     server = client.server
@@ -52,7 +52,10 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.BGREWRITEAOF)
 def bgrewriteaof(client: Client, _args: list[bytes]) -> bytes:
-    """Begin a rewrite; or schedule it in a transaction or during a snapshot. Works without appendonly, too."""
+    """Begin an AOF rewrite, or schedule it in a transaction or during a background save; reply which.
+
+    It works without appendonly, too.
+    """
     rewrite = client.server.persistence.rewrite
     if rewrite.in_progress:
         raise ReplyError(b"ERR Background append only file rewriting already in progress")
