@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def server_of_this_process(config: Config, supervisor: str = "no") -> Server:
-    """Create a server that handles signals and may fork, and tune the interpreter for it; it does not run yet.
+    """Create a server that handles signals and may fork, and tune the garbage collector; the server does not run yet.
 
     ``supervisor`` names the supervisor of the process; ``systemd`` is notified.
     """
@@ -28,7 +28,7 @@ def server_of_this_process(config: Config, supervisor: str = "no") -> Server:
 
 
 def say_how_to_look(server: Server) -> None:
-    """Log how to view the streams in a browser; only if the log goes to a terminal, where a user reads it."""
+    """Log the command that shows the streams in a browser, if the log goes to a terminal."""
     config = server.config
     if not sys.stdout.isatty() or server.log.path or not config.port or server.sentinel is not None:
         return

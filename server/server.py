@@ -251,13 +251,22 @@ class Server:
         on_ready: Callable[[], None] | None = None,
         loop_factory: Callable[[], asyncio.AbstractEventLoop] = new_event_loop,
     ) -> int:
-        """Serve until stopped; return the exit status. Blocks the calling thread."""
+        """Serve in a new event loop until the server is stopped; return the exit status. Blocks the calling thread.
+
+        Args:
+            on_ready: called once clients can be served; not if the start fails.
+            loop_factory: creates the event loop.
+        """
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.run(self.serve(on_ready))
         return self.exit_status
 
     async def serve(self, on_ready: Callable[[], None] | None = None) -> None:
-        """Run the whole life cycle on the running loop; call ``on_ready`` once clients can be served."""
+        """Start, serve until the server is stopped, and shut down, in the running loop.
+
+        Args:
+            on_ready: called once clients can be served; not if the start fails.
+        """
         process = os.getpid()
         self.loop = asyncio.get_running_loop()
         lazyfree = self.keyspace.lazyfree
@@ -282,7 +291,7 @@ class Server:
                 await self.shutdown()
 
     async def startup(self) -> bool:
-        """Listen, load the data, and log the start; return False if that fails (the log says why)."""
+        """Listen, load the data, and log each step; return False if one fails (the log says why)."""
         config = self.config
         self.log.notice("oO0OoO0OoO0Oo Rillet is starting oO0OoO0OoO0Oo")
         self.log.notice(
@@ -376,7 +385,7 @@ class Server:
         self.folder.release()
 
     def die(self) -> None:
-        """End immediately and drop the held replies, because they confirm writes that are not on the disk."""
+        """End at once without a shutdown, and drop the held replies: they confirm writes that are not on the disk."""
         if self.handles_signals:
             os._exit(1)
         # If the process is not the server's own, only this server ends.
@@ -430,7 +439,7 @@ class Server:
         return self.config.rdb_version or self.compat.rdb_version
 
     def finish_unit(self) -> None:
-        """End an execution unit outside a client's batch: propagate, serve blocked clients, flush."""
+        """End an execution unit that no client's command began: propagate it, serve blocked clients, schedule a flush."""
         self.calls.end_unit()
         if self.persistence.has_unwritten():
             self.replies.flush_later()
@@ -442,7 +451,7 @@ class Server:
         rewrite_config(self.config)
 
     def update_checks(self) -> None:
-        """Recompute ``needs_all_checks``, and whether keys expire here, after the server's state changed."""
+        """Set ``needs_all_checks`` and the fields that belong to it, after a change of what may refuse commands."""
         # Keys must not expire during a pause either: it may wait until replicas have the whole stream.
         self.keyspace.hides_expired = self.replication.link is not None or self.pause.is_on
         debugging = self.debugging_if_used
@@ -455,7 +464,10 @@ class Server:
         self.choose_single()
 
     def choose_single(self) -> None:
-        """Recompute ``run_single``."""
+        """Set ``run_single`` after a change of observers, refusals or the interceptor.
+
+        It is None while any client observes (MONITOR, tracking) or commands may be refused.
+        """
         if self.may_refuse or self.has_observers:
             self.run_single = None
         else:

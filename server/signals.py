@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def end_on_signals(early: Sequence[int] = (), *, config: Config | None = None) -> None:
-    """Until a server handles signals, let a signal end the process at once, with a shutdown's log lines and status 0.
+    """Until the server handles signals, let one end the process at once, with a shutdown's log lines and status 0.
 
     Nothing is loaded and no file is open yet, so nothing has to be saved.
 
     Args:
-        early: the signals that have arrived before.
+        early: signals that have arrived already; the first ends the process now.
         config: locates the log, once it is known.
     """
     log = Log(Clock()) if config is None else Log(Clock(), config.loglevel, config.in_dir(config.logfile))
@@ -98,7 +98,7 @@ class Signals:
         server.ending.ask(save=False, force=True, now=True)
 
     def insist(self) -> NoReturn:
-        """End immediately, on a second request."""
+        """End the process at once with status 1, after a second signal."""
         try:
             self._server.log.warning("You insist... exiting now.")
         finally:  # the signal may have come in the middle of a line of output, which cannot be written twice

@@ -23,7 +23,7 @@ _NO_FORK: Final = (
 
 
 def supervisor_of(config: Config) -> str:
-    """Return the supervisor that ``supervised`` asks for (``systemd``, ``upstart``), ``no`` if the environment lacks it."""
+    """Return the supervisor of the process that ``supervised`` allows: ``systemd``, ``upstart``, or ``no``."""
     asked = config.supervised
     if asked in {"upstart", "auto"} and "UPSTART_JOB" in os.environ:
         return "upstart"
@@ -33,7 +33,7 @@ def supervisor_of(config: Config) -> str:
 
 
 def notify(supervisor: str, log: Log, state: str) -> None:
-    """If systemd supervises the process, send it lines such as ``READY=1`` through NOTIFY_SOCKET (sd_notify)."""
+    """If ``supervisor`` is systemd, send it ``state``, such as ``READY=1``, through NOTIFY_SOCKET (sd_notify)."""
     if supervisor != "systemd":
         return
     path = os.environ["NOTIFY_SOCKET"]
@@ -87,7 +87,7 @@ class Launch:
         os.close(nowhere)
 
     def hear(self, line: str) -> None:
-        """Pass a warning of the log to the waiting process, which shows it to the user; the log itself may go nowhere."""
+        """Pass a warning of the log to the process that waits for this one (``daemonize``), which shows it to the user."""
         if self._pipe is not None and " # " in line[:50]:
             with contextlib.suppress(OSError):  # that process was killed
                 os.write(self._pipe, os.fsencode(line))

@@ -345,7 +345,7 @@ class Listeners:
                 self._all_are_here()
 
     def postpone(self, client: Client) -> bool:
-        """Postpone the client's command until no client is ``arriving``; return False if it has no connection to wait for."""
+        """Postpone the client's command until no client is ``arriving``; return False if the client has no connection."""
         if not isinstance(client, Connection):
             return False
         client.wait(POSTPONED, self)

@@ -8,7 +8,7 @@ _SLACK: Final = 16384  # bytes above the size before the oldest are dropped
 
 
 class Backlog:
-    """A window on the replication stream that ends where the stream ends.
+    """The newest part of the replication stream.
 
     Attributes:
         first: offset of the oldest byte kept. The first byte of a stream has offset 1.
@@ -36,11 +36,11 @@ class Backlog:
 
     @property
     def first_promised(self) -> int:
-        """Offset of the oldest byte within the size (repl_backlog_first_byte_offset)."""
+        """Offset of the oldest of the last ``size`` bytes (repl_backlog_first_byte_offset); older ones may still be kept."""
         return self.first + len(self._data) - len(self)
 
     def append(self, data: bytes) -> None:
-        """Append the next bytes of the stream."""
+        """Append the next bytes of the stream, and drop old ones beyond the size."""
         self._data += data
         if len(self._data) > self._size + _SLACK:
             self._trim()
@@ -52,7 +52,7 @@ class Backlog:
             self.first += excess
 
     def since(self, offset: int) -> bytes | None:
-        """Return the stream from an offset on; None if that byte is no longer, or not yet, kept."""
+        """Return the stream from ``offset`` on, inclusive; None if that byte is no longer kept or lies beyond the end."""
         start = offset - self.first
         if not 0 <= start <= len(self._data):
             return None

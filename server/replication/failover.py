@@ -42,7 +42,7 @@ class Failover:
         return self.state != NONE
 
     def start(self, target: tuple[bytes, int] | None, timeout: int | None, *, forced: bool) -> None:
-        """Postpone writes, and wait for a replica.
+        """Postpone writes until a replica has the whole stream, then hand over.
 
         Args:
             target: host and port of the replica; None for the first that has the whole stream.
@@ -64,7 +64,7 @@ class Failover:
             self._replication.replicas.ask_for_acks()
 
     def hand_over_if_synced(self) -> None:
-        """Hand over if a replica has the whole stream; called when a replica acknowledges."""
+        """Hand over if the target, or any replica without one, has the whole stream; called when a replica acknowledges."""
         if self.state != WAITING:
             return
         for replica in self._replication.replicas.online:
@@ -75,7 +75,7 @@ class Failover:
                 return
 
     def find(self, target: tuple[bytes, int]) -> Replica | None:
-        """Return the replica with this address."""
+        """Return the connected replica with this host and port; None if there is none."""
         connected = self._replication.replicas.connected.values()
         return next((each for each in connected if (each.address, each.port) == target), None)
 
@@ -97,12 +97,12 @@ class Failover:
         self._replication.follow(target[0].decode("utf-8", "surrogateescape"), target[1])
 
     def finish(self) -> None:
-        """End the failover, because the target is our master now."""
+        """End the failover: the target has become our master."""
         if self.active:
             self._clear()
 
     def abort(self, reason: str) -> None:
-        """End the failover, and remain the master or become it again."""
+        """End the failover, log the reason and release the writes; this server remains the master or becomes it again."""
         target = f" to {_name(self._target)}" if self._target else ""
         self._server.log.notice(f"FAILOVER{target} aborted: {reason}")
         was_replica = self.state == IN_PROGRESS

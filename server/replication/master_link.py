@@ -85,9 +85,9 @@ class MasterLink:
         changed_at: when the link was established or lost; None before the first time.
         attempts, attempts_in_all: number of attempts to connect since the link was last lost, and to this master in all.
         seconds_down: how long the link was down in all, without the current outage.
-        on_disk: offset up to which our append-only file has the stream on the disk.
-        can_continue: the data is the history's up to the offset; False requests a full synchronization.
-        applied: bytes of the stream that are applied but not forwarded yet.
+        on_disk: offset up to which our append-only file has the stream on the disk; -1 before it has any.
+        can_continue: the data matches the history at our offset; if False, the link requests a full resync.
+        applied: bytes of the stream that are applied but not forwarded to our replicas yet.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class MasterLink:
 
     @property
     def read_offset(self) -> int:
-        """Offset up to which the stream has arrived."""
+        """Offset up to which the stream has been received, applied or not."""
         return self.replication.offset + self._units.waiting
 
     @property
     def is_held(self) -> bool:
-        """Whether a pause holds back a unit that has arrived."""
+        """Whether a pause prevents a received unit from being applied."""
         return self._units.holds_unit
 
     @property
@@ -134,7 +134,7 @@ class MasterLink:
         self._task = self.server.loop.create_task(self._run())
 
     def stop(self) -> None:
-        """Leave the master permanently."""
+        """Close the link for good: it does not reconnect."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -142,7 +142,7 @@ class MasterLink:
         self.drop()
 
     def drop(self) -> None:
-        """Abort the connection; the link reconnects unless it is stopped."""
+        """Abort the connection; the link then reconnects, unless ``stop`` was called."""
         if self._writer is not None:
             self._writer.transport.abort()
 
@@ -410,7 +410,7 @@ class MasterLink:
         server.finish_unit()
 
     def end_pause(self) -> None:
-        """Apply what arrived during a pause, in a turn of its own."""
+        """After a pause, schedule to apply what was received during it."""
         if self.state == CONNECTED:
             self.server.loop.call_soon(self._catch_up)
 
@@ -480,7 +480,7 @@ class MasterLink:
         self._send(replies.command(words))
 
     def cron(self) -> None:
-        """Acknowledge, and drop a master that has been silent for repl-timeout."""
+        """Send an acknowledgement, and drop the connection after repl-timeout without data; called once a second."""
         now = self.server.loop.time()
         loads = self.state == SYNC and self.receiver is not None and self.receiver.is_complete
         if self._writer is not None and not loads and now - self.last_io > self.server.config.repl_timeout:

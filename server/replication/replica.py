@@ -102,12 +102,12 @@ class Replica:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether its snapshot lacks a part."""
+        """Whether it asked for a snapshot without data or without functions."""
         return not (self.needs_data and self.needs_functions)
 
     @property
     def wanted(self) -> tuple[bool, bool, int]:
-        """The contents of its snapshot: data, functions, RDB version."""
+        """The contents of its snapshot: whether it has data, whether it has functions, its RDB version."""
         return self.needs_data, self.needs_functions, self.rdb_version
 
     @property
@@ -121,7 +121,7 @@ class Replica:
         return f"{self.address.decode('latin-1')}:{self.port or self.connection.address.rpartition(b':')[2].decode()}"
 
     def feed(self, data: bytes) -> None:
-        """Send the replica a part of the stream, or hold that until the replica has the snapshot."""
+        """Send the replica the next bytes of the stream, or keep them until it has loaded its snapshot."""
         if self.state == ONLINE and not self.online_on_ack:
             self.connection.write(data)
         elif self.state in {LOADING, ONLINE}:
@@ -129,7 +129,7 @@ class Replica:
             self.held_bytes += len(data)
 
     def release(self) -> None:
-        """Begin the replica's stream with the held part, because it has the snapshot."""
+        """Send the kept part of the stream, because the replica has its snapshot."""
         self.online_on_ack = False
         held, self.held, self.held_bytes = self.held, [], 0
         if held:
@@ -138,11 +138,11 @@ class Replica:
     # Flow control
 
     def pause(self) -> None:
-        """Note that the write buffer of its transport is full."""
+        """Let ``drain`` wait, because the write buffer of the transport is full."""
         self._may_write.clear()
 
     def resume(self) -> None:
-        """Note that its transport accepts more, or is closed."""
+        """Let ``drain`` return, because the transport accepts more or is closed."""
         self._may_write.set()
 
     async def drain(self) -> None:

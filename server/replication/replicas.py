@@ -2,7 +2,7 @@
 
 A replica that cannot continue from the backlog waits for a snapshot; all waiting replicas share one. When the snapshot
 is taken, each replica gets ``+FULLRESYNC <id> <offset>``, and the stream from then on is held until the replica has the
-snapshot. The stream is gathered during a turn of the event loop and written once.
+snapshot. The stream of one round of the event loop is gathered and written once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Replicas:
 
     @property
     def lagging(self) -> list[Replica]:
-        """Replicas that have not acknowledged the whole stream."""
+        """Replicas that have not acknowledged the whole stream, including those without a snapshot."""
         return [
             each
             for each in self.connected.values()
@@ -67,7 +67,7 @@ class Replicas:
     # The stream
 
     def feed(self, data: bytes) -> None:
-        """Send a part of the stream to all replicas, at the end of this turn of the loop."""
+        """Gather the next bytes of the stream; they are sent to all replicas at the end of this round of the event loop."""
         if self.connected:
             self._pending.append(data)
             if not self._scheduled:
@@ -79,7 +79,7 @@ class Replicas:
         self.flush()
 
     def flush(self) -> None:
-        """Send the gathered part of the stream now."""
+        """Send the gathered bytes of the stream now."""
         if not self._pending:
             return
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
@@ -88,7 +88,7 @@ class Replicas:
             replica.feed(data)
 
     def ask_for_acks(self) -> None:
-        """Request acknowledgements for WAIT: once in a turn, after the effects of the turn."""
+        """Send REPLCONF GETACK to all replicas, once in a round of the event loop, after the effects of the round."""
         if not self._asked_for_acks:
             self._asked_for_acks = True
             self.server.loop.call_soon(self._send_getack)
@@ -108,15 +108,16 @@ class Replicas:
     # PSYNC
 
     def synchronize(self, client: Client, replication_id: bytes, offset: int, *, old: bool = False) -> bytes:
-        """Serve PSYNC (or the old SYNC); return the start of the reply.
-
-        The rest follows with the snapshot.
+        """Serve PSYNC or SYNC: continue from the backlog if it has the missing bytes, else schedule a snapshot.
 
         Args:
             client: the connection that becomes a replica.
             replication_id: the history it knows; ``?`` for none.
             offset: of the first byte that it lacks.
-            old: no line may precede the snapshot.
+            old: the command is SYNC, so no line may precede the snapshot.
+
+        Returns:
+            ``+CONTINUE`` and the missing bytes; empty if a snapshot follows.
         """
         replica = self.of(client)
         log = self.server.log
@@ -194,7 +195,7 @@ class Replicas:
         return replica
 
     def introduce(self, client: Client) -> Replica:
-        """Return the state that REPLCONF fills in before PSYNC."""
+        """Return the replica state that REPLCONF fills in before PSYNC, and mark the connection as a real replica."""
         replica = self.of(client)
         replica.announced = True
         return replica
@@ -241,18 +242,23 @@ class Replicas:
         self.transfer.start()
 
     def transfer_is_over(self) -> None:
-        """Serve the replicas that arrived during the transfer, after it has ended or failed."""
+        """After a snapshot was sent or failed, schedule another for the replicas that wait for one."""
         self.transfer = None
         waiting = [each for each in self.connected.values() if each.state == WAITING]
         if waiting:
             self._schedule_transfer(waiting[0])
 
     def give_up(self, replica: Replica) -> None:
-        """Disconnect a replica that could not be served; it reconnects."""
+        """Disconnect a replica whose snapshot failed; it reconnects."""
         replica.connection.close(after_reply=False)
 
     def put_online(self, replica: Replica, *, wait_for_ack: bool) -> None:
-        """Begin a replica's stream after the snapshot, or once the replica acknowledges that it has loaded it."""
+        """Begin a replica's stream after its snapshot is sent.
+
+        Args:
+            replica: the replica.
+            wait_for_ack: begin only when it acknowledges that it has loaded the snapshot.
+        """
         if replica.only_snapshot:
             replica.state = DONE
             return
@@ -267,7 +273,13 @@ class Replicas:
     # Acknowledgements
 
     def acknowledge(self, client: Client, offset: int, on_disk: int | None) -> None:
-        """REPLCONF ACK: record the offset of a replica; ignore other clients."""
+        """REPLCONF ACK: record the offsets of a replica, and wake whatever waits for them; ignore other clients.
+
+        Args:
+            client: the sender.
+            offset: up to which it has applied the stream.
+            on_disk: up to which its append-only file is synced; None if it does not say.
+        """
         replica = client.replica
         if not isinstance(replica, Replica) or not replica.is_replica:
             return
@@ -284,18 +296,18 @@ class Replicas:
         self.server.ending.finish_if_ready()
 
     def lag(self, replica: Replica) -> int:
-        """Seconds since a replica last acknowledged."""
+        """Return the whole seconds since a replica last acknowledged."""
         return int(self.server.loop.time() - replica.last_seen)
 
     def count_good(self) -> None:
-        """Recompute ``good``."""
+        """Set ``good`` to the number of online replicas whose lag is at most min-replicas-max-lag."""
         most = self.server.config.min_replicas_max_lag
         self.good = sum(self.lag(each) <= most for each in self.online)
 
     # Every second, and the end
 
     def cron(self) -> None:
-        """Ping and keep alive the replicas; disconnect after a timeout."""
+        """Ping the replicas, disconnect silent ones after repl-timeout, and check output limits; called once a second."""
         now = self.server.loop.time()
         config = self.server.config
         replication = self.replication

@@ -1,4 +1,4 @@
-"""Receive the snapshot that a master sends: its length precedes it, or a mark ends it."""
+"""Receive the snapshot that a master sends: a length comes first, or a mark comes last."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SnapshotReceiver:
         return _CHUNK if self._mark else min(_CHUNK, self.total - self.received)
 
     def take(self, data: bytes) -> bytes:
-        """Count received bytes; return those that certainly belong to the snapshot."""
+        """Count received bytes; return those that are known to be data, not the mark at the end."""
         self.received += len(data)
         if not self._mark:
             self.is_complete = self.received == self.total
@@ -64,7 +64,7 @@ class SnapshotReceiver:
         return data[:-_MARK]
 
     async def copy(self, read: Callable[[int], Awaitable[bytes]], file: BinaryIO) -> None:
-        """Write the snapshot to a file while it arrives."""
+        """Receive the whole snapshot and write it to ``file``; ``read`` returns at most as many bytes as it is asked for."""
         self.is_complete = self.total == 0
         while wanted := self.wanted:
             file.write(self.take(await read(wanted)))

@@ -58,7 +58,7 @@ class SnapshotSender:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Take the snapshot now, and send it in a task."""
+        """Take the snapshot now, and send it in a task; a failure is logged, and the replicas are disconnected."""
         target = "replicas sockets" if self.diskless else "disk"
         self.server.log.notice(f"Starting snapshot for SYNC with target: {target}")
         try:
@@ -209,7 +209,7 @@ class SnapshotSender:
             self._path.unlink(missing_ok=True)
 
     def abort(self) -> None:
-        """Stop, because the server stops."""
+        """Stop writing and sending, because the server stops."""
         if self._writer is not None:
             self.server.log.warning(f"There is a child saving an .rdb. Killing it: {self._writer.pid}")
         if self._task is not None:

@@ -82,7 +82,7 @@ class Replication:
 
     @property
     def needs_care(self) -> bool:
-        """Whether commands must pass the checks below."""
+        """Whether a check of replication may refuse a command: this is a replica, or min-replicas-to-write is set."""
         return self.link is not None or self._wants_replicas
 
     @property
@@ -92,7 +92,7 @@ class Replication:
 
     @property
     def lacks_replicas(self) -> bool:
-        """Whether min-replicas-to-write forbids writes now."""
+        """Whether too few replicas are good, so that min-replicas-to-write refuses writes."""
         return (
             self.link is None
             and self._wants_replicas
@@ -112,7 +112,7 @@ class Replication:
 
     @property
     def is_stale(self) -> bool:
-        """Whether clients may not read because the data of this replica may be old."""
+        """Whether clients may not read, because this replica is not connected and replica-serve-stale-data is off."""
         return (
             self.link is not None
             and self.link.state != CONNECTED
@@ -122,18 +122,21 @@ class Replication:
     # The stream
 
     def count_commands(self) -> None:
-        """Count each command that went only to the append-only file as one byte of the stream, which nobody keeps."""
+        """Without a backlog, increase the offset by one for each command propagated to the AOF since the last call.
+
+        Redis versions differ in this (``counts_without_replicas``).
+        """
         commands = self.server.propagation.commands
         if self.backlog is None and self.server.compat.counts_without_replicas:
             self.offset += commands - self._counted
         self._counted = commands
 
     def forget_commands(self) -> None:
-        """Restart the count of commands: the earlier ones are not part of a stream."""
+        """Let ``count_commands`` ignore the commands propagated so far."""
         self._counted = self.server.propagation.commands
 
     def feed(self, data: bytes) -> None:
-        """Append to the stream: to the backlog and to all replicas."""
+        """Append bytes to the stream: to the backlog, and to all replicas."""
         assert self.backlog is not None
         self.offset += len(data)
         try:
@@ -143,7 +146,7 @@ class Replication:
             self.begin_again()
 
     def begin_again(self) -> None:
-        """Begin a new history, so that every replica needs a snapshot: part of the stream is missing."""
+        """Begin a new history and disconnect all replicas, which then need a full resync: a part of the stream is lost."""
         self.server.log.warning("Can't continue the replication stream: replicas have to synchronize again.")
         self.replicas.disconnect_all()
         self.id = os.urandom(20).hex()
@@ -151,7 +154,7 @@ class Replication:
         self.backlog = Backlog(self.server.config.repl_backlog_size, self.offset)
 
     def open_backlog(self) -> None:
-        """Begin to keep the stream, because a replica or a master needs it."""
+        """Begin to keep the stream in a backlog, unless there is one, because a replica or a master needs it."""
         if self.backlog is not None:
             return
         self.count_commands()
@@ -163,7 +166,7 @@ class Replication:
         self._connect_stream()
 
     def close_backlog(self) -> None:
-        """Stop keeping the stream, and end its histories."""
+        """Drop the backlog and begin a new history, with which no replica can continue."""
         self.count_commands()
         self.backlog = None
         self.server.propagation.understood = ALL_VERSIONS
@@ -185,11 +188,11 @@ class Replication:
         self.second_offset = -1
 
     def begin_again_for_readers(self) -> None:
-        """Make the stream re-select its database, because a snapshot is being taken."""
+        """Write a SELECT before the next effect, because the readers of a new snapshot need it."""
         self.server.propagation.select_again(self.feed)
 
     def fields(self) -> dict[bytes, bytes]:
-        """Return the fields of a dump file that record its data's position in the stream; none if it has no position."""
+        """Return the fields of a dump file that name the history and offset of its data; empty if the offset is not exact."""
         database, applied = 0, 0
         if self.link is not None:
             if not self.link.can_continue:
@@ -211,7 +214,9 @@ class Replication:
     def snapshot_pieces(self, replica: Replica, unsaid: Unsaid) -> Pieces:
         """Return a function that yields the RDB file for a replica, with our replication ID and offset.
 
-        ``unsaid`` counts the parts that the file has no place for.
+        Args:
+            replica: it decides on the contents and the RDB version.
+            unsaid: counts the data that the file's RDB version has no place for.
         """
         selected = 0 if self.link is None else self.link.database
         aux = {b"redis-ver": self.server.version.encode(), **self._fields(selected, self.offset)}
@@ -239,7 +244,7 @@ class Replication:
     # Changes of role
 
     def follow(self, host: str, port: int, *, can_continue: bool = True) -> None:
-        """Become the replica of a master; a replica changes its master.
+        """Become the replica of a master, or of another master; INFO shows the progress of the link.
 
         The link requests the stream from our own offset on, unless it cannot continue. A stream that never began has an ID
         that no other server knows, so every master refuses to continue it, and counts the refusal.
@@ -266,7 +271,7 @@ class Replication:
         self.link.start()
 
     def lead(self) -> None:
-        """Become a master, in a new history that continues the current one."""
+        """Become a master, with a new history that continues the current one; do nothing if this is a master."""
         if self.link is not None:
             self._leave_master()
             self.server.cluster.note_lead()
@@ -289,13 +294,13 @@ class Replication:
             self.begin_again_for_readers()
 
     def begin_second_history(self, new_id: str | None = None) -> None:
-        """End the current history and make it the second; replicas can continue with either."""
+        """Make the current history the second and begin a new one at the same offset; replicas can continue with either."""
         self.id2 = self.id
         self.second_offset = self.offset + 1
         self.id = new_id or os.urandom(20).hex()
 
     def adopt(self, history: str, offset: int) -> None:
-        """Take over the master's history from an offset on, after its snapshot is loaded."""
+        """After a full resync, use the master's history from ``offset`` on, and disconnect our own replicas."""
         self.id = history
         self.offset = offset
         self.forget_second()
@@ -305,12 +310,15 @@ class Replication:
     # Start from files
 
     def note_dropped(self, database: Database, key: bytes) -> None:
-        """Propagate that a master has skipped a key of its dump file, because it has expired."""
+        """Propagate the deletion of an expired key that a master has skipped in its dump file."""
         self.server.active_expiry.propagate_key(database, key)
         self.server.propagation.flush()
 
     def take_up(self, info: RdbInfo) -> None:
-        """Continue the history of the loaded dump file; the stream since ``open_backlog`` follows it."""
+        """After a dump file was loaded, continue at the history and offset that it names.
+
+        The stream that began with ``open_backlog`` before the load follows that offset.
+        """
         history = self._history_of(info)
         if self.backlog is None:  # a replica
             if history is not None:
@@ -335,14 +343,14 @@ class Replication:
         return (history, offset, database) if database < len(self.server.keyspace.databases) else None
 
     def count_from(self, offset: int) -> None:
-        """Continue to count at the offset where the loaded append-only file ends."""
+        """Set the offset to that at which the loaded append-only file ends."""
         self.offset = offset
         self.forget_commands()
 
     # Life
 
     def reset(self) -> None:
-        """Become a master without replicas and history; ``start`` follows a configured master again."""
+        """Become a master without replicas and history; ``start`` then follows a configured master again."""
         self.failover.stop()
         if self.link is not None:
             self._leave_master()
@@ -355,7 +363,7 @@ class Replication:
         self.forget_commands()  # opening the append-only file settles what is left of them
 
     def start(self) -> None:
-        """Connect to the configured master, once the server is up."""
+        """Follow the master that replicaof names, if any, once the server is up."""
         master = self.server.config.replicaof
         self.replicas.without_replicas_since = self.server.loop.time()
         self._update_demands()
@@ -368,13 +376,13 @@ class Replication:
         return self.link is not None or bool(self.replicas.connected) or self.backlog is not None
 
     def note_first_base(self) -> None:
-        """Release clients in WAITAOF, and acknowledge to our master, because our file has its first base."""
+        """After the AOF got its first base, recheck WAITAOF, and acknowledge to our master that the data is on disk."""
         self.waits.look_again()
         if self.link is not None:
             self.link.acknowledge()
 
     def cron(self) -> None:
-        """Run the periodic work once a second; called about ten times a second."""
+        """Once a second, run the periodic work of both directions; called about ten times a second."""
         now = self.server.loop.time()
         if now - self._last_cron < 1:
             return
@@ -384,7 +392,7 @@ class Replication:
             self.link.cron()
 
     def stop(self) -> None:
-        """Stop both directions, because the server stops."""
+        """Stop the link to the master, the replicas and a failover, because the server stops."""
         self.failover.stop()
         self.replicas.stop()
         if self.link is not None:

@@ -17,11 +17,11 @@ class StreamError(Exception):
 
 
 class LostPlaceError(StreamError):
-    """The commands are not spelled canonically, which hides their length: the offset is unknown."""
+    """The commands are not encoded canonically. Their length in the stream is then unknown, and with it the offset."""
 
 
 class UnitReader:
-    """A sans-I/O reader of a replication stream that accounts for every byte."""
+    """Splits a replication stream into units and counts its bytes; it does no I/O."""
 
     __slots__ = ("_encoded", "_kept", "_raw", "_reader", "_size", "_unit")
 
@@ -35,7 +35,7 @@ class UnitReader:
 
     @property
     def waiting(self) -> int:
-        """Number of received bytes that are not forwarded yet."""
+        """Number of received bytes that ``forward`` has not returned yet."""
         return len(self._raw)
 
     @property
@@ -49,7 +49,7 @@ class UnitReader:
         self._reader.feed(data)
 
     def take(self) -> Iterator[tuple[list[list[bytes]], int]]:
-        """Yield complete units, each with its length in bytes.
+        """Yield complete units as (list of commands, length in bytes).
 
         Raises:
             StreamError: the bytes are not a stream of commands.
@@ -79,15 +79,15 @@ class UnitReader:
             yield unit, size
 
     def put_back(self, unit: list[list[bytes]], size: int) -> None:
-        """Put back the unit that was taken last: the next ``take`` begins with it."""
+        """Put back the last unit that ``take`` yielded: the next ``take`` begins with it."""
         self._kept = unit, size, self._encoded[-len(unit) :]
         del self._encoded[-len(unit) :]
 
     def forward(self, size: int) -> bytes:
-        """Remove the next ``size`` bytes, those of taken units, and return them as received.
+        """Return the next ``size`` bytes as received, and forget them; they must be those of taken units.
 
         Raises:
-            LostPlaceError: the units are not spelled canonically.
+            LostPlaceError: the units are not encoded canonically.
         """
         data = bytes(memoryview(self._raw)[:size])
         del self._raw[:size]

@@ -39,7 +39,16 @@ class Waits:
         *,
         synced: bool = False,
     ) -> None:
-        """Block a client until replicas have its writes (``timeout``: ms, 0 for no limit)."""
+        """Block a client in WAIT or WAITAOF until enough replicas have its writes.
+
+        Args:
+            client: the client.
+            argv: the words of its command.
+            timeout: milliseconds; 0 for no limit.
+            replicas: how many are enough.
+            local: WAITAOF: 1 if our own file must have the writes, too, else 0; None for WAIT.
+            synced: our own file has them.
+        """
         server = self._replication.server
         wait = _Wait(client.write_offset, replicas, local, synced)
         reply = self._reply(wait)
@@ -52,7 +61,7 @@ class Waits:
         self._replication.replicas.ask_for_acks()
 
     def count(self, offset: int, *, on_disk: bool) -> int:
-        """Count the replicas that have the stream up to an offset; ``on_disk``: in their append-only files."""
+        """Return how many online replicas have the stream up to ``offset``; ``on_disk``: in their append-only files."""
         online = self._replication.replicas.online
         return sum((each.on_disk if on_disk else each.acknowledged) >= offset for each in online)
 
@@ -62,7 +71,7 @@ class Waits:
         self._tidied = 0
 
     def look_again(self) -> None:
-        """Release the clients whose condition now holds, after an acknowledgement or the first base of our file."""
+        """Unblock the clients that now have enough, after an acknowledgement or when our AOF has its first base."""
         if not self._waits:
             return
         blocking = self._replication.server.blocking

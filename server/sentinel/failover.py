@@ -28,7 +28,7 @@ class Failover:
         self._limit = master.settings.failover_timeout / 1000
 
     async def run(self) -> None:
-        """Run the failover to its end."""
+        """Run the failover to its end; if a step takes longer than ``failover-timeout``, abort it and publish why."""
         monitor, master = self._monitor, self._master
         try:
             await self._run()

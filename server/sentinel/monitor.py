@@ -51,13 +51,13 @@ class Monitor:
         return self._server.loop.time()
 
     def publish(self, event: str, text: str) -> None:
-        """Publish an event on the channel that has its name, and log it."""
+        """Publish ``text`` on the Pub/Sub channel named like the event (``+sdown``), and log it."""
         self._server.log.warning(f"{event} {text}")
         message = text.encode("utf-8", "surrogateescape")
         self._server.pubsub.publish(event.encode(), message)
 
     def watch(self, settings: MasterSettings) -> None:
-        """Begin to monitor a master."""
+        """Add a master with its known replicas, and begin to monitor them."""
         master = Master(settings, self.now)
         self.sentinel.masters[settings.name] = master
         self.publish("+monitor", f"{master} quorum {settings.quorum}")
@@ -66,13 +66,13 @@ class Monitor:
             self._add_replica(master, host, port)
 
     def forget(self, master: Master) -> None:
-        """Stop monitoring a master."""
+        """Stop monitoring a master and remove its settings."""
         self._drop(master)
         del self.sentinel.masters[master.settings.name], self.sentinel.settings.masters[master.settings.name]
         self.publish("-monitor", f"{master}")
 
     def reset(self, master: Master) -> None:
-        """Forget a master's state, except for its settings and configuration epoch, and monitor it anew."""
+        """Monitor a master from scratch; only its settings and its configuration epoch stay."""
         self._drop(master)
         again = self.sentinel.masters[master.settings.name] = Master(master.settings, self.now)
         again.config_epoch = master.config_epoch
@@ -89,7 +89,7 @@ class Monitor:
     # For watches
 
     def note_down(self, master: Master, instance: Instance) -> None:
-        """Record that a server does not answer."""
+        """Mark a server as down and publish that; a master with a quorum of 1 may then fail over."""
         if instance.is_down:
             return
         instance.is_down, instance.down_since = True, self.now
@@ -100,7 +100,7 @@ class Monitor:
             self.consider(master)
 
     def note_up(self, master: Master, instance: Instance) -> None:
-        """Record that a server answers."""
+        """Mark a server as no longer down, and publish that."""
         if not instance.is_down:
             return
         instance.is_down = False
@@ -110,7 +110,7 @@ class Monitor:
             self.publish("-odown", f"{master}")
 
     def note_info(self, master: Master, instance: Instance, text: bytes) -> None:
-        """Record the INFO of a server."""
+        """Record the fields of a server's INFO, and begin to monitor replicas that it newly names."""
         first = instance.info_at is None
         instance.info, instance.info_at = text, self.now
         lines = text.decode("utf-8", "surrogateescape").split("\r\n")
@@ -137,14 +137,14 @@ class Monitor:
                     self._watches[replica].hurry()
 
     def is_settled(self, master: Master, instance: Instance) -> bool:
-        """Return True if a server has its intended role, so that its state is unlikely to change soon."""
+        """Return True if a server has the role that it should have, so that INFO and PING may be sent less often."""
         if not isinstance(instance, Replica):
             return instance.role == "master"
         place = instance.master_host, instance.master_port
         return instance.role == "slave" and instance.link_up and place == (master.host, master.port)
 
     async def correct(self, master: Master, instance: Instance) -> None:
-        """Make a replica follow its master if it follows another server, or none."""
+        """If a replica follows another server, or none, make it follow its master, provided that this is up."""
         if not isinstance(instance, Replica) or master.failover_state != "none" or instance.info_at is None:
             return
         if master.is_down or master.role != "master" or master.info_at is None:
@@ -176,11 +176,11 @@ class Monitor:
         self.consider(master)
 
     def watch_of(self, instance: Instance) -> Watch:
-        """Return the watch over a server."""
+        """Return the ``Watch`` that monitors a server."""
         return self._watches[instance]
 
     def candidates(self, master: Master) -> list[Replica]:
-        """Return the replicas that could be promoted, the best first."""
+        """Return the replicas that can be promoted: by priority, then by offset, the best first."""
         # A replica that lost its connection long before the master went down lacks too much data.
         limit = 10 * master.settings.down_after
         if master.is_down:
@@ -198,7 +198,7 @@ class Monitor:
         return sorted(fit, key=lambda replica: (replica.priority, -replica.offset, replica.run_id))
 
     def switch(self, master: Master, promoted: Replica, epoch: int) -> None:
-        """Make a promoted replica the master, and the old master a replica of it."""
+        """After a failover, monitor the promoted replica as the master, and the old master as its replica."""
         settings = master.settings
         self._drop(master)
         self.publish("+switch-master", f"{master.words} {promoted.host} {promoted.port}")

@@ -53,7 +53,7 @@ class Replica(Instance):
 
     Attributes:
         promoted: the running failover has chosen it as the new master.
-        turning: its progress in following a new master: empty, ``sent``, ``inprog`` or ``done``.
+        turning: how far a failover has made it follow the new master: empty, ``sent``, ``inprog`` or ``done``.
         master_host, master_port, link_up, link_down_milliseconds, priority, offset, announced: from its INFO.
     """
 
@@ -140,7 +140,7 @@ class Sentinel:
         self.masters: dict[bytes, Master] = {}
 
     def vote(self, master: Master, epoch: int, candidate: str) -> None:
-        """Vote for the leader of a failover, at most once in each epoch."""
+        """Vote for ``candidate`` as the leader of a failover, unless this sentinel voted in this epoch or a later one."""
         if epoch > self.epoch:
             self.epoch = epoch
             self.monitor.publish("+new-epoch", f"{epoch}")

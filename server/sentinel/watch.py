@@ -21,7 +21,7 @@ _ALIVE: Final = ("LOADING", "MASTERDOWN")  # errors that a working server may re
 
 
 class Watch:
-    """The watch over one server.
+    """Monitors one server with INFO and PING; reconnects when the connection is lost.
 
     Attributes:
         refused: the last attempt to connect was refused: nothing listens at the address.
@@ -49,11 +49,11 @@ class Watch:
             self._link.close()
 
     def hurry(self) -> None:
-        """Send INFO and PING now instead of after the usual time."""
+        """Send INFO and PING now instead of after the usual period."""
         self._wake.set()
 
     async def refresh(self) -> bool:
-        """Send INFO; return True if its reply came."""
+        """Send INFO and let the monitor record the reply; return False if none came in time."""
         link = self._link
         if link is None:
             return False
@@ -68,9 +68,9 @@ class Watch:
         return True
 
     async def turn(self, host: bytes, port: bytes) -> bool:
-        """Make the server a replica of another, or a master with ``NO ONE``; return True if it did so.
+        """Make the server a replica of ``host`` and ``port``, or a master (``NO``, ``ONE``); return True if it has agreed.
 
-        The server disconnects its clients, so that they ask the sentinel for the new address.
+        The server also disconnects its clients, so that they ask the sentinel for the new address.
         """
         link = self._link
         if link is None:

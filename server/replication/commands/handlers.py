@@ -36,7 +36,7 @@ def _timeout(client: Client, word: bytes) -> int:
 
 @handles(specs.WAIT)
 def wait(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply with the number of replicas that acknowledged: at once if enough did, else later or at the timeout."""
+    """Block until enough replicas have acknowledged the client's writes, or the timeout is over; reply with their number."""
     replication = client.server.replication
     if replication.link is not None:
         raise ReplyError(_NO_WAIT % (b"WAIT", _WRITABLE))
@@ -51,7 +51,10 @@ def wait(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.WAITAOF)
 def waitaof(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply ``[1 if the writes are on this disk, number of replicas that have them on theirs]``."""
+    """Block until the client's writes are fsynced here (``local``) and on enough replicas, or the timeout is over.
+
+    Reply ``[1 if they are on this disk, number of replicas that have them on theirs]``.
+    """
     local = parse_integer(args[1])
     if not 0 <= local <= 1:
         raise ReplyError(b"ERR value is out of range, value must between 0 and 1")
@@ -75,7 +78,7 @@ def waitaof(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.REPLICAOF, specs.SLAVEOF)
 def replicaof(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK at once; INFO and ROLE show the progress."""
+    """Become the replica of a master, or with NO ONE a master; reply OK at once. INFO and ROLE show the progress."""
     server = client.server
     replication = server.replication
     if server.config.cluster_enabled:
@@ -111,7 +114,7 @@ def replicaof(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.REPLCONF)
 def replconf(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply OK for the facts that a replica announces; nothing for ACK and GETACK."""
+    """Record what a replica announces about itself and reply OK. ACK and GETACK get no reply."""
     _check_connection(client, args)
     if len(args) % 2 == 0:
         raise ReplyError(SYNTAX)
@@ -192,7 +195,11 @@ def _check_version(version: bytes) -> bytes:
 
 @handles(specs.PSYNC)
 def psync(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply CONTINUE and the missing bytes, or nothing until a snapshot exists: then FULLRESYNC and the snapshot."""
+    """Begin to send a replica the stream from an offset on.
+
+    Reply CONTINUE and the missing bytes if the backlog has them (partial resync); otherwise FULLRESYNC and a snapshot follow
+    later.
+    """
     _check_connection(client, args)
     if client.is_replica:
         return None
@@ -247,7 +254,7 @@ def _check_link(client: Client) -> None:
 
 @handles(specs.SYNC)
 def sync(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply nothing until the snapshot is sent."""
+    """The old PSYNC: send a snapshot and then the stream, without a line before them."""
     _check_connection(client, args)
     if client.is_replica:
         return None
@@ -259,7 +266,7 @@ def sync(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.FAILOVER)
 def failover(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK at once; INFO shows the progress of the failover."""
+    """Hand the role of the master to a replica, or ABORT that; reply OK at once. INFO shows the progress."""
     if client.server.config.cluster_enabled:
         raise ReplyError(b"ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.")
     replication = client.server.replication

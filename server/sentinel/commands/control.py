@@ -27,7 +27,7 @@ _SCRIPTS_DENIED: Final = (
 
 @handles(specs.FAILOVER)
 def failover(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK at once; events and SENTINEL MASTER show the progress."""
+    """Start a failover of a master, whether it is down or not; reply OK at once. Events show the progress."""
     sentinel = state_of(client.server)
     master = named_master(client, args[2])
     if master.failover_state != "none":
@@ -41,7 +41,7 @@ def failover(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.RESET)
 def reset(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of masters that were reset."""
+    """Forget and rediscover the replicas of the masters whose name matches a glob; reply with the number of masters."""
     sentinel = state_of(client.server)
     fits = matcher(args[2])
     found = [master for name, master in sentinel.masters.items() if fits(name)]
@@ -75,7 +75,10 @@ def remove(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SET)
 def set_(client: Client, args: list[bytes]) -> bytes:
-    """Change options in order, up to the first invalid one; publish ``+set`` for each change."""
+    """Change options of a master and reply OK; publish ``+set`` for each.
+
+    An invalid option gets an error; the options before it stay changed.
+    """
     sentinel = state_of(client.server)
     master = named_master(client, args[2])
     at = 3

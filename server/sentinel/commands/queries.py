@@ -29,7 +29,7 @@ def named_master(client: Client, name: bytes) -> Master:
 
 @handles(specs.MASTERS)
 def masters(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with a map for each master."""
+    """Reply with an array of maps, one for each master."""
     sentinel = state_of(client.server)
     return replies.array([_shown(client, _master(sentinel, each)) for each in sentinel.masters.values()])
 
@@ -42,7 +42,7 @@ def master(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.REPLICAS, specs.SLAVES)
 def replicas(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a map for each replica."""
+    """Reply with an array of maps, one for each replica of a master."""
     sentinel = state_of(client.server)
     found = named_master(client, args[2]).replicas.values()
     return replies.array([_shown(client, _replica(sentinel, each)) for each in found])
@@ -50,7 +50,7 @@ def replicas(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SENTINELS)
 def sentinels(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the other sentinels: none."""
+    """Reply with an empty array: there are no other sentinels."""
     named_master(client, args[2])
     return replies.EMPTY_ARRAY
 
@@ -66,7 +66,7 @@ def get_master_addr_by_name(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CKQUORUM)
 def ckquorum(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK, or NOQUORUM: this sentinel is the only one."""
+    """Reply OK if the quorum of a master is 1, else with the error NOQUORUM: this sentinel is the only one."""
     quorum = named_master(client, args[2]).settings.quorum
     if quorum > 1:
         raise ReplyError(
@@ -78,13 +78,13 @@ def ckquorum(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.MYID)
 def myid(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with 40 hexadecimal digits."""
+    """Reply with the ID of this sentinel, 40 hexadecimal digits."""
     return replies.bulk(state_of(client.server).my_id.encode())
 
 
 @handles(specs.PENDING_SCRIPTS)
 def pending_scripts(_client: Client, _args: list[bytes]) -> bytes:
-    """Reply with no scripts."""
+    """Reply with an empty array: there are no scripts."""
     return replies.EMPTY_ARRAY
 
 
@@ -109,7 +109,10 @@ def _cached(client: Client, sentinel: Sentinel, instance: Instance) -> bytes:
 
 @handles(specs.IS_MASTER_DOWN_BY_ADDR)
 def is_master_down_by_addr(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[1 if it is down, leader or *, epoch of the vote]``; with a run ID, vote for that sentinel first."""
+    """Reply ``[1 if the master is down, else 0, ID of the leader, its epoch]``.
+
+    With a run ID, first vote for that sentinel in the given epoch. With ``*``, reply with the leader ``*`` and the epoch 0.
+    """
     sentinel = state_of(client.server)
     port, epoch = parse_integer(args[3]), parse_integer(args[4])
     place = args[2].decode("latin-1"), port

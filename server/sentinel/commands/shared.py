@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def state_of(server: Server) -> Sentinel:
-    """Return the state of the sentinel; its commands exist in sentinel mode only."""
+    """Return the state of the sentinel; call this only in sentinel mode."""
     assert server.sentinel is not None
     return server.sentinel.sentinel
 
@@ -50,7 +50,7 @@ _SECTIONS: Final = {
 
 @handles(admin.INFO, in_sentinel=True)
 def info(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the sections that a sentinel has."""
+    """INFO in sentinel mode: reply with the requested sections, out of those that a sentinel has."""
     names = [word.lower().decode("latin-1") for word in args[1:]]
     return replies.verbatim(info_text(client.server, names, _SECTIONS), client.resp)
 
