@@ -27,7 +27,12 @@ class AclFileError(Exception):
 
 
 def read(path: str, *, folder: str = "", all_channels: bool) -> dict[bytes, User]:
-    """Return the users of a file by name; ``default`` is always included. A relative path lies in ``folder``.
+    """Read an ACL file; return its users by name. ``default`` is added if the file does not have it.
+
+    Args:
+        path: the file; a relative path lies in ``folder``.
+        folder: see ``path``.
+        all_channels: whether new users may use all channels (acl-pubsub-default).
 
     Raises:
         AclFileError: with all errors of the file.
@@ -102,7 +107,7 @@ def configure(users: Users, declared: list[list[bytes]], *, all_channels: bool) 
 
 
 def declaration(users: Users, requirepass: bytes) -> list[bytes]:
-    """Return the ``user`` lines for CONFIG REWRITE; none if requirepass describes the users completely."""
+    """Return the ``user`` lines for CONFIG REWRITE; none if there is only ``default`` and requirepass describes it."""
     plain = User.superuser(b"default")
     if requirepass:
         plain.apply(b">" + requirepass)
@@ -112,7 +117,7 @@ def declaration(users: Users, requirepass: bytes) -> list[bytes]:
 
 
 def lines(users: Users, compat: Compat | None = None) -> list[bytes]:
-    """Return one line per user, as in ACL LIST of a version."""
+    """Return a line ``user name rules …`` for each user, as ACL LIST of a Redis version shows it."""
     return [b"user %b %b" % (user.name, user.describe(compat)) for user in users]
 
 

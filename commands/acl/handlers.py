@@ -34,7 +34,7 @@ _NO_FILE: Final = (
 
 @handles(specs.ACL_CAT)
 def acl_cat(client: Client, args: list[bytes]) -> bytes:
-    """Reply with names of categories or of commands."""
+    """Reply with the names of all categories, or of all commands in a given category."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     if len(args) == 2:
@@ -67,7 +67,7 @@ def acl_deluser(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_DRYRUN)
 def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK, or a bulk string with the reason of the denial."""
+    """Check whether a user may run a command, without running it: reply OK, or a bulk string with the reason."""
     user = client.server.users.get(args[2])
     if user is None:
         raise ReplyError(b"ERR User '%b' not found" % shown(args[2]))
@@ -98,7 +98,7 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_GENPASS)
 def acl_genpass(_client: Client, args: list[bytes]) -> bytes:
-    """Reply with random hexadecimal digits for a number of bits, rounded up to the next multiple of 4."""
+    """Reply with a random password: hexadecimal digits for a number of bits, rounded up to a multiple of 4."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     bits = parse_integer(args[2]) if len(args) == 3 else _BITS
@@ -142,13 +142,13 @@ def acl_getuser(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_LIST)
 def acl_list(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with one line per user."""
+    """Reply with an array of ``user name rules …``, one text for each user."""
     return replies.bulk_array(acl_file.lines(client.server.users, client.server.compat))
 
 
 @handles(specs.ACL_LOAD)
 def acl_load(client: Client, _args: list[bytes]) -> bytes:
-    """Replace the users by those of the file; on any error nothing changes."""
+    """Replace the users with those of the ACL file and reply OK; on any error nothing changes."""
     server = client.server
     if not server.config.aclfile:
         raise ReplyError(_NO_FILE)
@@ -160,7 +160,7 @@ def acl_load(client: Client, _args: list[bytes]) -> bytes:
 
 
 def load_users(server: Server) -> None:
-    """Replace the users by those of the ACL file; close the clients of removed users.
+    """Replace the users with those of the ACL file; close the clients of removed users.
 
     Raises:
         AclFileError: the file has errors; nothing was changed.
@@ -179,7 +179,7 @@ def load_users(server: Server) -> None:
 
 
 def start_users(server: Server) -> None:
-    """Load the users of the configuration or of the ACL file.
+    """At the start, create the users that redis.conf declares, or load the ACL file.
 
     Raises:
         AclFileError: the text says why the server cannot start with them.
@@ -203,7 +203,7 @@ def start_users(server: Server) -> None:
 
 @handles(specs.ACL_LOG)
 def acl_log(client: Client, args: list[bytes]) -> bytes:
-    """Reply with maps, ten by default; OK for RESET."""
+    """Reply with a map for each of the latest denials, by default ten; with RESET forget all and reply OK."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     log = client.server.acl_log
@@ -220,7 +220,7 @@ def acl_log(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_SAVE)
 def acl_save(client: Client, _args: list[bytes]) -> bytes:
-    """Reply OK when the file is on disk."""
+    """Write the users to the ACL file; reply OK when it is on disk."""
     server = client.server
     if not server.config.aclfile:
         raise ReplyError(_NO_FILE)
@@ -236,7 +236,7 @@ def acl_save(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_SETUSER)
 def acl_setuser(client: Client, args: list[bytes]) -> bytes:
-    """Apply all rules, or none if one is wrong."""
+    """Create or change a user by rules and reply OK; apply none of them if one is invalid."""
     server, name = client.server, args[2]
     if not is_username(name):
         raise ReplyError(b"ERR Usernames can't contain spaces or null characters")
@@ -290,7 +290,7 @@ def _changed(server: Server, listeners: Iterable[User]) -> None:
 
 @handles(specs.ACL_USERS)
 def acl_users(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the names in order."""
+    """Reply with the names of all users, in order."""
     return replies.bulk_array([user.name for user in client.server.users])
 
 

@@ -20,7 +20,7 @@ _LATEST: Final = 10  # entries to compare with, as in Redis; earlier ones do not
 
 @dataclass(slots=True, eq=False, repr=False)
 class Entry:
-    """Similar denials. Times are in milliseconds since the epoch."""
+    """Similar denials within a minute. Times are in Unix milliseconds."""
 
     number: int
     reason: bytes
@@ -33,7 +33,13 @@ class Entry:
     count: int = 1
 
     def encode(self, now: int, resp: int, *, numbered: bool) -> bytes:
-        """Encode as ACL LOG replies with it; 7.0 does not have the last three fields."""
+        """Encode the entry as a map for ACL LOG.
+
+        Args:
+            now: the time in milliseconds.
+            resp: 2 or 3.
+            numbered: add the entry's ID and its two times, which 7.0 does not have.
+        """
         bulk, integer = replies.bulk, replies.integer
         number: tuple[tuple[bytes, bytes], ...] = (
             (b"entry-id", integer(self.number)),
@@ -69,13 +75,13 @@ class AclLog:
         return sum([_ENTRY_BYTES + len(entry.subject) + len(entry.username) for entry in self.entries])
 
     def note_denial(self, client: Client, denial: Denial, context: bytes | None = None) -> None:
-        """Record a denied command; also counted in INFO."""
+        """Record a denial and count it for INFO; ``context`` is shown by ACL LOG (by default the client's own)."""
         stats = self.server.stats
         stats.denied[denial.reason.word] += 1
         self._note(client, denial.reason.word, denial.subject, client.user.name, context)
 
     def note_login(self, client: Client, username: bytes, command: bytes) -> None:
-        """Record a failed login."""
+        """Record a failed login with ``username`` and count it for INFO; ``command``: AUTH or HELLO."""
         self.server.stats.denied[b"auth"] += 1
         self._note(client, b"auth", command, username, None)
 

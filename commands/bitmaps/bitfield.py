@@ -121,7 +121,11 @@ def _run(data: BytesIO, at: _Operation) -> tuple[int | None, bool]:
 
 @handles(specs.BITFIELD)
 def bitfield(client: Client, args: list[bytes]) -> bytes:
-    """Reply per operation: what GET read, SET replaced, INCRBY stored; null where FAIL stopped it."""
+    """Run GET, SET and INCRBY on integers within a string, in order.
+
+    Reply with one number for each: the one that GET read, SET replaced or INCRBY stored; null where OVERFLOW FAIL stopped
+    it.
+    """
     name = args[1]
     operations = _parse(client, args, reading=False)
     writes = [operation for operation in operations if operation.verb != b"GET"]

@@ -29,7 +29,11 @@ _SINCE_8_2: Final = frozenset((b"ONE", *_AT_LEAST_TWO))
 
 
 def parse_offset(client: Client, word: bytes, width: int | None = None) -> int:
-    """Parse the position of a bit; ``#n`` is the n-th group of ``width`` bits, if a width is given."""
+    """Parse the position of a bit; ``#n`` is position ``n * width``, if a width is given.
+
+    Raises:
+        ReplyError: it is no number, negative, or beyond the longest string (proto-max-bulk-len).
+    """
     factor = 1
     if width is not None and word.startswith(b"#"):
         word, factor = word[1:], width
@@ -120,7 +124,7 @@ def _next_other(data: memoryview, flip: int, start: int, size: int) -> int:
 
 @handles(specs.BITCOUNT)
 def bitcount(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of set bits; both ends are included and may count from the end."""
+    """Reply with the number of set bits in a range; both bounds are inclusive, and negative ones count from the end."""
     late = client.server.compat.checks_bit_range_before_key
     value = None if late else read_string(client, args[1])
     if not late and value is None:
@@ -146,7 +150,10 @@ def bitcount(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.BITPOS)
 def bitpos(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the position, -1 if there is none; without an end, bits after the string are clear."""
+    """Reply with the position of the first bit that is 0 or 1, as requested; -1 if there is none.
+
+    Without an end, the bits after the string count as 0.
+    """
     bit = parse_integer(args[2])
     if bit not in {0, 1}:
         raise ReplyError(b"ERR The bit argument must be 1 or 0.")
@@ -223,7 +230,10 @@ def _row(data: memoryview, size: int) -> bitarray:
 
 @handles(specs.BITOP)
 def bitop(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the length of the result, that of the longest string; shorter ones are padded with zeros."""
+    """Combine strings bit by bit and store the result; reply with its length in bytes, that of the longest string.
+
+    Shorter strings are padded with zero bytes.
+    """
     operation = args[1].upper()
     if operation not in _OPERATIONS or (operation in _SINCE_8_2 and not client.server.compat.knows("8.2")):
         raise ReplyError(SYNTAX)

@@ -40,7 +40,7 @@ def client_getname(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_SETNAME)
 def client_setname(client: Client, args: list[bytes]) -> bytes:
-    """Set the name; an empty name removes it."""
+    """Set the client's name and reply OK; an empty name removes it."""
     if not is_printable_word(args[2]):
         raise ReplyError(NAME_ERROR)
     client.name = args[2]
@@ -49,7 +49,7 @@ def client_setname(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_SETINFO)
 def client_setinfo(client: Client, args: list[bytes]) -> bytes:
-    """Set one attribute; an empty value removes it."""
+    """Set the name or version of the client's library and reply OK; an empty value removes it."""
     attribute = args[2].upper()
     if attribute not in {b"LIB-NAME", b"LIB-VER"}:
         raise ReplyError(b"ERR Unrecognized option '%b'" % shown(args[2]))
@@ -64,7 +64,7 @@ def client_setinfo(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_REPLY)
 def client_reply(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply OK for ON; OFF and SKIP have no reply."""
+    """Switch the client's replies ON, OFF, or off for one command (SKIP). Reply OK for ON only."""
     choice = args[2].upper()
     if choice == b"ON":
         client.reply_mode = "on"
@@ -80,14 +80,14 @@ def client_reply(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.CLIENT_NO_EVICT)
 def client_no_evict(client: Client, args: list[bytes]) -> bytes:
-    """Set whether `maxmemory-clients` spares this client when it closes others."""
+    """Set whether maxmemory-clients spares this client when it closes others; reply OK."""
     client.no_evict = _is_on(args[2])
     return replies.OK
 
 
 @handles(specs.CLIENT_NO_TOUCH)
 def client_no_touch(client: Client, args: list[bytes]) -> bytes:
-    """Set the mode in which commands of this client do not count as accesses to keys."""
+    """Set whether commands of this client count as accesses to keys; reply OK."""
     client.no_touch = _is_on(args[2])
     client.update_state()
     return replies.OK
@@ -95,7 +95,7 @@ def client_no_touch(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_PAUSE)
 def client_pause(client: Client, args: list[bytes]) -> bytes:
-    """Postpone commands for ``timeout`` milliseconds."""
+    """Postpone the commands of all clients, or only writes, for ``timeout`` milliseconds; reply OK."""
     if len(args) > 4:
         raise wrong_subcommand_arguments(args)
     mode = args[3].upper() if len(args) == 4 else b"ALL"
@@ -113,14 +113,14 @@ def client_pause(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_UNPAUSE)
 def client_unpause(client: Client, _args: list[bytes]) -> bytes:
-    """Run the postponed commands."""
+    """End CLIENT PAUSE, so that the postponed commands run; reply OK."""
     client.server.pause.end()
     return replies.OK
 
 
 @handles(specs.CLIENT_UNBLOCK)
 def client_unblock(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1, or 0 if there is no such client or it is not blocked."""
+    """End the wait of a blocked client as by a timeout, or with an error; reply 1, or 0 if it is not blocked."""
     if len(args) > 4:
         raise wrong_subcommand_arguments(args)
     reason = args[3].upper() if len(args) == 4 else b"TIMEOUT"

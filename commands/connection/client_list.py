@@ -29,7 +29,7 @@ _NO_ID: Final = b"ERR client-id should be greater than 0"
 
 
 def client_type(client: Client) -> str:
-    """Return the class of a client as TYPE filters name it: normal, master, replica or pubsub."""
+    """Return the class of a client for the filter TYPE: normal, master, replica or pubsub."""
     if client.trusted:
         return "master"
     if client.is_replica:
@@ -132,7 +132,7 @@ def _parse_filter(client: Client, args: list[bytes]) -> _Filter:
 
 @handles(specs.CLIENT_KILL)
 def client_kill(client: Client, args: list[bytes]) -> bytes:
-    """Close the client at an address (OK or an error), or all that match the filters (their number)."""
+    """Close the client at an address and reply OK, or close all clients that match filters and reply with their number."""
     old_form = len(args) == 3
     wanted = _Filter(address=args[2], skip_me=False) if old_form else _parse_filter(client, args)
     victims = [other for other in client.server.clients.values() if wanted.fits(other, client)]

@@ -29,7 +29,13 @@ _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
 def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None:
-    """Authenticate a client; ``command`` is the context that ACL LOG shows on failure.
+    """Log a client in as a user.
+
+    Args:
+        client: the client.
+        user: the name of the user.
+        password: its password.
+        command: AUTH or HELLO; ACL LOG shows it after a failure.
 
     Raises:
         ReplyError: WRONGPASS, the same for an unknown user, a disabled user, and a wrong password.
@@ -46,7 +52,10 @@ def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None
 
 @handles(specs.HELLO)
 def hello(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a map of seven fields, already in the requested protocol."""
+    """Choose the protocol, log in and set the name as requested; reply with a map of facts about the server.
+
+    The reply already uses the new protocol.
+    """
     rest = Arguments(args)
     protocol = client.resp
     if rest:
@@ -98,7 +107,7 @@ def hello(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.AUTH)
 def auth(client: Client, args: list[bytes]) -> bytes:
-    """Log in with a password, or with a user name and a password."""
+    """Log in as ``default`` with a password, or as a user with a password; reply OK."""
     if len(args) > 3:
         raise ReplyError(SYNTAX)
     if len(args) == 2 and client.server.users.default.nopass:
@@ -109,7 +118,7 @@ def auth(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.PING)
 def ping(client: Client, args: list[bytes]) -> bytes:
-    """Reply in the form of a published message to a RESP2 subscriber, which can read no other form."""
+    """Reply PONG, or the argument as a bulk string; to a subscriber in RESP2 an array, the only form that it can read."""
     if len(args) > 2:
         raise wrong_arity("ping")
     if client.resp == 2 and client.is_subscriber:
@@ -132,7 +141,7 @@ def quit_(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.SELECT)
 def select(client: Client, args: list[bytes]) -> bytes:
-    """Change the selected database."""
+    """Change the client's database; reply OK."""
     index = parse_integer(args[1])
     if not _INT_MIN <= index <= _INT_MAX:
         raise ReplyError(b"ERR value is out of range, value must between %d and %d" % (_INT_MIN, _INT_MAX))
@@ -147,7 +156,7 @@ def select(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.RESET)
 def reset(client: Client, _args: list[bytes]) -> bytes:
-    """Leave every mode: transaction, subscriptions, MONITOR, tracking, protocol, database, login, name."""
+    """Return the connection to its state after connecting, with RESP2, database 0 and no login; reply RESET."""
     leave_modes(client)
     client.server.clients.end_control(client)
     client.resp = 2
@@ -159,7 +168,7 @@ def reset(client: Client, _args: list[bytes]) -> bytes:
 
 
 def leave_modes(client: Client) -> None:
-    """End transaction, subscriptions, MONITOR and tracking of a client; select database 0."""
+    """Return a client to its state after connecting, except for protocol, login and name."""
     server = client.server
     client.monitor = False
     server.clients.monitors.discard(client)

@@ -72,7 +72,7 @@ class TrackingTable:
     # On and off
 
     def start(self, client: Client, tracking: Tracking) -> None:
-        """Start tracking for a client, or change its options (its registered prefixes stay)."""
+        """Start tracking for a client, or change its options. Prefixes that it has registered stay."""
         if client.tracking is not None:
             tracking.prefixes = client.tracking.prefixes + tracking.prefixes
             tracking.caching = client.tracking.caching
@@ -83,7 +83,7 @@ class TrackingTable:
         self._update(client)
 
     def stop(self, client: Client) -> None:
-        """End tracking for a client. Its recorded keys stay and count again if it restarts tracking."""
+        """End tracking for a client. Keys recorded for it stay, and serve again if it restarts tracking."""
         tracking = client.tracking
         if tracking is None:
             return
@@ -124,7 +124,7 @@ class TrackingTable:
     # What commands did
 
     def remember(self, client: Client, keys: Iterable[bytes]) -> None:
-        """Record that a read-only command of this client read the keys; called after the command."""
+        """Record that a command of this client read the keys, if its mode requires that; called after the command."""
         if client.tracking is None or not client.tracking.remembers:
             return
         readers = self._readers
@@ -137,16 +137,21 @@ class TrackingTable:
         self.shrink()
 
     def shrink(self) -> None:
-        """Drop keys beyond ``tracking-table-max-keys``, as if they had changed; also those of clients with NOLOOP."""
+        """Drop recorded keys beyond ``tracking-table-max-keys``, and send invalidations for them as if they had changed."""
         limit = self.server.config.tracking_table_max_keys
         while 0 < limit < len(self._readers):
             self._invalidate_readers(next(iter(self._readers)), None)
 
     def invalidate(self, database: Database, key: bytes, by_time: bool) -> None:
-        """Handle the change of a key: the hook ``Keyspace.on_modified``.
+        """After a change of a key, send or collect invalidations: the hook ``Keyspace.on_modified``.
 
         With NOLOOP, a client gets no message about its own changes. These do not include the pop of a blocked client that
         its command serves, nor, with BCAST, changes by its scripts and by expiry.
+
+        Args:
+            database: not used; tracking ignores databases.
+            key: the key.
+            by_time: it has expired.
         """
         del database
         server = self.server
@@ -159,7 +164,7 @@ class TrackingTable:
             self._invalidate_readers(key, writer)
 
     def flush(self) -> None:
-        """Send a flush to every tracking client: the hook ``Keyspace.on_flushed`` (FLUSHALL, FLUSHDB)."""
+        """Invalidate all keys for every tracking client: the hook ``Keyspace.on_flushed`` (FLUSHALL, FLUSHDB)."""
         for client in list(self.clients):
             if client is self.server.current_client and self.server.compat.flushes_before_reply:
                 self._send_own(client)
@@ -171,7 +176,7 @@ class TrackingTable:
         self._set_hooks()
 
     def finish(self, client: Client, argv: list[bytes]) -> None:
-        """End a command of a tracking client (run, queued or refused): its own messages may follow now.
+        """After a command of a tracking client, send the invalidations that waited for its reply, and end CLIENT CACHING.
 
         The dispatcher calls it once for each command such a client sent: for EXEC, but not for what EXEC ran.
         """
@@ -312,7 +317,7 @@ def _check_options(old: Tracking | None, new: Tracking) -> None:
 
 @handles(specs.CLIENT_TRACKING)
 def client_tracking(client: Client, args: list[bytes]) -> bytes:
-    """Switch tracking on or off; for OFF the options are parsed but not checked."""
+    """Switch tracking on or off and reply OK; for OFF the options are parsed but not checked."""
     new = _parse_options(client, Arguments(args, 3))
     mode = args[2].upper()
     registry = client.server.tracking
@@ -334,7 +339,7 @@ def client_tracking(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_CACHING)
 def client_caching(client: Client, args: list[bytes]) -> bytes:
-    """Make the next command an exception to the mode."""
+    """OPTIN: track the keys of the next command (YES); OPTOUT: do not track them (NO). Reply OK."""
     tracking = client.tracking
     if tracking is None:
         raise ReplyError(

@@ -23,7 +23,7 @@ _ADD_OPTIONS: Final = frozenset((b"NX", b"XX", b"CH"))
 
 
 def parse_unit(word: bytes) -> float:
-    """Return the metres of a unit."""
+    """Return how many metres a unit (m, km, ft, mi) has; raise ReplyError for another one."""
     metres = _METRES.get(word.upper())
     if metres is None:
         raise ReplyError(_UNITS)
@@ -31,7 +31,11 @@ def parse_unit(word: bytes) -> float:
 
 
 def parse_place(longitude: bytes, latitude: bytes, *, rounds: bool) -> Place:
-    """Parse two words as a position on the map; ``rounds`` as in ``parse_double``."""
+    """Parse a longitude and a latitude in degrees; ``rounds`` as in ``parse_double``.
+
+    Raises:
+        ReplyError: a word is no number, or the position is outside the range of geohashes.
+    """
     place = parse_double(longitude, rounds=rounds), parse_double(latitude, rounds=rounds)
     for value, (low, high) in zip(place, (geohash.LONGITUDES, geohash.LATITUDES), strict=True):
         if not low <= value <= high:
@@ -40,7 +44,7 @@ def parse_place(longitude: bytes, latitude: bytes, *, rounds: bool) -> Place:
 
 
 def coordinates(place: Place, client: Client) -> bytes:
-    """Encode a position as a reply."""
+    """Encode a position as an array of longitude and latitude."""
     return b"*2\r\n" + b"".join([_number(value, client) for value in place])
 
 
@@ -53,13 +57,13 @@ def _number(value: float, client: Client) -> bytes:
 
 
 def length(metres: float, unit: float) -> bytes:
-    """Encode a distance as a reply: four digits after the point."""
+    """Encode a distance in metres as a bulk string in a unit of so many metres, with four digits after the point."""
     return replies.bulk(b"%.4f" % (metres / unit))
 
 
 @handles(specs.GEOADD)
 def geoadd(client: Client, args: list[bytes]) -> bytes | None:
-    """Run a ZADD with the geohashes as scores: reply like it, and propagate it."""
+    """Add members at positions: run ZADD with their geohashes as scores, reply like it and propagate it."""
     first = 2
     while first < len(args) and args[first].upper() in _ADD_OPTIONS:
         first += 1
@@ -76,7 +80,7 @@ def geoadd(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.GEODIST)
 def geodist(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the distance in metres or the given unit; null if a member is missing."""
+    """Reply with the distance of two members in metres or the given unit; null if one is missing."""
     unit = 1.0
     if len(args) == 5:
         unit = parse_unit(args[4])
@@ -93,7 +97,7 @@ def geodist(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GEOHASH)
 def geohash_(client: Client, args: list[bytes]) -> bytes:
-    """Reply with eleven letters for each member, null for a missing one."""
+    """Reply with the geohash of each member, eleven letters; null for a missing one."""
     value = client.read_value(args[1], SortedSet)
     scores = {} if value is None else value.scores
     null = replies.null(client.resp)
@@ -109,7 +113,7 @@ def geohash_(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GEOPOS)
 def geopos(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a pair for each member, null for a missing one."""
+    """Reply ``[longitude, latitude]`` for each member, null for a missing one."""
     value = client.read_value(args[1], SortedSet)
     scores = {} if value is None else value.scores
     null = replies.null_array(client.resp)

@@ -29,12 +29,16 @@ _GONE: Final = replies.integer(2)
 
 
 def parse_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> int:
-    """Return when a field expires, in milliseconds since the epoch.
+    """Return when a field expires, in Unix milliseconds.
 
     Args:
+        word: the amount, not negative.
         command_name: lower case, for the error.
         base: the time from which the amount counts, in milliseconds; 0 if it is absolute.
         seconds: the amount's unit; else milliseconds.
+
+    Raises:
+        ReplyError: the amount is no number, negative or too large.
     """
     amount = parse_integer(word)
     if amount < 0:
@@ -47,16 +51,16 @@ def parse_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> i
 
 
 def is_past(client: Client, when: int) -> bool:
-    """Return True if a field with this time is deleted at once; a replica leaves that to its master."""
+    """Return True if a field with this expiry (Unix ms) must be deleted now; False on a replica, whose master does that."""
     keyspace = client.db.keyspace
     return when <= keyspace.now and keyspace.drops_expired
 
 
 def parse_fields(words: list[bytes], at: int = 2, error: bytes = _BAD_NUMBER) -> list[bytes]:
-    """Parse ``FIELDS numfields field [field ...]``, which must be all words from a position on.
+    """Return the fields of ``FIELDS numfields field [field ...]``, which must be all words from ``words[at]`` on.
 
     Raises:
-        ReplyError: with ``error`` as its text if numfields is not a positive number.
+        ReplyError: FIELDS is missing, or the number is wrong; with ``error`` as its text if it is not positive.
     """
     if words[at].upper() != b"FIELDS":
         raise ReplyError(_MISPLACED)
@@ -128,7 +132,10 @@ def _allows(condition: bytes, present: int | None, when: int) -> bool:
 @handles(specs.HEXPIREAT, command_name="hexpireat", seconds=True, relative=False)
 @handles(specs.HPEXPIREAT, command_name="hpexpireat", seconds=False, relative=False)
 def expire(client: Client, args: list[bytes], *, command_name: str, seconds: bool, relative: bool) -> bytes:
-    """Reply per field: 1 expiry set, 2 deleted because the time is past, 0 condition failed, -2 missing."""
+    """Set when fields expire. Reply for each 1 if it was set, 2 if the field was deleted because the time is past.
+
+    The reply is 0 if the condition failed, and -2 if the field is missing.
+    """
     name = args[1]
     value = client.write_value(name, Hash)
     base = client.db.keyspace.now if relative else 0
@@ -165,10 +172,12 @@ def expire(client: Client, args: list[bytes], *, command_name: str, seconds: boo
 
 
 def propagate_times(client: Client, before: list[bytes], fields: list[bytes], after: list[bytes]) -> None:
-    """Propagate new or removed times of fields; replicas without field expiry receive only the deletions.
+    """Propagate new or removed expiries of fields; replicas without field expiry receive only the deletions.
 
     Args:
+        client: the client.
         before: the words of the command up to FIELDS.
+        fields: the fields.
         after: the words after the fields.
     """
     older = where_known_of_many(before, fields, after) if needs_downgrade(client, FIELD_TIMES_SINCE) else None
@@ -180,7 +189,7 @@ def propagate_times(client: Client, before: list[bytes], fields: list[bytes], af
 @handles(specs.HEXPIRETIME, seconds=True, remaining=False)
 @handles(specs.HPEXPIRETIME, seconds=False, remaining=False)
 def times_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bool) -> bytes:
-    """Reply per field: seconds, rounded up, or milliseconds; -1 without expiry, -2 if it is missing."""
+    """Reply for each field when it expires: seconds, rounded up, or milliseconds; -1 without expiry, -2 if it is missing."""
     value = client.read_value(args[1], Hash)
     fields = parse_fields(args)
     if value is None:
@@ -201,7 +210,7 @@ def times_of(client: Client, args: list[bytes], *, seconds: bool, remaining: boo
 
 @handles(specs.HPERSIST)
 def hpersist(client: Client, args: list[bytes]) -> bytes:
-    """Reply per field: 1 if it had an expiry, -1 if not, -2 if it is missing."""
+    """Remove the expiry of fields; reply for each 1, -1 if it had none, -2 if it is missing."""
     name = args[1]
     value = client.write_value(name, Hash)
     fields = parse_fields(args)

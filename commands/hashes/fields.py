@@ -44,7 +44,7 @@ def _set_fields(client: Client, args: list[bytes], command_name: str) -> int:
 
 @handles(specs.HSET)
 def hset(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of new fields; the expiry of the set fields is removed."""
+    """Set fields and reply with the number of new ones; the set fields lose their expiry."""
     return replies.integer(_set_fields(client, args, "hset"))
 
 
@@ -57,7 +57,7 @@ def hmset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HSETNX)
 def hsetnx(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if it was set, else 0."""
+    """Set a field that is missing; reply 1 if it was set, else 0."""
     name = args[1]
     value = client.write_value(name, Hash)
     if value is not None and find_field(client.db, name, value, args[2]) is not None:

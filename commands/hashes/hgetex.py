@@ -113,7 +113,10 @@ def _counted(options: Arguments, compat: Compat, command_name: str, words_each: 
 
 @handles(specs.HGETEX)
 def hgetex(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the values in order, null for a missing field. Propagated as HPEXPIREAT, HPERSIST or HDEL."""
+    """Set or remove the expiry of fields; reply with their values in order, null for a missing one.
+
+    It is propagated as HPEXPIREAT, HPERSIST or HDEL.
+    """
     name, db = args[1], client.db
     value = client.write_value(name, Hash)
     options = _Options(client, args, setting=False)
@@ -160,7 +163,7 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HSETEX)
 def hsetex(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if all fields were set, 0 if the condition fails; then none is set."""
+    """Set fields with an expiry; reply 1 if all were set, 0 if the condition fails and none was set."""
     name, db = args[1], client.db
     options = _Options(client, args, setting=True)
     value = client.write_value(name, Hash)
@@ -210,7 +213,7 @@ def _propagate_set(client: Client, args: list[bytes], options: _Options, value: 
 
 @handles(specs.HGETDEL)
 def hgetdel(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the values in order, null for a missing field. Propagated as HDEL."""
+    """Delete fields; reply with their values in order, null for a missing one. It is propagated as HDEL."""
     name = args[1]
     value = client.write_value(name, Hash)
     fields = parse_fields(args)

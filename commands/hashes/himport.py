@@ -1,4 +1,4 @@
-"""HIMPORT: many hashes with the same fields, whose names a connection sends once."""
+"""HIMPORT: create many hashes with the same fields. A connection sends the names once, as a fieldset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _WRONG_COUNT: Final = b"ERR value count does not match fieldset field count"
 
 @handles(specs.HIMPORT_PREPARE)
 def himport_prepare(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; an earlier list of that name is replaced."""
+    """Store a fieldset, a named list of field names, for this connection; replace one of the same name.
+
+    Reply OK. Refuse duplicate fields.
+    """
     fields = args[3:]
     if len(set(fields)) != len(fields):
         raise ReplyError(_DUPLICATE)
@@ -35,7 +38,10 @@ def himport_prepare(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HIMPORT_SET)
 def himport_set(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK. Propagated as DEL (if a hash existed, because of its expiry) and HSET, with all field names."""
+    """Store a hash with the fields of a fieldset and the given values, in place of any value; reply OK.
+
+    It is propagated as HSET, after DEL if there was a hash.
+    """
     name, values = args[2], args[4:]
     present = client.write_value(name, Hash)
     fieldset = (client.fieldsets or {}).get(args[3])
@@ -61,14 +67,14 @@ def himport_set(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HIMPORT_DISCARD)
 def himport_discard(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if there was a list of that name, else 0."""
+    """Forget a fieldset; reply 1, or 0 if there is none of that name."""
     found = client.fieldsets is not None and client.fieldsets.pop(args[2], None) is not None
     return replies.integer(found)
 
 
 @handles(specs.HIMPORT_DISCARDALL)
 def himport_discardall(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the number of lists."""
+    """Forget all fieldsets of this connection; reply with their number."""
     count = len(client.fieldsets or ())
     client.fieldsets = None
     return replies.integer(count)

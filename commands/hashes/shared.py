@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def make_hash(client: Client, key: bytes) -> Hash:
-    """Return a new, empty hash at a missing key; the caller fills it."""
+    """Store a new, empty hash at a missing key and return it; the caller adds fields at once."""
     value = Hash()
     client.db.add(key, value)
     return value
 
 
 class Looks:
-    """Look up several fields of one hash; expired fields are deleted, and signalled once at the end.
+    """Finds several fields of one hash and deletes the expired ones; ``finish`` then signals these together.
 
     Attributes:
         dropped: the deleted fields.
@@ -51,12 +51,15 @@ class Looks:
         return content
 
     def finish(self, *, names_last: bool = True) -> None:
-        """Signal the deleted fields; a hash without fields is deleted, too, as ``after_drops`` does."""
+        """Signal the fields that ``find`` deleted, and delete the hash if it has no fields left.
+
+        ``names_last`` is explained in ``after_drops``.
+        """
         if self.dropped:
             after_drops(self._client.db, self._key, self._hash, self.dropped, names_last=names_last)
 
     def finish_before_set(self) -> None:
-        """Signal the deleted fields of a hash that gets other fields at once, and so is not deleted."""
+        """Signal the fields that ``find`` deleted. The caller sets others at once, so an empty hash stays."""
         if self.dropped:
             db = self._client.db
             db.keyspace.notify(events.HASH, b"hexpired", self._key, db, self.dropped)
@@ -64,7 +67,7 @@ class Looks:
 
 
 def changed(client: Client, key: bytes, event: bytes, fields: Sequence[bytes]) -> None:
-    """Signal changed fields to watchers and subscribers, count the changes. The caller propagates."""
+    """Signal a change of fields to watchers and subscribers (``event``), and count it. The caller propagates."""
     db = client.db
     keyspace = db.keyspace
     db.modified(key)
@@ -77,13 +80,15 @@ FIELD_TIMES_SINCE: Final = (7, 4)
 
 
 def propagate_with_times(client: Client, words: Sequence[bytes], value: Hash, pairs: Sequence[bytes]) -> None:
-    """Propagate a command that set fields and kept or set their times.
+    """Propagate a command that set fields and kept or set their expiries.
 
-    Old replicas get the fields without times; replicas that know times get these afterwards.
+    Replicas that may not know field expiry get HSET, then an HPEXPIREAT that does nothing where it is unknown.
 
     Args:
+        client: the client.
         words: the command, with an absolute time.
         value: the hash after the command.
+        pairs: the fields and values that it set.
     """
     if not needs_downgrade(client, FIELD_TIMES_SINCE):
         client.propagate(words)
@@ -98,7 +103,7 @@ def propagate_with_times(client: Client, words: Sequence[bytes], value: Hash, pa
 
 
 def remove_if_empty(client: Client, key: bytes, value: Hash) -> None:
-    """Delete a hash that has lost its last field."""
+    """Delete a hash that has no fields left, and send the event ``del``."""
     if not value.fields:
         db = client.db
         db.remove(key)

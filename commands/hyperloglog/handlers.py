@@ -56,7 +56,7 @@ def _store(client: Client, name: bytes, counter: HyperLogLog, changes: int) -> N
 
 @handles(specs.PFADD)
 def pfadd(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if the counter (or its estimate) changed, else 0."""
+    """Add elements to a counter; reply 1 if it was created or its registers changed, else 0."""
     data = write_string(client, args[1])
     counter = _open(client, data)
     if data is not None:
@@ -76,7 +76,10 @@ def pfadd(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.PFCOUNT)
 def pfcount(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the estimate. A single counter caches it, which changes the key."""
+    """Reply with the estimated number of distinct elements, of one counter or of the union of several.
+
+    A single counter caches its estimate, which changes the key.
+    """
     name = args[1]
     try:
         if len(args) > 2:
