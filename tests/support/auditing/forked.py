@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -21,7 +22,7 @@ class Zygote:
     def __init__(self):
         self._lock = threading.Lock()
         self._folder = tempfile.TemporaryDirectory(prefix="rillet-zygote-")
-        self._count = 0
+        self._count = itertools.count(1)
         self._process = subprocess.Popen(
             [sys.executable, Path(__file__).with_name("zygote.py")],
             stdin=subprocess.PIPE,
@@ -38,9 +39,9 @@ class Zygote:
     def launcher(self, source, **environment):
         def launch(plan, stage, name):
             del plan
-            self._count += 1
             values = {"REDIS_URL": stage.url, "CONSUMER": name} | environment
-            return Forked(self, source, values, name, Path(self._folder.name) / f"{self._count}-{name}.log")
+            log = Path(self._folder.name) / f"{next(self._count)}-{name}.log"
+            return Forked(self, source, values, name, log)
 
         return launch
 

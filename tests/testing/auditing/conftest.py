@@ -1,8 +1,9 @@
-"""A zygote for the workers of this folder."""
+"""A zygote for the workers of this folder, and audits that run beside each other."""
 
 from __future__ import annotations
 
 import pytest
+from support.ahead import Ahead
 from support.auditing.forked import Zygote
 
 
@@ -11,3 +12,16 @@ def zygote():
     made = Zygote()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def _ahead(request):
+    made = Ahead(request.session.items)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def ahead(_ahead, request):
+    """`ahead(work)` is the result of `work` with the parameters of this case; four cases are at work at once."""
+    return lambda work: _ahead.result(request.node, work)

@@ -7,6 +7,8 @@ from support.auditing.forked import audit
 
 from rillet.testing.auditing import fleet
 
+pytestmark = pytest.mark.xdist_group("audits of strange workers")
+
 BEGIN = """\
 import asyncio, os, redis, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -309,6 +311,15 @@ GIVES_UP_ON_AN_OPEN_CONNECTION = (
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _quick():
+    """No worker here sends a command again, so it is known at once that it gave one up."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fleet, "_BACKOFF_SECONDS", 1.0)
+        patch.setattr(fleet, "_MUFFLED_SECONDS", 1.0)
+        yield
+
+
 @pytest.mark.parametrize(
     ("source", "promise", "result"),
     [
@@ -339,12 +350,12 @@ GIVES_UP_ON_AN_OPEN_CONNECTION = (
         "eval-once claims-by-read dies removes-deleted gives-up itself-named lock slow-sign one-connection open-connection"
     ),
 )
-def test_a_worker_of_another_build_is_judged_rightly(zygote, monkeypatch, source, promise, result):
-    # No worker here sends a command again, so it is known at once that it gave one up.
-    monkeypatch.setattr(fleet, "_BACKOFF_SECONDS", 1.0)
-    monkeypatch.setattr(fleet, "_MUFFLED_SECONDS", 1.0)
-    waits = 20 if source == CLAIMS_BY_A_TIMER else 4
-    found = audit(zygote, BEGIN + source, ["works", promise], timeout=waits)
+def test_a_worker_of_another_build_is_judged_rightly(zygote, ahead, source, promise, result):
+    def work(source, promise, result):
+        waits = 20 if source == CLAIMS_BY_A_TIMER else 4
+        return audit(zygote, BEGIN + source, ["works", promise], timeout=waits)
+
+    found = ahead(work)
     assert found["works"].result == "kept", found["works"]
     assert found[promise].result == result, found[promise]
 
