@@ -27,7 +27,7 @@ from .entries import read_entries
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from ..ledger.entries import Entry
@@ -80,65 +80,55 @@ def run(arguments: argparse.Namespace) -> int:
     first, last = arguments.first, arguments.last
     source = local_folder(arguments.source)
     entries = read_entries(source, arguments.stream, first, last, db=arguments.source_db)
-    if arguments.rate is not None:
-        entries = at_rate(entries, arguments.rate)
-    elif arguments.speed is not None:
-        entries = at_speed(entries, arguments.speed)
     name = arguments.to or arguments.stream
     target = key_of(name)
+    marker = None
+    if arguments.ids == "new":
+        marker = _marker(target, source, arguments.stream, first, last, arguments.source_db)
     with connect(Endpoint.of(endpoint_options(arguments)), at_start=True) as connection:
-        chunked = chunks(entries)
-        if arguments.ids == "keep":
-            sent, old = send_with_ids(connection, target, chunked)
-        else:
-            marker = _marker(target, source, arguments.stream, first, last, arguments.source_db)
-            sent, old = send_again(connection, target, marker, chunked)
+        portions = chunks(paced(entries, arguments.rate, arguments.speed))
+        sent, old = send(connection, target, marker, portions)
     there = f"; {old:,} were there already" if old else ""
     sys.stdout.write(f"{sent:,} entries went into {printable_name(name)}{there}\n")
     return 0
 
 
-def at_rate(
-    entries: Iterable[Entry], rate: float, clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Iterator[Entry]:  # fmt: skip
-    """Yield entries at a rate per second."""
-    begun = clock()
+def paced(entries: Iterable[Entry], rate: float | None, speed: float | None) -> Iterator[Entry]:
+    """Yield entries at a rate per second, with the time between their ids divided by a speed, or at once."""
+    begun, origin = time.monotonic(), None
     for number, entry in enumerate(entries):
-        if (early := begun + number / rate - clock()) > 0:
-            sleep(early)
-        yield entry
-
-
-def at_speed(
-    entries: Iterable[Entry], speed: float, clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Iterator[Entry]:  # fmt: skip
-    """Yield entries with the time between their ids, divided by the speed."""
-    begun, origin = clock(), None
-    for entry in entries:
         ms, _ = ids.split(entry.stream_id)
         origin = ms if origin is None else origin
-        if (early := begun + (ms - origin) / 1000 / speed - clock()) > 0:
-            sleep(early)
+        due = number / rate if rate else (ms - origin) / 1000 / speed if speed else 0
+        if (early := begun + due - time.monotonic()) > 0:
+            time.sleep(early)
         yield entry
 
 
-def chunks(entries: Iterable[Entry], clock: Callable[[], float] = time.monotonic) -> Iterator[list[Entry]]:
+def chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
     """Yield entries in chunks: those that arrive within 0.1 s, at most 500."""
     chunk: list[Entry] = []
-    begun = clock()
+    begun = time.monotonic()
     for entry in entries:
         chunk.append(entry)
-        if len(chunk) >= _CHUNK or clock() - begun >= _LONGEST_CHUNK_SECONDS:
+        if len(chunk) >= _CHUNK or time.monotonic() - begun >= _LONGEST_CHUNK_SECONDS:
             yield chunk
-            chunk, begun = [], clock()
+            chunk, begun = [], time.monotonic()
     if chunk:
         yield chunk
 
 
-def send_with_ids(connection: Connection, target: bytes, portions: Iterable[list[Entry]]) -> tuple[int, int]:
-    """Add entries with their own ids; entries up to the target's last id count as present.
+def send(
+    connection: Connection, target: bytes, marker: bytes | None, portions: Iterable[list[Entry]]
+) -> tuple[int, int]:
+    """Add the entries that are not there yet.
+
+    Args:
+        connection: to the target's server.
+        target: the stream.
+        marker: the key that keeps the last id sent; each transaction sets it and adds entries with new ids. None: entries
+            keep their ids, and those up to the target's last id are there.
+        portions: entries in order.
 
     Returns:
         The number of added entries, and of present ones.
@@ -147,42 +137,21 @@ def send_with_ids(connection: Connection, target: bytes, portions: Iterable[list
         RedisError: the server refuses an entry, or is unreachable; the replay may be started again.
     """
     sent = old = 0
-    top = _last_id(connection, target)
-    for portion in portions:
-        fresh = [entry for entry in portion if entry.stream_id > top]
-        old += len(portion) - len(fresh)
-        checked(
-            connection.pipeline([("XADD", target, ids.text(each.stream_id), *each.words) for each in fresh])
-        )
-        if fresh:
-            top = fresh[-1].stream_id
-        sent += len(fresh)
-    return sent, old
-
-
-def send_again(
-    connection: Connection, target: bytes, marker: bytes, portions: Iterable[list[Entry]]
-) -> tuple[int, int]:
-    """Add entries with new ids; record the progress in the same transactions.
-
-    Returns:
-        As ``send_with_ids``.
-
-    Raises:
-        RedisError: the server refuses an entry, or is unreachable; the replay may be started again.
-    """
-    sent = old = 0
-    found = connection.call("GET", marker)
-    top = -1 if found is None else ids.parse(found)
+    top = _last_id(connection, target) if marker is None else ids.parse(connection.call("GET", marker) or "0")
     for portion in portions:
         fresh = [entry for entry in portion if entry.stream_id > top]
         old += len(portion) - len(fresh)
         if not fresh:
             continue
         top = fresh[-1].stream_id
-        adds: list[tuple[str | bytes, ...]] = [("XADD", target, "*", *each.words) for each in fresh]
-        replies = checked(connection.pipeline([("MULTI",), *adds, ("SET", marker, ids.text(top)), ("EXEC",)]))
-        checked(replies[-1])
+        adds: list[tuple[str | bytes, ...]] = [
+            ("XADD", target, "*" if marker else ids.text(each.stream_id), *each.words) for each in fresh
+        ]
+        if marker is None:
+            checked(connection.pipeline(adds))
+        else:
+            replies = connection.pipeline([("MULTI",), *adds, ("SET", marker, ids.text(top)), ("EXEC",)])
+            checked(checked(replies)[-1])
         sent += len(fresh)
     return sent, old
 

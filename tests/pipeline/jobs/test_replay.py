@@ -149,7 +149,7 @@ def test_a_replay_with_new_ids_sends_nothing_twice(connection, tmp_path, capsys)
         yield [again[500], Entry(ids.join(501), [b"odd"])]  # XADD refuses it: the transaction is not run
 
     with pytest.raises(ServerError, match=r"EXECABORT|wrong number"):
-        replay.send_again(connection, b"t", name, dies())
+        replay.send(connection, b"t", name, dies())
     assert connection.call("XLEN", "t") == 500
     assert run(connection, tmp_path, "--stream", "s", "--to", "t", "--ids", "new") == 0
     assert capsys.readouterr().out == "699 entries went into t; 500 were there already\n"
@@ -208,32 +208,34 @@ def test_what_the_server_refuses_is_said(connection, tmp_path, capsys):
 
 
 class FakeTime(SimpleNamespace):
-    def clock(self):
+    def monotonic(self):
         return self.now
 
     def sleep(self, seconds):
         self.now += seconds
 
 
-def test_a_rate_is_kept():
-    time = FakeTime(now=5.0)
-    came = [time.now for _ in replay.at_rate(map(entry, range(1, 5)), 4, time.clock, time.sleep)]
+@pytest.fixture
+def time(monkeypatch):
+    monkeypatch.setattr(replay, "time", FakeTime(now=5.0))
+    return replay.time
+
+
+def test_a_rate_is_kept(time):
+    came = [time.now for _ in replay.paced(map(entry, range(1, 5)), 4, None)]
     assert came == [5.0, 5.25, 5.5, 5.75]
 
 
-def test_a_speed_keeps_the_distances():
-    time = FakeTime(now=5.0)
+def test_a_speed_keeps_the_distances(time):
     entries = map(entry, (1000, 1500, 4000))
-    assert [time.now for _ in replay.at_speed(entries, 2, time.clock, time.sleep)] == [5.0, 5.25, 6.5]
+    assert [time.now for _ in replay.paced(entries, None, 2)] == [5.0, 5.25, 6.5]
 
 
-def test_slow_entries_are_sent_as_they_come():
-    time = FakeTime(now=0.0)
-
+def test_slow_entries_are_sent_as_they_come(time):
     def slow():
         for n in range(1, 4):
             time.now += 1
             yield entry(n)
 
-    assert [len(chunk) for chunk in replay.chunks(slow(), time.clock)] == [1, 1, 1]
-    assert [len(chunk) for chunk in replay.chunks(map(entry, range(1, 1201)), time.clock)] == [500, 500, 200]
+    assert [len(chunk) for chunk in replay.chunks(slow())] == [1, 1, 1]
+    assert [len(chunk) for chunk in replay.chunks(map(entry, range(1, 1201)))] == [500, 500, 200]
