@@ -90,8 +90,6 @@ VERSION: Final = tuple(map(int, __version__.split(".")[:2]))
 HANDS_OVER_FILTERS: Final = hasattr(DataSourceReader, "pushFilters")
 HAS_LIMITS: Final = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 _STREAMS_ARROW: Final = hasattr(datasource, "DataSourceStreamArrowWriter")
-# A table function over the rows of a partition: before 4.2 it gets one row at a time.
-HAS_ARROW_UDTF: Final = VERSION >= (4, 2)
 # For each checkpoint file Hadoop's FileContext, Spark's default, starts chmod or readlink about ten times: 60 ms of a
 # micro-batch. Its FileSystem writes the same files and checksums with two.
 _MANAGERS: Final = "org.apache.spark.sql.execution.streaming."

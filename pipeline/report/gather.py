@@ -93,7 +93,7 @@ class Gathering:
 
         from ..ledger import schema
         from ..ledger.files.plan import read_ledger
-        from ..ledger.spans.udtf import replay
+        from ..ledger.spans.arrow import replay
 
         with self.progress.step("reading the append-only files"):
             events = pa.Table.from_batches(read_ledger(self.aof, history=self.history), schema.arrow())

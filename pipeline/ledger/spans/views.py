@@ -16,15 +16,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from ..schema import NAMES, SPAN_DDL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.udtf import UserDefinedTableFunction
 
-_FUNCTION: Final = "rillet_spans"
 _COLUMNS: Final = ", ".join(f"`{name}`" for name in NAMES)
 
 _ENTRIES: Final = """
@@ -112,20 +110,13 @@ def register(spark: SparkSession, ledger: DataFrame, prefix: str = "ledger") -> 
         ledger: rows with the columns of ``schema``.
         prefix: the prefix of the views' names.
     """
-    from pyspark.sql import functions as f
-
-    from ...spark_versions import HAS_ARROW_UDTF
-    from .udtf import RowSpans, Spans
+    from .arrow import replayed
 
     ledger.createOrReplaceTempView(prefix)
-    if HAS_ARROW_UDTF:
-        function = cast("UserDefinedTableFunction", f.arrow_udtf(Spans, returnType=SPAN_DDL))
-    else:
-        function = cast("UserDefinedTableFunction", f.udtf(RowSpans, returnType=SPAN_DDL))
-    spark.udtf.register(_FUNCTION, function)
-    _lines(spark, prefix).createOrReplaceTempView(f"{prefix}_lines")
+    lines = _lines(spark, prefix).repartition("lineage")
+    spans = lines.sortWithinPartitions("lineage", "file_seq", "ordinal").mapInArrow(replayed, SPAN_DDL)
+    spans.createOrReplaceTempView(f"{prefix}_spans")
     for name, query in {
-        "spans": f"SELECT * FROM {_FUNCTION}(TABLE({prefix}_lines) PARTITION BY lineage ORDER BY (file_seq, ordinal))",  # noqa: S608 - names of ours
         "entries": _ENTRIES.format(prefix=prefix),
         "redelivery": _REDELIVERY.format(prefix=prefix),
         "lag": _LAG.format(prefix=prefix, whole_databases=WHOLE_DATABASES.format(rows=prefix)),
