@@ -12,7 +12,6 @@ from ..redis.options import FLAG, Kind, OptionError, Options, number, option, wo
 from ..source.first_batch import FirstBatch, begin_of
 from ..spark_versions import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow, stream_reader
 from . import schema as columns
-from .files.folder import read_folder
 from .files.follower import Follower, Place
 from .files.piece import FilePiece, read_piece
 from .files.plan import PIECE_SIZE, plan
@@ -107,8 +106,8 @@ class LedgerReader(QuickAck, DataSourceReader):
     def partitions(self) -> list[LedgerPartition]:
         """Return the pieces, in the order of their rows."""
         options = self._options
-        parts = read_folder(options.path, history=options.history)
-        return [LedgerPartition(piece) for piece in plan(parts, options.split_bytes)]
+        pieces = plan(options.path, piece_size=options.split_bytes, history=options.history)
+        return [LedgerPartition(piece) for piece in pieces]
 
     def read(self, partition: LedgerPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Return the rows of a piece."""
@@ -124,7 +123,7 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         self._first_batch = FirstBatch()
         self._follower = Follower(
             options.path,
-            piece_size=options.split_bytes or (1 << 62),
+            piece_size=options.split_bytes,
             history=options.history,
             tolerate_loss=not options.fail_on_data_loss,
         )

@@ -31,13 +31,11 @@ class Part:
         path: its path, with ``.gz`` if it was compressed.
         file_seq: the number that its rows get.
         is_base: whether it describes the state before the first incr file.
-        is_open: whether the server may still write to it.
     """
 
     path: str
     file_seq: int
     is_base: bool
-    is_open: bool
 
     def exists(self) -> bool:
         """Return True if the file exists now."""
@@ -78,7 +76,7 @@ def read_folder(path: str, *, history: bool = True) -> list[Part]:
     elif not place.exists():
         raise LedgerError(f"{place} does not exist")
     elif not place.name.endswith(_MANIFEST):
-        return [Part(str(place), 1, is_base=False, is_open=True)]
+        return [Part(str(place), 1, is_base=False)]
     try:
         manifest = Manifest.load(place.parent, place.name.removesuffix(_MANIFEST))
     except AofError as error:
@@ -94,11 +92,8 @@ def _parts(folder: Path, manifest: Manifest, *, history: bool) -> list[Part]:
     if base is None and not incr:
         raise LedgerError(f"{folder} holds no append-only file yet")
     first = incr[0].seq if incr else 1
-    parts = [] if base is None else [Part(_path(folder, base), first, is_base=True, is_open=False)]
-    return [
-        *parts,
-        *(Part(_path(folder, info), info.seq, is_base=False, is_open=info is incr[-1]) for info in incr),
-    ]
+    parts = [] if base is None else [Part(_path(folder, base), first, is_base=True)]
+    return parts + [Part(_path(folder, info), info.seq, is_base=False) for info in incr]
 
 
 def _chain(folder: Path, kept: Sequence[Generation], live: Generation) -> list[Generation]:

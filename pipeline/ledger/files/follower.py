@@ -90,7 +90,7 @@ class Follower:
 
     Args:
         path: as in ``read_folder``.
-        piece_size: approximate maximum bytes of one piece.
+        piece_size: approximate maximum bytes of one piece; 0: files are not cut.
         history: whether to begin with kept files.
         tolerate_loss: if unread files are gone, continue with the oldest base that exists.
     """
@@ -99,7 +99,7 @@ class Follower:
         self, path: str, *, piece_size: int, history: bool = True, tolerate_loss: bool = False
     ) -> None:
         self._path = path
-        self._piece_size = piece_size
+        self._piece_size = piece_size or 1 << 62
         self._history = history
         self._tolerates_loss = tolerate_loss
         self._files: dict[tuple[int, bool], tuple[Part, IO[bytes]]] = {}

@@ -14,7 +14,6 @@ from ....storage.rdb import ByteSource, is_rdb
 from .. import schema as on
 from ..errors import LedgerError, SplitError
 from ..records.arrow_batches import batches
-from ..records.ordinals import Ordinals
 from ..records.rdb_rows import base_rows
 from ..records.recorder import Recorder
 from ..records.scan import START, Cursor, Walk
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+
+    from ..records.scan import Segment
 
 _GZIP: Final = b"\x1f\x8b"
 _BATCH: Final = 1 << 15  # rows
@@ -94,19 +95,27 @@ class _Reading:
         self._piece = piece
         self._walk = Walk(start)
         self._sorter = Sorter(Recorder(start.db, start.clock))
-        self._ordinals = Ordinals(_origin(piece), start)
+        self._block = start.position // on.BLOCK
+        self._index = start.index  # of the next record, if it ends in this block
 
     def batches(self, file: IO[bytes] | ByteSource) -> Iterator[pa.RecordBatch]:
         """Yield the rows in batches."""
         sorter = self._sorter
         end = None if self._piece.end is None else self._piece.end.position
         for segment in self._walk.segments(file.read, end):
-            ordinals = self._ordinals.of_block(segment.block, len(segment.commands))
-            sorter.take(segment.commands, ordinals, segment.clocks)
+            sorter.take(segment.commands, self._ordinals(segment), segment.clocks)
             if sorter.rows >= _BATCH:
                 yield from batches(sorter, self._piece.file_seq)
         self._prove()
         yield from batches(sorter, self._piece.file_seq)
+
+    def _ordinals(self, segment: Segment) -> range:
+        """Return the ordinals of the next records, all of which end in one block."""
+        if segment.block != self._block:
+            self._block, self._index = segment.block, 0
+        first = _origin(self._piece) + self._block * on.BLOCK_ORDINAL + self._index * on.RECORD
+        self._index += len(segment.commands)
+        return range(first, first + len(segment.commands) * on.RECORD, on.RECORD)
 
     def _prove(self) -> None:
         """Check that this piece ends where the next one begins, in the same state.

@@ -227,7 +227,6 @@ class Frontier:
         good = self._good
         if good.position == start.position:
             return start
-        index = 0
         block = good.position // BLOCK
         index = good.ended if good.block == block else 0
         if block == start.position // BLOCK:
@@ -265,6 +264,9 @@ class Frontier:
             if not state.in_transaction:
                 self._good = state
                 state = state.copy()
+        if scan.end is End.WHOLE and not state.in_transaction:  # what follows are whole annotations
+            self._good.position = origin + len(rest)
+            self._good.clock = read_annotations(rest[scan.consumed :], self._good.clock)
 
 
 def advance(file: IO[bytes], start: Cursor, size: int, most: int) -> Cursor:

@@ -178,6 +178,18 @@ def test_a_file_that_goes_while_it_is_read_is_read_to_its_end(writer, started):
     assert added(started) == [f"{number}-1" for number in range(1, 9)]
 
 
+def test_a_file_may_end_with_an_annotation(writer, started):
+    """As after a crash between an annotation and its record."""
+    path = writer.root / "appendonlydir" / "appendonly.aof.1.incr.aof"
+    with path.open("ab") as file:
+        file.write(b"#MS:1234\r\n")
+    writer.begin_rewrite()
+    writer.add(1)
+    while started.take():
+        pass
+    assert added(started) == [f"{number}-1" for number in range(1, 5)]
+
+
 def test_a_file_that_went_before_it_was_seen_is_missed(writer, started):
     started.take()
     for _ in range(2):

@@ -14,7 +14,6 @@ from support.wire import encode_command
 
 from rillet.pipeline.ledger import schema
 from rillet.pipeline.ledger.errors import LedgerError
-from rillet.pipeline.ledger.files.folder import Part
 from rillet.pipeline.ledger.files.piece import FilePiece, read_piece
 from rillet.pipeline.ledger.files.plan import plan, read_ledger
 from rillet.pipeline.ledger.records import scan
@@ -157,7 +156,7 @@ def each_of(segment: Segment) -> list[tuple[int, int | None, list[bytes]]]:
 @given(data=files, piece_size=st.integers(1, 600))
 def test_planned_pieces_give_the_rows_of_one(path, data, piece_size):
     path.write_bytes(data)
-    pieces = plan([Part(str(path), 1, is_base=False, is_open=False)], piece_size)
+    pieces = plan(str(path), piece_size=piece_size)
     assert rows_of(pieces) == slowly(data)
 
 
@@ -203,7 +202,7 @@ def with_truth(data: bytes, cursor: Cursor) -> Cursor:
 def test_a_file_being_written_is_read_up_to_its_last_whole_record(path, data, upto, piece_size):
     torn = data[:upto]
     path.write_bytes(torn)
-    pieces = plan([Part(str(path), 1, is_base=False, is_open=True)], piece_size)
+    pieces = plan(str(path), piece_size=piece_size)
     assert rows_of(pieces) == slowly(torn[: whole_end(torn)])
 
 
@@ -259,6 +258,6 @@ def test_values_full_of_records_are_not_taken_for_records(path):
         record("XADD", "s", f"{n}-1", "f", fake, "g", "x" * 50) for n in range(1, 30)
     )
     path.write_bytes(data)
-    pieces = plan([Part(str(path), 1, is_base=False, is_open=False)], 6 * BLOCK)
+    pieces = plan(str(path), piece_size=6 * BLOCK)
     assert len(pieces) > 10
     assert rows_of(pieces) == slowly(data)
