@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
 _POLICIES: Final = frozenset({b"KEEPREF", b"DELREF", b"ACKED"})
 
-# Commands that store another type than a stream in the key at this index, whatever it held.
-_OVERWRITE: Final = {
-    b"SET": 1, b"SETEX": 1, b"PSETEX": 1, b"GETSET": 1,
-    b"SUNIONSTORE": 1, b"SINTERSTORE": 1, b"SDIFFSTORE": 1,
-    b"ZUNIONSTORE": 1, b"ZINTERSTORE": 1, b"ZDIFFSTORE": 1, b"ZRANGESTORE": 1, b"GEOSEARCHSTORE": 1,
-    b"BITOP": 2,
+# Commands after which keys hold no stream, whatever they held, and where these keys are among the words.
+_GONE: Final = {
+    **dict.fromkeys(
+        (b"SET SETEX PSETEX GETSET SUNIONSTORE SINTERSTORE SDIFFSTORE "
+         b"ZUNIONSTORE ZINTERSTORE ZDIFFSTORE ZRANGESTORE GEOSEARCHSTORE").split(), slice(1, 2),
+    ),
+    b"BITOP": slice(2, 3),
+    b"DEL": slice(1, None), b"UNLINK": slice(1, None),
+    b"MSET": slice(1, None, 2), b"MSETNX": slice(1, None, 2),
 }  # fmt: skip
 _parse_last: Final = lru_cache(1 << 10)(parse)  # those of one XREADGROUP have the same
 _STORE_OPTION: Final = (b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER")
@@ -239,15 +242,14 @@ class Recorder:
         options = {name.upper(): value for name, value in zip(words[3::2], words[4::2], strict=False)}
         self._put(on.STREAM_SET, words[1], count=options.get(b"ENTRIESADDED"), last=words[2])
 
-    # DEL key …, UNLINK key …
-    def _del(self, words: list[bytes]) -> None:
-        for key in words[1:]:
-            self._put(on.KEY_DELETED, key)
+    def _gone(self, keys: slice) -> Handler:
+        """Return the handler of commands after which keys hold no stream."""
 
-    # MSET key value …, MSETNX key value …
-    def _mset(self, words: list[bytes]) -> None:
-        for key in words[1::2]:
-            self._put(on.KEY_DELETED, key)
+        def handler(words: list[bytes]) -> None:
+            for key in words[keys]:
+                self._put(on.KEY_DELETED, key)
+
+        return handler
 
     # MSETEX numkeys key value … [options]
     def _msetex(self, words: list[bytes]) -> None:
@@ -316,30 +318,20 @@ class Recorder:
     def _exec(self, _words: list[bytes]) -> None:
         self.in_transaction = False
 
-    def overwritten(self, place: int) -> Handler:
-        """Return a handler for commands that store another type in the key at this index."""
-
-        def handler(words: list[bytes]) -> None:
-            self._put(on.KEY_DELETED, words[place])
-
-        return handler
-
     def handlers(self) -> Iterator[tuple[bytes, Handler]]:
         """Yield the handlers by command name; commands without one do not affect streams."""
         for name in (
-            b"XCLAIM XADD XTRIM XACKDEL XDEL XDELEX XNACK XGROUP XSETID DEL MSET MSETEX FLUSHDB FLUSHALL RENAME "
-            b"MOVE COPY SWAPDB RESTORE SELECT MULTI EXEC"
+            b"XCLAIM XADD XTRIM XACKDEL XDEL XDELEX XNACK XGROUP XSETID MSETEX FLUSHDB FLUSHALL RENAME MOVE "
+            b"COPY SWAPDB RESTORE SELECT MULTI EXEC"
         ).split():
             yield name, getattr(self, f"_{name.decode().lower()}")
         yield b"XACK", self._xack
-        yield b"UNLINK", self._del
-        yield b"MSETNX", self._mset
         yield b"RENAMENX", self._rename
         yield b"RESTORE-ASKING", self._restore
         for name in _STORE_OPTION:
             yield name, self._store
-        for name, place in _OVERWRITE.items():
-            yield name, self.overwritten(place)
+        for name, keys in _GONE.items():
+            yield name, self._gone(keys)
 
 
 def claim_event(entry_id: bytes, last: bytes | None, count: bytes | None) -> int:
