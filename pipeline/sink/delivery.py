@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..redis.connection import Connection
-    from .durability import Wait
     from .options import SinkOptions
     from .rows import Chunk
 
@@ -59,7 +58,7 @@ def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) 
         rows += chunk.rows
     if options.wait and rows:
         for server in connection.written():
-            check_wait(options.wait, server.pipeline(options.wait.commands))
+            check_wait(options, server.pipeline(options.wait_commands))
     return rows
 
 
@@ -97,27 +96,23 @@ def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: S
         raise SinkError(_failure_text(wrong, chunk.rows))
 
 
-def check_wait(wait: Wait, replies: Sequence[Any]) -> None:
-    """Check the replies of ``wait.commands()``.
-
-    Args:
-        wait: the confirmations that the writes wait for.
-        replies: the replies of its commands.
+def check_wait(options: SinkOptions, replies: Sequence[Any]) -> None:
+    """Check the replies of ``options.wait_commands``.
 
     Raises:
         SinkError: the confirmations did not come in time; the rows are in the server all the same.
     """
-    for (name, *_), reply in zip(wait.commands, replies, strict=True):
+    for (name, number, *_), reply in zip(options.wait_commands, replies, strict=True):
         if isinstance(reply, ServerError):
             raise SinkError(f"the server refused {name} (option 'wait'): {reply.words}")
-        if name == "WAIT" and reply < wait.replicas:
-            missing = f"{reply} of {wait.replicas} replicas have"
+        if name == "WAIT" and reply < number:
+            missing = f"{reply} of {number} replicas have"
         elif name == "WAITAOF" and reply[0] < 1:
             missing = "the server's append-only file does not have"
         else:
             continue
         raise SinkError(
-            f"{missing} what was written, after {wait.timeout_ms} ms (options 'wait' and 'waitTimeoutMs'): it is in the "
+            f"{missing} what was written, after {options.wait_timeout_ms} ms (options 'wait' and 'waitTimeoutMs'): it is in the "
             "server, but the batch is not done"
         )
 

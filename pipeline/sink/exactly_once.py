@@ -228,16 +228,16 @@ class Publisher:
 
         A server waits only for the writes of this connection. So the marker is first written again, unchanged.
         """
-        wait = self._options.wait
+        wait = self._options.wait_commands
         if not wait:
             self._connection.call("UNWATCH")
             return True
         again: list[Command] = [("MULTI",), ("SET", self.marker, now.text(), *self._keep), ("EXEC",)]
-        replies = self._connection.pipeline([*again, *wait.commands])
+        replies = self._connection.pipeline([*again, *wait])
         _raise_first(replies[: len(again)])
         if replies[len(again) - 1] is None:
             return False
-        check_wait(wait, replies[len(again) :])
+        check_wait(self._options, replies[len(again) :])
         return True
 
     def _begin(self, batch: int, parts: Sequence[Chunk | Staged]) -> None:
@@ -296,7 +296,7 @@ class Publisher:
         after.append(("SET", self.marker, following.text(), *self._keep))
         data = b"".join(chunk.data for chunk in chunks)
         whole = Chunk(data, sum(chunk.rows for chunk in chunks))
-        wait = self._options.wait.commands if following.complete else []
+        wait = self._options.wait_commands if following.complete else []
         request = b"".join([packed([("MULTI",), *before]), data, packed([*after, ("EXEC",), *wait])])
         names = ["MULTI"] * (1 + len(before)) + ["XADD"] * whole.rows + ["SET"] * len(after) + ["EXEC"]
         # In one request, so that the server that wrote is the one that waits.
@@ -328,7 +328,7 @@ class Publisher:
                 ) from error
             raise
         if wait:
-            check_wait(self._options.wait, waited)
+            check_wait(self._options, waited)
         self._forget(step)
         return True
 

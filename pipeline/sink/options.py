@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from itertools import compress
+from typing import TYPE_CHECKING, Literal
 
 from ...protocol.key_slots import key_slot
 from ..redis import ids
 from ..redis.key_names import key_of
 from ..redis.options import FLAG, Endpoint, Kind, OptionError, Options, number, option, part, words
 from ..source.values import unsupported
-from .durability import WAIT, WAIT_TIMEOUT, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,16 @@ def _parse_min_id(text: str) -> int:
         raise ValueError(f"takes an ID: {error}") from None
 
 
+def _parse_wait(text: str) -> tuple[int, bool]:
+    replicas, aof = 0, False
+    for each in text.lower().replace(" ", "").split(","):
+        found = re.fullmatch(r"replicas:([1-9]\d{0,8})", each)
+        if found is None and each != "aof":
+            raise ValueError(f"takes replicas:<number>, aof, or both with a comma between them; not {text!r}")
+        replicas, aof = (int(found[1]), aof) if found else (replicas, True)
+    return replicas, aof
+
+
 @dataclass(frozen=True, kw_only=True)
 class SinkOptions:
     """How rows become entries and are delivered; pickled into every task.
@@ -39,10 +50,8 @@ class SinkOptions:
         fields_column: the column with all fields; None: each column except the stream and the id is a field.
         inline_bytes: the most bytes that a task sends through Spark; it stages further rows in the server.
         marker: the key of the last published batch; the default is named after stream and query.
-        wait: who must confirm a batch before it counts as complete.
+        wait: how many replicas, and whether the append-only file, must have a batch before it counts as complete.
     """
-
-    MORE: ClassVar = (WAIT, WAIT_TIMEOUT)
 
     endpoint: Endpoint = part(Endpoint)
     stream: str | None = option("stream", Kind("name"), None, "the stream of all rows")
@@ -113,7 +122,13 @@ class SinkOptions:
         "failOnDataLoss", FLAG, True,
         "stop when the target has lost published batches; else report it and go on",
     )  # fmt: skip
-    wait: Wait = Wait()
+    wait: tuple[int, bool] | None = option(
+        "wait", Kind("words", _parse_wait), None,
+        "`replicas:<number>`, `aof`, or both with a comma: a batch is done when they have it",
+    )  # fmt: skip
+    wait_timeout_ms: int = option(
+        "waitTimeoutMs", number("ms", 1), 10_000, "the longest `wait`; then the query fails", needs=("wait",)
+    )
     overwrite: bool = False
 
     @classmethod
@@ -130,7 +145,7 @@ class SinkOptions:
             values["stream_column"] = None
         if values["fields_column"] is None and _holds_fields(schema, "fields"):
             values["fields_column"] = "fields"
-        result = cls(**values, wait=Wait.of(options, values["endpoint"]), overwrite=overwrite)
+        result = cls(**values, overwrite=overwrite)
         result._refuse_contradictions(schema)
         return result
 
@@ -142,7 +157,19 @@ class SinkOptions:
             return ("MINID", sign, ids.text(self.min_id))
         return () if self.max_len is None else ("MAXLEN", sign, str(self.max_len))
 
+    @property
+    def wait_commands(self) -> list[tuple[str | int, ...]]:
+        """The commands to send after the writes, on their connection: a server waits only for its writes."""
+        replicas, aof = self.wait or (0, False)
+        wait = ("WAIT", replicas, self.wait_timeout_ms), ("WAITAOF", 1, 0, self.wait_timeout_ms)
+        return list(compress(wait, (replicas, aof)))
+
     def _refuse_contradictions(self, schema: StructType) -> None:
+        if self.wait and self.wait_timeout_ms >= self.endpoint.timeout_ms:
+            raise OptionError(
+                f"option 'waitTimeoutMs' ({self.wait_timeout_ms}) is to be less than 'timeoutMs' "
+                f"({self.endpoint.timeout_ms}), the time for a reply"
+            )
         columns = set(schema.fieldNames())
         for field in schema.fields:
             if (found := unsupported(field.dataType)) is not None:

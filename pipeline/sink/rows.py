@@ -151,44 +151,27 @@ class RowEncoder:
         options = self._options
         if options.fields_column is not None:
             return self._own_fields(batch.column(batch.schema.get_field_index(options.fields_column)))
-        apart = {options.stream_column, options.id_column}
-        columns: list[tuple[bytes, list[bytes | None]]] = []
-        nulls = False
+        columns: list[list[bytes]] = []
+        nulls = 0
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if name in apart:
+            if name in {options.stream_column, options.id_column}:
                 continue
-            nulls = nulls or bool(column.null_count)
-            columns.append((_bulk(name.encode()), texts(column)))
-        if nulls and options.null_policy == "fail":
-            self._refuse_null(columns)
-        if nulls and options.null_policy == "skip":
-            return self._without_nulls(columns, batch.num_rows)
-        parts = [
-            [b"%b$%d\r\n%b\r\n" % (name, len(value), value) for value in [each or b"" for each in values]]
-            for name, values in columns
-        ]
-        return [len(columns)] * batch.num_rows, [b"".join(row) for row in zip(*parts, strict=True)]
-
-    def _refuse_null(self, columns: list[tuple[bytes, list[bytes | None]]]) -> None:
-        for name, values in columns:
-            if None in values:
-                word = name.split(b"\r\n")[1].decode()
-                raise RowError(
-                    f"row {self._rows + values.index(None)} of its task has no {word!r} (nullPolicy=fail)"
-                )
-
-    @staticmethod
-    def _without_nulls(
-        columns: list[tuple[bytes, list[bytes | None]]], rows: int
-    ) -> tuple[list[int], list[bytes]]:
-        counts = [0] * rows
-        found: list[list[bytes]] = [[] for _ in range(rows)]
-        for name, values in columns:
-            for row, value in enumerate(values):
-                if value is not None:
-                    counts[row] += 1
-                    found[row].append(b"%b$%d\r\n%b\r\n" % (name, len(value), value))
-        return counts, [b"".join(parts) for parts in found]
+            word, values = _bulk(name.encode()), texts(column)
+            nulls += column.null_count
+            if nulls and options.null_policy == "fail":
+                row = self._rows + values.index(None)
+                raise RowError(f"row {row} of its task has no {name!r} (nullPolicy=fail)")
+            null = b"" if options.null_policy == "skip" else word + _bulk(b"")
+            columns.append(
+                [
+                    null if value is None else b"%b$%d\r\n%b\r\n" % (word, len(value), value)
+                    for value in values
+                ]
+            )
+        counts = [len(columns)] * batch.num_rows
+        if nulls:
+            counts = [len(row) - row.count(b"") for row in zip(*columns, strict=True)]
+        return counts, [b"".join(row) for row in zip(*columns, strict=True)]
 
     def _own_fields(self, column: pa.Array) -> tuple[list[int], list[bytes]]:
         """Return fields that the rows name themselves; a repeated name stays a repeated field."""

@@ -18,7 +18,6 @@ from rillet.pipeline.redis.connection import Connection, ConnectionLost
 from rillet.pipeline.redis.options import Endpoint, OptionError
 from rillet.pipeline.sink import writers
 from rillet.pipeline.sink.delivery import SinkError
-from rillet.pipeline.sink.durability import Wait
 from rillet.pipeline.sink.options import SinkOptions
 from rillet.pipeline.source.losses import DataLossError
 
@@ -248,14 +247,14 @@ SCHEMA = StructType([StructField("n", LongType())])
 @pytest.mark.parametrize(
     ("words", "wait"),
     [
-        ({}, Wait()),
-        ({"wait": "replicas:2"}, Wait(2)),
-        ({"wait": "AOF"}, Wait(0, True)),
-        ({"wait": "replicas:1, aof", "waitTimeoutMs": "500"}, Wait(1, True, 500)),
+        ({}, []),
+        ({"wait": "replicas:2"}, [("WAIT", 2, 10_000)]),
+        ({"wait": "AOF"}, [("WAITAOF", 1, 0, 10_000)]),
+        ({"wait": "replicas:1, aof", "waitTimeoutMs": "500"}, [("WAIT", 1, 500), ("WAITAOF", 1, 0, 500)]),
     ],
 )
 def test_what_to_wait_for_is_an_option(words, wait):
-    found = SinkOptions.of({"stream": "s", **words}, SCHEMA, overwrite=False).wait
+    found = SinkOptions.of({"stream": "s", **words}, SCHEMA, overwrite=False).wait_commands
     assert found == wait
     assert bool(found) == bool(words)
 
