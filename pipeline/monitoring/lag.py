@@ -17,51 +17,41 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class StreamLag:
-    """One stream of one query after a batch; a value is None if the mode or the server does not report it."""
+class Lag:
+    """How far a query is behind after a batch; a value is None if the mode or the server does not report it.
 
-    stream: str
-    entries_behind: int | None
-    seconds_behind: float | None
+    Attributes:
+        stream: its name; None: the values are of all that the query reads.
+        gone: entries that were trimmed or deleted unread.
+        bytes_behind: of an append-only file.
+        dead: entries that group mode moved to the dead letters.
+    """
+
+    stream: str | None = None
+    entries_behind: int | None = None
+    seconds_behind: float | None = None
     gone: int | None = None
     pending: int | None = None
+    bytes_behind: int | None = None
+    dead: int | None = None
 
     def __str__(self) -> str:
-        parts = [f"{self.entries_behind if self.entries_behind is not None else '?'} entries"]
+        behind, notes = [], []
+        if self.stream is not None:
+            behind.append(f"{'?' if self.entries_behind is None else self.entries_behind} entries")
+        if self.bytes_behind is not None:
+            behind.append(f"{self.bytes_behind:,} bytes")
         if self.seconds_behind is not None:
-            parts.append(f"{self.seconds_behind:.1f} s")
-        text = f"{self.stream} {' / '.join(parts)} behind"
+            behind.append(f"{self.seconds_behind:.1f} s")
+        if behind:
+            notes.append(f"{self.stream or ''} {' / '.join(behind)} behind".lstrip())
         if self.pending is not None:
-            text += f", {self.pending} pending"
+            notes.append(f"{self.pending} pending")
         if self.gone:
-            text += f", {self.gone} gone"
-        return text
-
-
-@dataclass(frozen=True)
-class LedgerLag:
-    """How far a query is behind the append-only file of a server; ``seconds`` is None before the first annotation."""
-
-    bytes_behind: int
-    seconds_behind: float | None
-
-    def __str__(self) -> str:
-        seconds = "" if self.seconds_behind is None else f" / {self.seconds_behind:.1f} s"
-        return f"{self.bytes_behind:,} bytes{seconds} behind"
-
-
-@dataclass(frozen=True)
-class GroupLosses:
-    """The entries that group mode could not read, over all streams since the query began."""
-
-    gone: int
-    dead: int
-
-    def __bool__(self) -> bool:
-        return bool(self.gone or self.dead)
-
-    def __str__(self) -> str:
-        return f"{self.gone} gone, {self.dead} dead letters"
+            notes.append(f"{self.gone} gone")
+        if self.dead:
+            notes.append(f"{self.dead} dead letters")
+        return ", ".join(notes)
 
 
 @dataclass(frozen=True)
@@ -73,27 +63,23 @@ class QueryState:
     rows: int = 0
     rows_total: int = 0
     batch_seconds: float = 0.0
-    streams: tuple[StreamLag, ...] = ()
-    group: GroupLosses | None = None
-    ledger: LedgerLag | None = None
+    lags: tuple[Lag, ...] = ()
     running: bool = True
     failed: bool = False
 
     def __str__(self) -> str:
-        parts = [f"{self.name}: batch {self.batch_id}, {self.rows} rows in {self.batch_seconds:.3f} s"]
-        parts += map(str, self.streams)
-        parts += [str(lag) for lag in (self.ledger, self.group) if lag]
-        return "; ".join(parts)
+        text = f"{self.name}: batch {self.batch_id}, {self.rows} rows in {self.batch_seconds:.3f} s"
+        return "; ".join(filter(None, [text, *map(str, self.lags)]))
 
 
-def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
+def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[Lag, ...]:
     """Return the lag of every stream in a progress report; skip sources that are not Rillet's."""
-    found: list[StreamLag] = []
+    found: list[Lag] = []
     for source in sources:
         end, latest = _tree(source.get("endOffset")), _tree(source.get("latestOffset"))
         if latest.get("mode") == "group":
             found += [
-                StreamLag(
+                Lag(
                     printable_name(name),
                     facts.get("lag"),
                     _seconds_behind(facts),
@@ -110,33 +96,30 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
     return tuple(found)
 
 
-def read_losses(sources: Iterable[Mapping[str, Any]]) -> GroupLosses | None:
-    """Return the losses of the group-mode sources in a progress report; None if it has no such source."""
-    ends = [_tree(source.get("endOffset")) for source in sources]
-    counts = [(end["gone"], end["dead"]) for end in ends if end.get("mode") == "group"]
-    if not counts:
-        return None
-    gone, dead = map(sum, zip(*counts, strict=True))
-    return GroupLosses(gone, dead)
+def read_whole(sources: Iterable[Mapping[str, Any]]) -> tuple[Lag, ...]:
+    """Return what a progress report says of the whole query: the lag of its ledgers, and the losses of group mode."""
+    trees = [(_tree(source.get("endOffset")), _tree(source.get("latestOffset"))) for source in sources]
+    ledgers = [latest for _, latest in trees if latest.get("mode") == "ledger"]
+    groups = [end for end, _ in trees if end.get("mode") == "group"]
+    found = []
+    if ledgers:
+        seconds = [each["seconds_behind"] for each in ledgers if each["seconds_behind"] is not None]
+        bytes_behind = sum(each["bytes_behind"] for each in ledgers)
+        found.append(Lag(bytes_behind=bytes_behind, seconds_behind=max(seconds, default=None)))
+    if groups:
+        found.append(
+            Lag(gone=sum(each["gone"] for each in groups), dead=sum(each["dead"] for each in groups))
+        )
+    return tuple(found)
 
 
-def read_ledger(sources: Iterable[Mapping[str, Any]]) -> LedgerLag | None:
-    """Return the total lag of the ledgers in a progress report; None if it has none."""
-    latest = [_tree(source.get("latestOffset")) for source in sources]
-    found = [each for each in latest if each.get("mode") == "ledger"]
-    if not found:
-        return None
-    seconds = [each["seconds_behind"] for each in found if each["seconds_behind"] is not None]
-    return LedgerLag(sum(each["bytes_behind"] for each in found), max(seconds, default=None))
-
-
-def _range_lag(name: str, at: Position, latest: Position | None) -> StreamLag:
+def _range_lag(name: str, at: Position, latest: Position | None) -> Lag:
     if latest is None or at.id >= latest.id:  # the key is gone, or all was read
-        return StreamLag(name, 0, 0.0, at.gone)
+        return Lag(name, 0, 0.0, at.gone)
     behind = None if at.added is None or latest.added is None else max(latest.added - at.added, 0)
     # Before the first entry was read there is no start time to count from.
     seconds = ((latest.id >> 64) - (at.id >> 64)) / 1000 if at.id else None
-    return StreamLag(name, behind, seconds, at.gone)
+    return Lag(name, behind, seconds, at.gone)
 
 
 def _seconds_behind(facts: Mapping[str, Any]) -> float | None:

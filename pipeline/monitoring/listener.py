@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ...storage.files import replace_file
-from .lag import QueryState, read_ledger, read_losses, read_sources
+from .lag import QueryState, read_sources, read_whole
 from .metrics import QueryMetrics
 
 if TYPE_CHECKING:
@@ -97,23 +97,16 @@ class LagListener(StreamingQueryListener):
             rows=rows,
             rows_total=known.rows_total + rows,
             batch_seconds=progress.batchDuration / 1000,
-            streams=read_sources(sources),
-            group=read_losses(sources),
-            ledger=read_ledger(sources),
+            lags=read_sources(sources) + read_whole(sources),
         )
         self._keep(str(progress.id), state)
-        if state.streams or state.ledger is not None:
+        if state.lags:
             LOG.info("%s", state)
-        if state.group is not None:
-            before_gone = known.group.gone if known.group else 0
-            if state.group.gone > before_gone:
-                LOG.warning("%s: %d entries are gone, unread", state.name, state.group.gone - before_gone)
-        for at in state.streams:
-            before = next((each.gone for each in known.streams if each.stream == at.stream), 0)
-            if at.gone and at.gone > (before or 0):
-                LOG.warning(
-                    "%s: %d entries of %s are gone, unread", state.name, at.gone - (before or 0), at.stream
-                )
+        for at in state.lags:
+            before = max((each.gone or 0 for each in known.lags if each.stream == at.stream), default=0)
+            if at.gone and at.gone > before:
+                which = "" if at.stream is None else f" of {at.stream}"
+                LOG.warning("%s: %d entries%s are gone, unread", state.name, at.gone - before, which)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Record the end of a query, with or without an error."""

@@ -66,27 +66,19 @@ class QueryMetrics(Collector):
 
 def _samples(query: QueryState) -> Iterator[tuple[str, dict[str, str], float]]:
     """Return name, labels beside the query, and value of each sample."""
-    of_query: dict[str, float | None] = {
-        "rows_total": query.rows_total,
-        "batch_id": query.batch_id,
-        "batch_rows": query.rows,
-        "batch_seconds": query.batch_seconds,
-    }
-    if query.group is not None:
-        of_query |= {"entries_gone_total": query.group.gone, "dead_letters_total": query.group.dead}
-    if query.ledger is not None:
-        of_query |= {
-            "bytes_behind": query.ledger.bytes_behind,
-            "seconds_behind": query.ledger.seconds_behind,
-        }
-    yield from ((name, {}, value) for name, value in of_query.items() if value is not None)
+    yield "rows_total", {}, query.rows_total
+    yield "batch_id", {}, query.batch_id
+    yield "batch_rows", {}, query.rows
+    yield "batch_seconds", {}, query.batch_seconds
     yield "running", {"failed": "true"} if query.failed else {}, int(query.running)
-    for at in query.streams:
-        of_stream = {
-            "entries_behind": at.entries_behind,
-            "seconds_behind": at.seconds_behind,
-            "entries_gone_total": at.gone,
-            "pending": at.pending,
+    for lag in query.lags:
+        labels = {} if lag.stream is None else {"stream": lag.stream}
+        values = {
+            "entries_behind": lag.entries_behind,
+            "bytes_behind": lag.bytes_behind,
+            "seconds_behind": lag.seconds_behind,
+            "entries_gone_total": lag.gone,
+            "dead_letters_total": lag.dead,
+            "pending": lag.pending,
         }
-        labels = {"stream": at.stream}
-        yield from ((name, labels, value) for name, value in of_stream.items() if value is not None)
+        yield from ((name, labels, value) for name, value in values.items() if value is not None)

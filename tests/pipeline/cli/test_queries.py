@@ -7,13 +7,13 @@ import json
 import pytest
 
 from rillet.pipeline.cli import main
-from rillet.pipeline.monitoring.lag import GroupLosses, LedgerLag, QueryState, StreamLag
+from rillet.pipeline.monitoring.lag import Lag, QueryState
 from rillet.pipeline.monitoring.metrics import QueryMetrics
 
 STATES = [
-    QueryState("billing", 41, 200, 8000, 1.25, (StreamLag("orders", 3, 0.5, pending=7),), GroupLosses(1, 2)),
-    QueryState("copy", 3, 5, 50, 0.25, (StreamLag("a", 12000, 61.25, 0), StreamLag("b", 0, 0.0, 4))),
-    QueryState("file", 9, 1, 9, 2.0, ledger=LedgerLag(4096, 1.5), running=False),
+    QueryState("billing", 41, 200, 8000, 1.25, (Lag("orders", 3, 0.5, pending=7), Lag(gone=1, dead=2))),
+    QueryState("copy", 3, 5, 50, 0.25, (Lag("a", 12000, 61.25, 0), Lag("b", 0, 0.0, 4))),
+    QueryState("file", 9, 1, 9, 2.0, lags=(Lag(bytes_behind=4096, seconds_behind=1.5),), running=False),
     QueryState("\x1b[2J\n", failed=True, running=False),
 ]
 

@@ -6,13 +6,10 @@ import json
 
 from rillet.pipeline.group.offset import GroupOffset
 from rillet.pipeline.monitoring.lag import (
-    GroupLosses,
-    LedgerLag,
+    Lag,
     QueryState,
-    StreamLag,
-    read_ledger,
-    read_losses,
     read_sources,
+    read_whole,
 )
 from rillet.pipeline.monitoring.metrics import QueryMetrics
 from rillet.pipeline.redis import ids
@@ -40,11 +37,11 @@ def test_range_mode_counts_entries_and_seconds():
     )
     latest = offsets.dump({"a": at("3500-0", 9), "b": at("7-0", 3), "c": at("2000-0", 4), "d": at("5-0", 4)})
     assert read_sources([source(end, latest)]) == (
-        StreamLag("a", 4, 2.5, 2),
-        StreamLag("b", 0, 0.0, 0),
-        StreamLag("c", None, 1.0, 0),
-        StreamLag("d", 4, None, 0),
-        StreamLag("e", 0, 0.0, 0),
+        Lag("a", 4, 2.5, 2),
+        Lag("b", 0, 0.0, 0),
+        Lag("c", None, 1.0, 0),
+        Lag("d", 4, None, 0),
+        Lag("e", 0, 0.0, 0),
     )
 
 
@@ -62,9 +59,9 @@ def test_group_mode_reports_the_groups_own_lag():
     }
     latest = {"v": 1, "mode": "group", "group": "g", "streams": streams}
     assert read_sources([source({"v": 1, "mode": "group"}, latest)]) == (
-        StreamLag("new", 7, None, None, 0),
-        StreamLag("s", 7, 2.5, None, 3),
-        StreamLag("t", 0, 0.0, None, 1),
+        Lag("new", 7, None, None, 0),
+        Lag("s", 7, 2.5, None, 3),
+        Lag("t", 0, 0.0, None, 1),
     )
 
 
@@ -75,17 +72,17 @@ def test_a_name_that_is_no_utf8_is_shown_as_text():
     found = read_sources([source(end, end), source({"v": 1, "mode": "group"}, group)])
     assert [each.stream for each in found] == ["a\\xff", "b\\xff"]
     assert (
-        QueryMetrics(lambda: [QueryState("q", streams=found)]).text().encode().count(b'stream="a\\\\xff"')
+        QueryMetrics(lambda: [QueryState("q", lags=tuple(found))]).text().encode().count(b'stream="a\\\\xff"')
         == 3
     )
 
 
 def test_what_group_mode_did_not_read_is_counted_for_the_query():
     ends = [GroupOffset("g", "c", gone=2, dead=1).as_json(), GroupOffset("h", "c", gone=3).as_json()]
-    losses = read_losses([*(source(end, None) for end in ends), source({"v": 1, "streams": {}}, None)])
-    assert losses == GroupLosses(5, 1)
-    assert read_losses([source({"v": 1, "streams": {}}, None), {}]) is None
-    state = QueryState("q", 1, group=losses)
+    losses = read_whole([*(source(end, None) for end in ends), source({"v": 1, "streams": {}}, None)])
+    assert losses == (Lag(gone=5, dead=1),)
+    assert read_whole([source({"v": 1, "streams": {}}, None), {}]) == ()
+    state = QueryState("q", 1, lags=losses)
     lines = QueryMetrics(lambda: [state]).text().splitlines()
     assert 'rillet_spark_entries_gone_total{query="q"} 5.0' in lines
     assert 'rillet_spark_dead_letters_total{query="q"} 1.0' in lines
@@ -98,18 +95,19 @@ def ledger(behind, seconds):
 
 
 def test_a_ledger_reports_bytes_and_seconds():
-    assert read_ledger([ledger(1500, 2.5)]) == LedgerLag(1500, 2.5)
-    assert read_ledger([ledger(1500, 2.5), ledger(20, 0.5), ledger(1, None)]) == LedgerLag(1521, 2.5)
-    assert read_ledger([source({"v": 1, "streams": {}}, {"v": 1, "streams": {}}), {}]) is None
+    assert read_whole([ledger(1500, 2.5)]) == (Lag(bytes_behind=1500, seconds_behind=2.5),)
+    whole = read_whole([ledger(1500, 2.5), ledger(20, 0.5), ledger(1, None)])
+    assert whole == (Lag(bytes_behind=1521, seconds_behind=2.5),)
+    assert read_whole([source({"v": 1, "streams": {}}, {"v": 1, "streams": {}}), {}]) == ()
     assert read_sources([ledger(1500, 2.5)]) == ()
-    state = QueryState("q", 1, rows=3, batch_seconds=0.1, ledger=LedgerLag(1500, 2.5))
-    lines = QueryMetrics(lambda: [state, QueryState("r", ledger=LedgerLag(0, None))]).text().splitlines()
+    state = QueryState("q", 1, rows=3, batch_seconds=0.1, lags=(Lag(bytes_behind=1500, seconds_behind=2.5),))
+    lines = QueryMetrics(lambda: [state, QueryState("r", lags=(Lag(bytes_behind=0),))]).text().splitlines()
     assert 'rillet_spark_bytes_behind{query="q"} 1500.0' in lines
     assert 'rillet_spark_seconds_behind{query="q"} 2.5' in lines
     assert 'rillet_spark_bytes_behind{query="r"} 0.0' in lines
     assert not any(line.startswith('rillet_spark_seconds_behind{query="r"') for line in lines)
     assert str(state) == "q: batch 1, 3 rows in 0.100 s; 1,500 bytes / 2.5 s behind"
-    assert str(LedgerLag(7, None)) == "7 bytes behind"
+    assert str(Lag(bytes_behind=7)) == "7 bytes behind"
 
 
 def test_other_sources_are_left_out():
@@ -120,7 +118,7 @@ def test_other_sources_are_left_out():
 
 
 def test_a_log_line_says_what_a_person_asks_first():
-    state = QueryState("orders", 3, 50, 50, 0.25, (StreamLag("a", 4, 2.5, 2, 1), StreamLag("b", None, None)))
+    state = QueryState("orders", 3, 50, 50, 0.25, (Lag("a", 4, 2.5, 2, 1), Lag("b", None, None)))
     assert str(state) == (
         "orders: batch 3, 50 rows in 0.250 s; a 4 entries / 2.5 s behind, 1 pending, 2 gone; b ? entries behind"
     )

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from rillet.pipeline.monitoring.lag import GroupLosses, LedgerLag, QueryState, StreamLag
+from rillet.pipeline.monitoring.lag import Lag, QueryState
 from rillet.pipeline.monitoring.metrics import QueryMetrics
 
-LAG = StreamLag('or"ders\n', 4, 2.5, 2, 1)
+LAG = Lag('or"ders\n', 4, 2.5, 2, 1)
 STATES = [QueryState("a\\b", 3, 5, 50, 0.25, (LAG,)), QueryState("c", running=False, failed=True)]
 
 
@@ -37,7 +37,9 @@ def test_each_metric_is_declared_once_and_labels_are_escaped():
 
 
 def test_every_metric_of_a_query_has_its_name_type_and_labels():
-    state = QueryState("q", 3, 5, 50, 0.25, (LAG,), GroupLosses(7, 8), LedgerLag(9, 1.5))
+    state = QueryState(
+        "q", 3, 5, 50, 0.25, (LAG, Lag(gone=7, dead=8), Lag(bytes_behind=9, seconds_behind=1.5))
+    )
     query, stream = {("query", "q")}, {("query", "q"), ("stream", LAG.stream)}
     assert samples([state]) == {
         ("rillet_spark_entries_behind", frozenset(stream)): 4,
@@ -63,7 +65,7 @@ def test_only_metrics_of_queries_are_exposed():
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_name_is_read_back_from_its_label(query, stream):
-    found = samples([QueryState(query, streams=(StreamLag(stream, 1, None),))])
+    found = samples([QueryState(query, lags=(Lag(stream, 1, None),))])
     labels = frozenset({("query", query), ("stream", stream)})
     assert found["rillet_spark_entries_behind", labels] == 1
 
