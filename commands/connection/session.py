@@ -156,7 +156,7 @@ def select(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.RESET)
 def reset(client: Client, _args: list[bytes]) -> bytes:
-    """Return the connection to its state after connecting, with RESP2, database 0 and no login; reply RESET."""
+    """Return the connection to its state after connecting: RESP2, database 0, no modes, no name, logged out; reply RESET."""
     leave_modes(client)
     client.server.clients.end_control(client)
     client.resp = 2

@@ -42,7 +42,7 @@ def _database(client: Client, index: int) -> Database:
 
 @handles(specs.DBSIZE)
 def dbsize(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the number of keys, expired keys that are not deleted yet included."""
+    """Reply with the number of keys, including expired keys that are not deleted yet."""
     return replies.integer(len(client.db))
 
 
@@ -80,7 +80,7 @@ def _flushed(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FLUSHDB)
 def flushdb(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; propagated even if the database is empty."""
+    """Delete all keys of the selected database and reply OK; propagate that even if it is empty."""
     _check_flush(args)
     _flush(client, args, [client.db])
     client.propagate(args)
@@ -89,7 +89,7 @@ def flushdb(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FLUSHALL)
 def flushall(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; propagated even if all databases are empty."""
+    """Delete all keys of all databases and reply OK; propagate that even if they are empty."""
     _check_flush(args)
     _flush(client, args, client.server.keyspace.databases)
     client.propagate(args)
@@ -99,7 +99,7 @@ def flushall(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SWAPDB)
 def swapdb(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; all clients of either database immediately see the keys of the other."""
+    """Exchange the data of two databases and reply OK; clients of either one see the change immediately."""
     if client.server.config.cluster_enabled:
         raise ReplyError(b"ERR SWAPDB is not allowed in cluster mode")
     first = _parse_index(args[1], b"ERR invalid first DB index")
@@ -120,7 +120,7 @@ def swapdb(client: Client, args: list[bytes]) -> bytes:
 
 @handles(keys_specs.MOVE)
 def move(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if the key was moved, 0 if it is missing or the target already has it."""
+    """Move a key to another database; reply 1, or 0 if it is missing or the other database has it already."""
     if client.server.config.cluster_enabled:
         raise ReplyError(b"ERR MOVE is not allowed in cluster mode")
     name, db = args[1], client.db
@@ -149,7 +149,7 @@ def move(client: Client, args: list[bytes]) -> bytes:
 
 @handles(keys_specs.COPY)
 def copy(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if it was copied with its expiry, else 0; a stream's groups and pending entries are copied, too."""
+    """Copy a key with its expiry, and a stream with its groups and pending entries; reply 1, or 0 if it was not copied."""
     source, name, db = args[1], args[2], client.db
     target = db
     overwrite = False

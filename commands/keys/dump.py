@@ -28,7 +28,7 @@ _FIRST_OF_VALKEY: Final = 80  # the versions of Valkey begin here
 
 @handles(specs.DUMP)
 def dump(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a bulk string, null for a missing key; rdb-version sets the target version."""
+    """Reply with the value of a key as a payload for RESTORE, null for a missing key; rdb-version sets the format."""
     value = client.db.read(args[1])
     if value is None:
         return replies.null(client.resp)
@@ -43,7 +43,11 @@ def dump(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.RESTORE, specs.RESTORE_ASKING)
 def restore(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK. A time to live of 0 means none; a time in the past deletes the key that REPLACE would replace."""
+    """Store the value of a DUMP payload and reply OK.
+
+    A time to live of 0 means none. An absolute one in the past stores nothing, and deletes the key that REPLACE would
+    replace.
+    """
     name, db = args[1], client.db
     options = Arguments(args, 4)
     replace = absolute = False

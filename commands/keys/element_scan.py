@@ -18,7 +18,7 @@ EMPTY: Final = b"*2\r\n$1\r\n0\r\n*0\r\n"
 
 
 class ScanOptions:
-    """The parsed options after the cursor.
+    """The parsed options that follow the cursor of HSCAN, SSCAN or ZSCAN.
 
     Args:
         novalues: whether NOVALUES is allowed; None: the option is unknown.
@@ -55,5 +55,5 @@ class ScanOptions:
 
 
 def page(cursor: int, elements: Sequence[bytes]) -> bytes:
-    """Encode the reply: ``[next cursor, [elements]]``."""
+    """Encode the reply of HSCAN, SSCAN or ZSCAN: ``[next cursor, [elements]]``."""
     return b"*2\r\n" + replies.bulk(b"%d" % cursor) + replies.bulk_array(elements)

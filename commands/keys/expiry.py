@@ -37,18 +37,22 @@ TIME_UNITS: Final = frozenset((b"EX", b"PX", b"EXAT", b"PXAT"))
 
 
 def checked_time_in(unit: bytes, word: bytes, command_name: str, now: int) -> int:
-    """Like ``checked_time``, but for an amount after one of TIME_UNITS; EX and PX count from ``now``."""
+    """Like ``checked_time``, but for an amount after ``unit``, one of TIME_UNITS; EX and PX count from ``now``."""
     base = now if unit in {b"EX", b"PX"} else 0
     return checked_time(word, command_name, base, seconds=unit.startswith(b"EX"))
 
 
 def checked_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> int:
-    """Return the absolute expiry in milliseconds for SET or GETEX; only positive amounts are valid.
+    """Parse the amount of an expiry for SET or GETEX; return the absolute expiry in Unix milliseconds.
 
     Args:
+        word: the amount, which must be positive.
         command_name: lower case, for the error.
         base: the time from which the amount counts, in milliseconds; 0 if it is absolute.
         seconds: the amount's unit; else milliseconds.
+
+    Raises:
+        ReplyError: the amount is no number, not positive or too large.
     """
     amount = parse_integer(word)
     if amount <= 0:
@@ -57,7 +61,7 @@ def checked_time(word: bytes, command_name: str, base: int, *, seconds: bool) ->
 
 
 def set_expiry(client: Client, name: bytes, when: int) -> None:
-    """Set the expiry of a key: signal watchers and subscribers, count one change. The caller propagates."""
+    """Set the expiry of a key (Unix ms), signal watchers and subscribers, and count one change. The caller propagates."""
     db = client.db
     db.give_expiry(name, when)
     db.modified(name)
@@ -66,7 +70,7 @@ def set_expiry(client: Client, name: bytes, when: int) -> None:
 
 
 def delete_expired(client: Client, name: bytes, when: int) -> bool:
-    """Delete a key if its new expiry is already past, and propagate that; return True if it did.
+    """Delete a key if its new expiry (Unix ms) is already past, and propagate that; return True if it was deleted.
 
     Do nothing while a file is loaded, nor on a replica: there keys are deleted after the load, or by the master.
     """
@@ -79,7 +83,7 @@ def delete_expired(client: Client, name: bytes, when: int) -> bool:
 
 
 def discard_expired(client: Client, name: bytes, when: int, *, overwrites: bool) -> bool:
-    """Delete a key instead of storing a value whose expiry is already past; return True if it did (8.8).
+    """Since 8.8, delete a key instead of storing a value whose expiry (Unix ms) is already past; return True if so.
 
     The value counts as expired even if there was no key. Propagate DEL or UNLINK by lazyfree-lazy-server-del if the
     command ``overwrites`` the key, else by lazyfree-lazy-expire.
@@ -127,7 +131,10 @@ def _allows(conditions: set[bytes], present: int | None, when: int) -> bool:
 @handles(specs.EXPIREAT, command_name="expireat", seconds=True, relative=False)
 @handles(specs.PEXPIREAT, command_name="pexpireat", seconds=False, relative=False)
 def expire(client: Client, args: list[bytes], *, command_name: str, seconds: bool, relative: bool) -> bytes:
-    """Reply 1 if the expiry was set (or, if past, the key deleted), 0 if the key is missing or a condition fails."""
+    """Set the expiry of a key, or delete the key if that is past.
+
+    Reply 1, or 0 if the key is missing or a condition fails.
+    """
     conditions = _parse_conditions(args[3:])
     base = client.db.keyspace.now if relative else 0
     when = _absolute(parse_integer(args[2]), command_name, base, seconds=seconds)
@@ -151,7 +158,7 @@ _NO_EXPIRY: Final = replies.integer(-1)
 @handles(specs.EXPIRETIME, seconds=True, remaining=False)
 @handles(specs.PEXPIRETIME, seconds=False, remaining=False)
 def time_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bool) -> bytes:
-    """Reply with seconds, rounded to the nearest, or milliseconds; -1 for a key without expiry, -2 for a missing key."""
+    """Reply when a key expires: seconds, rounded to the nearest, or milliseconds; -1 without expiry, -2 if it is missing."""
     if client.db.look(args[1]) is None:
         return _NO_KEY
     when = client.db.expires.get(args[1])
@@ -164,7 +171,7 @@ def time_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bool
 
 @handles(specs.PERSIST)
 def persist(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if the key had an expiry, else 0."""
+    """Remove the expiry of a key; reply 1, or 0 if it had none."""
     if client.db.write(args[1]) is None or not make_persistent(client, args[1]):
         return replies.ZERO
     client.propagate(args)
@@ -172,7 +179,7 @@ def persist(client: Client, args: list[bytes]) -> bytes:
 
 
 def make_persistent(client: Client, name: bytes) -> bool:
-    """Remove the expiry of a key, signal watchers and subscribers, count one change; False if it had none.
+    """Remove the expiry of a key, signal watchers and subscribers, and count one change; return False if it had none.
 
     The caller propagates.
     """

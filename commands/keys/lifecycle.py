@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def delete(client: Client, name: bytes) -> None:
-    """Delete an existing key: signal watchers and subscribers, count one change. The caller propagates."""
+    """Delete an existing key, signal watchers and subscribers, and count one change. The caller propagates."""
     delete_from(client.db, name)
 
 
@@ -54,7 +54,7 @@ def exists(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.TOUCH)
 def touch(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of existing keys; count an access to each, even under CLIENT NO-TOUCH."""
+    """Count an access to each existing key, even under CLIENT NO-TOUCH; reply with the number of existing keys."""
     db = client.db
     found = [name for name in args[1:] if db.look(name) is not None]
     for name in found:
@@ -99,12 +99,12 @@ def _rename(client: Client, args: list[bytes], *, overwrite: bool) -> bool:
 
 @handles(specs.RENAME)
 def rename(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; the expiry moves with the key."""
+    """Rename a key together with its expiry, in place of a key with the new name; reply OK."""
     _rename(client, args, overwrite=True)
     return replies.OK
 
 
 @handles(specs.RENAMENX)
 def renamenx(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if it was renamed, else 0."""
+    """Rename a key unless the new name is taken; reply 1 if it was renamed, else 0."""
     return replies.ONE if _rename(client, args, overwrite=False) else replies.ZERO

@@ -45,7 +45,10 @@ class Migration:
 
 @handles(specs.MIGRATE)
 def migrate(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply NOKEY if no key exists; else reply after the target confirmed the keys and they are deleted here."""
+    """Move keys to another server, or copy them; reply NOKEY if none exists.
+
+    The client is blocked until the target has confirmed the keys and they are deleted here.
+    """
     copy = replace = False
     credentials: list[bytes] = []
     keys = [args[3]]

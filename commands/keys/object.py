@@ -31,7 +31,7 @@ _SHARED: Final = replies.integer((1 << 31) - 1)
 
 
 def encoding(db: Database, key: bytes, value: Value, compat: Compat) -> bytes:
-    """Return the encoding that Redis would use for a value under its key."""
+    """Return the name of the encoding that Redis would use for a value under its key, such as ``listpack``."""
     found = db.encodings.get(key) or TYPES[type(value)].encoding(value)
     if (
         type(value) is bytes
@@ -44,7 +44,15 @@ def encoding(db: Database, key: bytes, value: Value, compat: Compat) -> bytes:
 
 
 def keep_encoding(db: Database, key: bytes, target: Database, name: bytes, compat: Compat) -> None:
-    """Give a string that was stored under a new name the encoding that it has under its old name."""
+    """After RENAME, MOVE or COPY, let a string keep its encoding, which may depend on its key.
+
+    Args:
+        db: the database of the old key.
+        key: the old key.
+        target: the database of the new key.
+        name: the new key, where the string is stored now.
+        compat: the emulated version.
+    """
     value = target.peek(name)
     if type(value) is bytes:
         kept = encoding(db, key, value, compat)
@@ -71,7 +79,7 @@ def object_encoding(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.OBJECT_FREQ)
 def object_freq(client: Client, args: list[bytes]) -> bytes:
-    """Reply with 0 to 255; an error without an LFU policy, null for a missing key."""
+    """Reply with the access frequency of a key, 0 to 255; an error without an LFU policy, null for a missing key."""
     if client.db.look(args[2], notify=False) is None:
         return replies.null(client.resp)
     if not _is_lfu(client):
@@ -81,7 +89,7 @@ def object_freq(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.OBJECT_IDLETIME)
 def object_idletime(client: Client, args: list[bytes]) -> bytes:
-    """Reply in whole seconds; an error under an LFU policy, null for a missing key."""
+    """Reply with the seconds since the last access to a key; an error under an LFU policy, null for a missing key."""
     db = client.db
     if db.look(args[2], notify=False) is None:
         return replies.null(client.resp)

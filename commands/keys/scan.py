@@ -31,8 +31,8 @@ def parse_cursor(client: Client, word: bytes) -> int:
     """Parse a cursor, an unsigned number of 64 bits; a negative one wraps around as in C.
 
     Raises:
-        ReplyError: the word is not a number or is beyond 64 bits; since 7.2, a negative number that fits into 63
-            bits; before 7.2, a number after blanks (but an empty word is 0).
+        ReplyError: the word is not a number or exceeds 64 bits. Since 7.2 also for a negative number within 64 signed bits;
+            before 7.2 also for a number after blanks, while an empty word is 0.
     """
     strict = client.server.compat.refuses_negative_cursors
     if not strict and word[:1] in {b"", b"\0"}:
@@ -48,9 +48,9 @@ def parse_cursor(client: Client, word: bytes) -> int:
 
 @handles(specs.SCAN)
 def scan(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[next cursor, [keys]]``; COUNT is the number of keys to examine, the options filter them.
+    """Examine COUNT keys from a cursor on; reply ``[next cursor, [keys]]`` with those that MATCH and TYPE select.
 
-    Expired keys that MATCH chooses are deleted, whatever their TYPE.
+    Expired keys that MATCH selects are deleted, whatever their TYPE.
     """
     cursor = parse_cursor(client, args[1])
     options = Arguments(args, 2)
@@ -93,7 +93,7 @@ def _expire_one_by_one(client: Client) -> None:
 
 @handles(specs.KEYS)
 def keys(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the names, in no guaranteed order."""
+    """Reply with the names of all keys that match a glob, in no guaranteed order."""
     names = client.db.visible_keys()
     return replies.bulk_array(names if args[1] == b"*" else filter(matcher(args[1]), names))
 
@@ -112,7 +112,7 @@ def _random_of_all(db: Database) -> bytes:
 
 @handles(specs.RANDOMKEY)
 def randomkey(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with a name, or null if there is no key."""
+    """Reply with the name of a random key, or null if there is none."""
     db = client.db
     order = db.order()
     if db.keyspace.hides_expired and order:

@@ -201,9 +201,9 @@ def _order(
 @handles(specs.SORT, may_store=True)
 @handles(specs.SORT_RO, may_store=False)
 def sort(client: Client, args: list[bytes], *, may_store: bool) -> bytes:
-    """Reply with the elements, or the values that GET names; with STORE, with the number of stored elements.
+    """Sort the elements of a list, set or sorted set; reply with them, or with the values that GET names.
 
-    SORT_RO has no STORE, so that replicas can serve it.
+    With STORE, store the result and reply with its length. SORT_RO has no STORE, so that replicas can serve it.
     """
     options = _parse(client, args, may_store=may_store)
     value = client.db.read(args[1])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @handles(specs.BLPOP, left=True)
 @handles(specs.BRPOP, left=False)
 def blpop(client: Client, args: list[bytes], *, left: bool) -> bytes | None:
-    """Reply with the key and the element; null on timeout."""
+    """Pop an element from the first list that has one, or block; reply ``[key, element]``, null on timeout."""
     timeout = parse_seconds(client, args[-1])
     keys = args[1:-1]
     for name in keys:
@@ -52,7 +52,10 @@ def _move(
 
 @handles(specs.BLMOVE)
 def blmove(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply with the element; a null array on timeout, a null bulk string where it may not block."""
+    """Move an element between lists, or block; reply with it, or with a null array on timeout.
+
+    Where it may not block (EXEC, scripts), the null is a bulk string.
+    """
     from_left, to_left = parse_side(args[3]), parse_side(args[4])
     return _move(client, args, from_left=from_left, to_left=to_left, propagated=[b"LMOVE", *args[1:5]])
 
@@ -65,7 +68,7 @@ def brpoplpush(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.BLMPOP)
 def blmpop(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply with the key and an array of its elements; null on timeout."""
+    """Pop elements from the first list that has some, or block; reply ``[key, [elements]]``, null on timeout."""
     keys, left, count = multiple_pop(args, 2, b"LEFT", b"RIGHT")
     timeout = parse_seconds(client, args[1])
     reply = pop_of_first(client, keys, left, count)

@@ -35,7 +35,10 @@ _NEGATIVE_MAXLEN: Final = b"ERR MAXLEN can't be negative"
 @handles(specs.LPUSHX, left=True, must_exist=True)
 @handles(specs.RPUSHX, left=False, must_exist=True)
 def lpush(client: Client, args: list[bytes], *, left: bool, must_exist: bool = False) -> bytes:
-    """Reply with the new length, 0 for a missing list that must exist. LPUSH: the last argument becomes the first element."""
+    """Add elements to a list and reply with its new length; 0 if the list must exist and is missing (LPUSHX).
+
+    LPUSH adds one after the other, so the last argument becomes the first element.
+    """
     name = args[1]
     value = client.db.write(name)
     if value is None:
@@ -118,7 +121,7 @@ def lindex(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LSET)
 def lset(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; the element must exist."""
+    """Replace the element at an index and reply OK; refuse an index without an element."""
     db = client.db
     value = client.write_value(args[1], List)
     if value is None:
@@ -142,7 +145,7 @@ def lset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LINSERT)
 def linsert(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new length; -1 if the pivot is missing, 0 without a list."""
+    """Insert an element before or after a pivot; reply with the new length, -1 if the pivot is missing, 0 without a list."""
     where = args[2].upper()
     if where not in {b"BEFORE", b"AFTER"}:
         raise ReplyError(SYNTAX)
@@ -167,7 +170,10 @@ def linsert(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LREM)
 def lrem(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number removed: up to ``count`` from the start, below 0 from the end, for 0 all."""
+    """Remove elements that equal a value; reply with their number.
+
+    ``count`` is the most to remove, from the start or, if negative, from the end; 0 removes all.
+    """
     count = parse_integer(args[2])
     if count == INT64_MIN and client.server.compat.refuses_minimum_list_counts:
         raise ReplyError(_OUT_OF_RANGE)
@@ -185,7 +191,7 @@ def lrem(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LTRIM)
 def ltrim(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; sends the event even if nothing is removed."""
+    """Keep only a range of elements, both indices inclusive, and reply OK; the event is sent even if nothing is removed."""
     first, last = parse_integer(args[2]), parse_integer(args[3])
     value = client.write_value(args[1], List)
     if value is None:
@@ -201,7 +207,10 @@ def ltrim(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LPOS)
 def lpos(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the first index or null; COUNT: an array. RANK skips matches, below 0 it searches from the end."""
+    """Reply with the index of the first element that equals a value, or null; with COUNT an array of indices.
+
+    RANK skips matches; a negative one searches from the end.
+    """
     rank, count, most = 1, None, 0
     arguments = Arguments(args, 3)
     while arguments:

@@ -93,9 +93,11 @@ class _Batch:
 
 @handles(specs.LMOVEM)
 def lmovem(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the elements in the order of the destination: reversed one by one (OBO) or kept (BULK).
+    """Move several elements between lists; reply with them in the order that they have in the destination.
 
-    Reply with a null array if the source is missing or has fewer elements than EXACTLY requests.
+    OBO moves one by one, BULK keeps their order. Reply with a null array, and move nothing, if the source is missing or has
+    fewer
+    elements than EXACTLY requests.
     """
     batch = _Batch(client, args)
     elements = batch.move(client)
@@ -107,7 +109,7 @@ def lmovem(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.BLMOVEM)
 def blmovem(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply like LMOVEM, but block; a null array on timeout. COUNT waits for one element, EXACTLY for all."""
+    """Like LMOVEM, but block until one element (COUNT) or all (EXACTLY) are there; reply with a null array on timeout."""
     batch = _Batch(client, args, blocking=True)
     elements = batch.move(client)
     if elements is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @handles(specs.LMOVE)
 def lmove(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the element, null if the source is missing; both may be the same list."""
+    """Move an element between lists, or within one; reply with it, null if the source is missing."""
     from_left, to_left = parse_side(args[3]), parse_side(args[4])
     reply = move(client, args[1], args[2], from_left=from_left, to_left=to_left)
     if reply is None:
@@ -37,6 +37,6 @@ def rpoplpush(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LMPOP)
 def lmpop(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the key and an array of its elements, or null."""
+    """Pop elements from the first list that exists; reply ``[key, [elements]]``, or null."""
     reply = pop_of_first(client, *multiple_pop(args, 1, b"LEFT", b"RIGHT"))
     return replies.null_array(client.resp) if reply is None else reply

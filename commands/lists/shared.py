@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def parse_side(word: bytes) -> bool:
-    """Return whether the word is LEFT; any other word but RIGHT is an error."""
+    """Return True for LEFT, False for RIGHT; raise ReplyError for another word."""
     side = word.upper()
     if side == b"LEFT":
         return True
@@ -26,7 +26,15 @@ def parse_side(word: bytes) -> bool:
 
 
 def push(client: Client, key: bytes, value: List | None, elements: Sequence[bytes], *, left: bool) -> List:
-    """Add elements at one end of a list, created if missing; signal watchers and subscribers."""
+    """Add elements at one end of a list and return the list; signal watchers, subscribers and blocked clients.
+
+    Args:
+        client: the client.
+        key: the key.
+        value: the list at the key; None: create one.
+        elements: the elements, added one after the other.
+        left: add at the start.
+    """
     db = client.db
     keyspace = db.keyspace
     limit = keyspace.limits.list_max_listpack_size
@@ -46,7 +54,7 @@ def push(client: Client, key: bytes, value: List | None, elements: Sequence[byte
 
 
 def after_removal(client: Client, key: bytes, value: List, event: bytes, count: int) -> None:
-    """Signal the removal of elements, delete the key if none is left, count the changes."""
+    """After ``count`` elements were removed, send the event, delete the key of an empty list and count the changes."""
     db = client.db
     keyspace = db.keyspace
     if keyspace.notify_mask:
@@ -61,14 +69,17 @@ def after_removal(client: Client, key: bytes, value: List, event: bytes, count: 
 
 
 def pop(client: Client, key: bytes, value: List, *, left: bool) -> bytes:
-    """Take the element at one end, with all effects except propagation."""
+    """Remove and return the element at one end, with all effects except propagation."""
     element = value.pop_left() if left else value.pop_right()
     after_removal(client, key, value, b"lpop" if left else b"rpop", 1)
     return element
 
 
 def take(value: List, count: int, *, left: bool) -> list[bytes]:
-    """Take ``count`` elements, which must exist, from one end; return them in the order of the list."""
+    """Remove ``count`` elements from one end, without other effects; return them in the order of the list.
+
+    So many elements must exist.
+    """
     length = len(value)
     if left:
         elements = value.slice(0, count)
@@ -80,7 +91,7 @@ def take(value: List, count: int, *, left: bool) -> list[bytes]:
 
 
 def pop_many(client: Client, key: bytes, value: List, count: int, *, left: bool) -> list[bytes]:
-    """Take up to ``count`` elements (at least one) from one end; return them in the order of removal."""
+    """Remove up to ``count`` elements from one end and return them in the order of removal, without propagation."""
     count = min(count, len(value))
     elements = take(value, count, left=left)
     if not left:
@@ -90,13 +101,17 @@ def pop_many(client: Client, key: bytes, value: List, count: int, *, left: bool)
 
 
 def pop_command(key: bytes, count: int | None, *, left: bool) -> list[bytes]:
-    """Return the command to propagate for removed elements: with or without a count."""
+    """Return the LPOP or RPOP to propagate after elements were removed; ``count`` None: without a count."""
     words = [b"LPOP" if left else b"RPOP", key]
     return words if count is None else [*words, b"%d" % count]
 
 
 def move(client: Client, source: bytes, target: bytes, *, from_left: bool, to_left: bool) -> bytes | None:
-    """Move one element between lists, without propagation; return the reply, None if the source is missing."""
+    """Move one element between lists, without propagation; return the encoded element, None if the source is missing.
+
+    Raises:
+        ReplyError: WRONGTYPE for the source or the target.
+    """
     taken = client.write_value(source, List)
     if taken is None:
         return None
@@ -110,7 +125,10 @@ def move(client: Client, source: bytes, target: bytes, *, from_left: bool, to_le
 
 
 def pop_of_first(client: Client, keys: list[bytes], left: bool, count: int) -> bytes | None:
-    """Take from the first existing list and propagate; return the reply, None if no list exists."""
+    """Remove up to ``count`` elements from the first list that exists, and propagate that.
+
+    Return the encoded reply ``[key, [elements]]``, None if no list exists.
+    """
     for key in keys:
         value = client.write_value(key, List)
         if value is not None:

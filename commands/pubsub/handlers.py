@@ -55,7 +55,10 @@ def _count(client: Client, kind: str) -> int:
 @handles(specs.PSUBSCRIBE, kind="patterns", event=b"psubscribe")
 @handles(specs.SSUBSCRIBE, kind="shard channels", event=b"ssubscribe")
 def subscribe(client: Client, args: list[bytes], *, kind: str, event: bytes) -> bytes | None:
-    """Reply ``[event, name, count]`` per name; the count includes channels and patterns, or shard channels alone."""
+    """Subscribe to channels, patterns or shard channels; reply ``[event, name, count]`` for each.
+
+    The count includes the client's channels and patterns, or only its shard channels.
+    """
     if kind == "shard channels" and client.in_exec:
         raise ReplyError(b"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
     registry, own = _registry(client, kind)
@@ -73,7 +76,7 @@ def subscribe(client: Client, args: list[bytes], *, kind: str, event: bytes) -> 
 @handles(specs.PUNSUBSCRIBE, kind="patterns", event=b"punsubscribe")
 @handles(specs.SUNSUBSCRIBE, kind="shard channels", event=b"sunsubscribe")
 def unsubscribe(client: Client, args: list[bytes], *, kind: str, event: bytes) -> bytes | None:
-    """Reply like SUBSCRIBE; with a null name if there was no subscription."""
+    """End the named subscriptions, or all without names; reply like SUBSCRIBE, with a null name if there was none."""
     registry, own = _registry(client, kind)
     items = []
     for name in args[1:] or sorted(own):
@@ -88,14 +91,17 @@ def unsubscribe(client: Client, args: list[bytes], *, kind: str, event: bytes) -
 
 @handles(specs.PUBLISH)
 def publish(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of deliveries; a client counts once per matching channel and pattern."""
+    """Send a message to a channel; reply with the number of deliveries.
+
+    A client counts once for each matching channel and pattern.
+    """
     client.server.propagation.add_for_replicas(client.db.index, args)
     return replies.integer(client.server.pubsub.publish(args[1], args[2]))
 
 
 @handles(specs.SPUBLISH)
 def spublish(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of clients that received the message."""
+    """Send a message to a shard channel; reply with the number of its subscribers."""
     client.server.propagation.add_for_replicas(client.db.index, args)
     return replies.integer(client.server.pubsub.publish_sharded(args[1], args[2]))
 
@@ -103,7 +109,7 @@ def spublish(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.PUBSUB_CHANNELS, kind="channels")
 @handles(specs.PUBSUB_SHARDCHANNELS, kind="shard channels")
 def pubsub_channels(client: Client, args: list[bytes], *, kind: str) -> bytes:
-    """Reply with the names, oldest subscription first."""
+    """Reply with the names of channels that have subscribers and match a glob, in the order of their first subscription."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     registry, _ = _registry(client, kind)
@@ -113,7 +119,7 @@ def pubsub_channels(client: Client, args: list[bytes], *, kind: str) -> bytes:
 @handles(specs.PUBSUB_NUMSUB, kind="channels")
 @handles(specs.PUBSUB_SHARDNUMSUB, kind="shard channels")
 def pubsub_numsub(client: Client, args: list[bytes], *, kind: str) -> bytes:
-    """Reply with a flat array (in both protocols) of name and count; pattern subscribers do not count."""
+    """Reply with name and number of subscribers for each channel, as a flat array; pattern subscribers do not count."""
     registry, _ = _registry(client, kind)
     pairs = [replies.bulk(name) + replies.integer(len(registry.get(name, ()))) for name in args[2:]]
     return replies.array_header(2 * len(pairs)) + b"".join(pairs)
@@ -121,7 +127,7 @@ def pubsub_numsub(client: Client, args: list[bytes], *, kind: str) -> bytes:
 
 @handles(specs.PUBSUB_NUMPAT)
 def pubsub_numpat(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the number of patterns."""
+    """Reply with the number of different patterns that clients subscribe to."""
     return replies.integer(len(client.server.pubsub.patterns))
 
 

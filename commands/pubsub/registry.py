@@ -96,7 +96,7 @@ class PubSub:
             self.publish(b"__subkeyspaceevent@%d__:%b|%b" % (db_index, event, key_name), listed)
 
     def end_shard_channel(self, name: bytes) -> None:
-        """End all subscriptions to a shard channel with a message, because another node serves it now."""
+        """Unsubscribe all clients from a shard channel and send them ``sunsubscribe``: another node serves it now."""
         for client in self.shard_channels.pop(name, {}):
             client.shard_channels.remove(name)
             client.names_bytes -= len(name) + SUBSCRIPTION_BYTES
@@ -117,7 +117,7 @@ class PubSub:
             names.clear()
 
     def drop(self, registry: Subscribers, name: bytes, client: Client) -> None:
-        """End one subscription of a client."""
+        """Remove a client from the subscribers of a name in one of the registries; the client's own list is not changed."""
         there = registry[name]
         del there[client]
         client.names_bytes -= len(name) + SUBSCRIPTION_BYTES

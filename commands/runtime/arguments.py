@@ -34,7 +34,7 @@ def is_host(word: bytes) -> bool:
 
 
 def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
-    """Parse a strict signed 64-bit decimal: no spaces, no ``+``, no leading zeros, no ``-0``.
+    """Parse a signed 64-bit decimal; refuse spaces, ``+``, leading zeros and ``-0``.
 
     Raises:
         ReplyError: with ``error`` as its text.
@@ -50,7 +50,7 @@ def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
 
 
 def parse_positive(word: bytes, error: bytes) -> int:
-    """Parse a number greater than 0."""
+    """Parse a number greater than 0; raise ReplyError with ``error`` as its text for any other word."""
     number = parse_integer(word, error)
     if number <= 0:
         raise ReplyError(error)
@@ -88,9 +88,10 @@ def _is_short(word: bytes) -> bool:
 
 
 def parse_double_up_to_nul(word: bytes, error: bytes, *, as_strtod: bool) -> float:
-    """Parse a number as a C string: up to a NUL. Empty text is 0, overflow is infinity, underflow is 0.
+    """Parse a number as C does, up to the first NUL. Empty text is 0, overflow is infinity, underflow is 0.
 
     Args:
+        word: the text.
         error: the text of the ReplyError for any other word, NaN included.
         as_strtod: accept white space before the number, and hexadecimal numbers.
     """
@@ -107,7 +108,7 @@ def parse_double_up_to_nul(word: bytes, error: bytes, *, as_strtod: bool) -> flo
 
 
 def hexadecimal(text: bytes) -> float:
-    """Convert a hexadecimal number such as ``-0x1.8p3``; infinity if a double overflows."""
+    """Convert a hexadecimal number such as ``-0x1.8p3`` to a double; infinity if that overflows."""
     try:
         return float.fromhex(text.decode("ascii"))
     except OverflowError:
@@ -132,7 +133,7 @@ class Arguments:
         return len(self.words) - self.position
 
     def next(self, error: bytes = SYNTAX) -> bytes:
-        """Return the next word; raise ``error`` if there is none."""
+        """Return the next word and advance; raise ReplyError with the text ``error`` if there is none."""
         if self.position >= len(self.words):
             raise ReplyError(error)
         word = self.words[self.position]
@@ -140,11 +141,15 @@ class Arguments:
         return word
 
     def option(self) -> bytes:
-        """Return the next word in upper case, for comparison with option names."""
+        """Return the next word in upper case and advance; raise ReplyError if there is none."""
         return self.next().upper()
 
     def integer(self, error: bytes = NOT_AN_INTEGER, missing: bytes = SYNTAX) -> int:
-        """Return the next word as a strict integer."""
+        """Return the next word as an integer and advance.
+
+        Raises:
+            ReplyError: with the text ``error`` for another word, ``missing`` if there is none.
+        """
         return parse_integer(self.next(missing), error)
 
     def peek(self) -> bytes | None:
@@ -165,7 +170,7 @@ class Arguments:
         return words
 
     def end(self, error: bytes = SYNTAX) -> None:
-        """Raise ``error`` if words remain."""
+        """Raise ReplyError with the text ``error`` if words remain."""
         if self.position < len(self.words):
             raise ReplyError(error)
 
@@ -173,8 +178,14 @@ class Arguments:
 def multiple_pop(words: list[bytes], position: int, low: bytes, high: bytes) -> tuple[list[bytes], bool, int]:
     """Parse ``numkeys key … low|high [COUNT count]`` of LMPOP, ZMPOP and their blocking forms.
 
+    Args:
+        words: the command.
+        position: the index of numkeys.
+        low: LEFT or MIN.
+        high: RIGHT or MAX.
+
     Returns:
-        The keys, True if the word after them is ``low``, and the count.
+        The keys, True if the word after them is ``low``, and the count, by default 1.
     """
     arguments = Arguments(words, position)
     numkeys = parse_positive(arguments.next(), _NUMKEYS)

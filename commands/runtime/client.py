@@ -39,7 +39,7 @@ _WHERE_KNOWN: Final = b"redis.pcall(unpack(ARGV)) return 1"
 
 @dataclass(slots=True, eq=False, repr=False)
 class Transaction:
-    """An open MULTI: the queued commands, and whether one was refused (EXEC then replies EXECABORT)."""
+    """An open MULTI: the queued commands, and whether one was refused when queued (EXEC then replies EXECABORT)."""
 
     commands: list[tuple[CommandEntry, list[bytes]]] = field(default_factory=list)
     aborted: bool = False
@@ -222,12 +222,12 @@ class Client:
 
     @property
     def is_subscriber(self) -> bool:
-        """Whether it has any subscription at all."""
+        """Whether it subscribes to any channel, pattern or shard channel."""
         return bool(self.channels or self.patterns or self.shard_channels)
 
     @property
     def unread(self) -> int:
-        """Bytes written that the peer has not read yet."""
+        """Bytes of output that the server still holds, because the peer has not read them."""
         return 0
 
     @property
@@ -237,12 +237,12 @@ class Client:
 
     @property
     def expected(self) -> int:
-        """Bytes of a long argument that have not arrived yet; as in Redis, they count as if they had."""
+        """Bytes that a long argument still lacks; as in Redis, they count as memory although they have not arrived."""
         return 0
 
     @property
     def argument_bytes(self) -> int:
-        """Bytes of parsed arguments that wait: of the command that blocks the client, and of later requests."""
+        """Bytes of parsed arguments: of the command that blocks the client, and of requests that wait behind it."""
         return self.argv_bytes
 
     @property
@@ -267,7 +267,7 @@ class Client:
 
     @property
     def listed_bytes(self) -> int:
-        """The approximate bytes that the server stores elsewhere for the client: its name, and the names in its lists."""
+        """The approximate bytes of names that the server stores for it: its own, watched keys, channels and prefixes."""
         tracking = self.tracking
         prefixes = sum(map(len, tracking.prefixes)) if tracking is not None else 0
         watched = self.watched_bytes + _WATCHED_BYTES * len(self.watched)
@@ -281,7 +281,7 @@ class Client:
     # The state
 
     def update_state(self) -> None:
-        """Recompute the mode after one of its conditions has changed, and the state unless the client waits."""
+        """Set ``mode`` after a change of login, transaction or subscriptions; set ``state``, too, unless the client waits."""
         mode = CAREFUL
         if (
             self.authenticated
@@ -299,28 +299,31 @@ class Client:
             self.state = mode
 
     def begin_to_close(self) -> None:
-        """Run no further command of the client."""
+        """Set the state to CLOSING, so that no further command of the client runs."""
         self.state = CLOSING
         self.waiting_for = None
 
     # Waiting: only a connection waits, because only a connection has later input
 
     def wait(self, state: State, cause: object) -> None:
-        """Begin to wait: run no command of the client before ``end_wait``. A closing client stays CLOSING."""
+        """Let the client wait in ``state`` until ``end_wait``: no command of it runs. A closing client stays CLOSING.
+
+        ``cause`` becomes ``waiting_for``.
+        """
 
     def end_wait(self) -> None:
-        """End the wait, whatever its cause. A closing client stays CLOSING."""
+        """Leave the waiting state; the caller calls ``resume`` or ``answer`` next. A closing client stays CLOSING."""
 
     def resume(self) -> None:
-        """Process the input that arrived while the client waited."""
+        """Schedule the commands that arrived while the client waited."""
 
     def answer(self, reply: bytes) -> None:
-        """Send the reply of a command that was blocked, subject to CLIENT REPLY, and resume."""
+        """Send the encoded reply of a command that was blocked, unless CLIENT REPLY suppresses it, and resume the client."""
 
     # Data, with the checks that every command shares
 
     def read_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
-        """Return the value of a class (Stream, List …) at a key for a read; None if the key is missing.
+        """Return the value of class ``kind`` (Stream, List …) at a key, for a read; None if the key is missing.
 
         Raises:
             ReplyError: WRONGTYPE for a value of another class.
@@ -348,7 +351,7 @@ class Client:
     def propagate_with_downgrade(
         self, argv: Sequence[bytes], older: Iterable[Sequence[bytes]] | None
     ) -> None:
-        """Like ``propagate``, but replicas receive the commands in ``older`` instead (None: the same command)."""
+        """Propagate ``argv`` to the AOF and the commands in ``older`` to the replicas (None: ``argv`` to both)."""
         if older is None:
             self.propagate(argv)
         else:
@@ -357,10 +360,10 @@ class Client:
     # The reply path
 
     def send(self, data: bytes) -> None:
-        """Write bytes that are not the reply of the command being run. Internal clients drop them."""
+        """Send bytes that are not the reply of the running command, such as a push message. Internal clients drop them."""
 
     def send_deferred(self) -> None:
-        """Send the push messages that its command caused."""
+        """Send the push messages for this client that waited for the reply of its command."""
 
     def close(self, *, after_reply: bool = True) -> None:
         """Close the connection, by default after all written data is sent."""
@@ -369,7 +372,7 @@ class Client:
         """Apply the configured limits of requests to the parser."""
 
     def check_output(self, size: int) -> None:
-        """Close the connection if ``size`` more unread bytes would exceed its output limit."""
+        """Close the connection if its unread output and ``size`` more bytes exceed the output limit."""
 
     def block(
         self,
@@ -410,22 +413,22 @@ class Client:
 
     @property
     def may_block(self) -> bool:
-        """False inside EXEC and for internal clients: a blocking command then replies as on timeout."""
+        """Whether its commands may block. In EXEC and for internal clients they reply at once as on timeout."""
         return not self.in_exec and not self.trusted
 
 
 def needs_downgrade(client: Client, since: tuple[int, int]) -> bool:
-    """Return True if some replica may be older than a version."""
+    """Return True if some replica may be older than the version ``since``."""
     return client.server.propagation.needs_downgrade(since)
 
 
 def propagate_where_known(client: Client, words: Sequence[bytes], since: tuple[int, int]) -> None:
-    """Propagate a command that exists only since a version and has no older form."""
+    """Propagate a command that the version ``since`` introduced; older replicas receive one that does nothing there."""
     client.propagate_with_downgrade(words, [where_known(words)] if needs_downgrade(client, since) else None)
 
 
 def where_known(words: Sequence[bytes]) -> list[bytes]:
-    """Return a command that runs another one on replicas that know it, and does nothing on the others.
+    """Wrap a command into an EVAL that runs it on replicas that know it, and does nothing on the others.
 
     All replicas get the same stream, so it must be one command for both. The key is the second word.
     """

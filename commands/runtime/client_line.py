@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def flag_letters(client: Client) -> str:
-    """Return the modes of a client as letters, ``N`` for none."""
+    """Return the letters of a client's modes for the field ``flags`` of CLIENT LIST, such as ``P``; ``N`` for none."""
     tracking = client.tracking
     modes = (
         (client.monitor, "O"),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Reason(enum.IntEnum):
-    """Why a command is denied; the higher the value, the nearer the command came to being allowed."""
+    """The part of a command that the ACL denies; a higher value means that more parts were allowed before."""
 
     COMMAND = 1
     KEY = 2
@@ -27,7 +27,7 @@ class Reason(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Denial:
-    """One denial; ``subject`` is the command, the key or the channel."""
+    """A denied command: the reason, and ``subject``, the name of the command, the key or the channel."""
 
     reason: Reason
     subject: bytes
@@ -58,7 +58,7 @@ class Named(Protocol):
 
 
 def refusal(denial: Denial, user: Named, compat: Compat) -> bytes:
-    """Return the error reply to a denied command."""
+    """Return the text of the error (NOPERM) for a denied command, in the words of a version."""
     if not compat.details_acl_denials:
         text = _ANONYMOUS[denial.reason]
         return b"NOPERM " + (text % denial.subject if denial.reason is Reason.COMMAND else text)
@@ -71,14 +71,14 @@ def refusal(denial: Denial, user: Named, compat: Compat) -> bytes:
 
 
 def refusal_in_script(denial: Denial, user: Named, compat: Compat) -> bytes:
-    """Like ``refusal``, but for a command of a script."""
+    """Return the text of the error for a denied command of a script."""
     if compat.details_acl_denials:
         return b"ERR ACL failure in script: " + refusal(denial, user, compat).removeprefix(b"NOPERM ")
     return b"ERR The user executing the script can't " + _IN_SCRIPTS[denial.reason]
 
 
 def refusal_in_exec(denial: Denial) -> bytes:
-    """Like ``refusal``, but for a command of EXEC that was allowed when it was queued."""
+    """Return the text of the error for a queued command that is denied when EXEC runs it."""
     return (
         b"NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This "
         b"command is no longer allowed for the following reason: " + _NO_LONGER[denial.reason]

@@ -28,7 +28,7 @@ def repeated(
     pick: Callable[[], bytes],
     everything: Callable[[], Iterable[bytes]],
 ) -> list[bytes]:
-    """Choose ``number`` elements with equal probability, with repetition.
+    """Choose ``number`` random elements with equal probability; the same one may occur several times.
 
     Args:
         client: closed if a refused reply exceeds its output limit, as Redis does for any reply.
@@ -36,6 +36,9 @@ def repeated(
         size: the number of elements; at least 1.
         pick: returns a random element, encoded.
         everything: returns all elements, encoded.
+
+    Returns:
+        The encoded elements.
 
     Raises:
         ReplyError: the reply would be too large.

@@ -22,7 +22,11 @@ _TOO_LONG: Final = b"ERR timeout is out of range"
 
 
 def parse_seconds(client: Client, word: bytes) -> int:
-    """Parse seconds with a fraction; return milliseconds, rounded up, 0 for no limit."""
+    """Parse a timeout in seconds, with a fraction; return milliseconds, rounded up, 0 for no limit.
+
+    Raises:
+        ReplyError: it is no number, negative or too large.
+    """
     if word == b"0":
         return 0
     try:
@@ -44,7 +48,18 @@ def parse_seconds(client: Client, word: bytes) -> int:
 def wait(
     client: Client, keys: Sequence[bytes], timeout: int, args: list[bytes], wants: type[Value]
 ) -> bytes | None:
-    """Block a client until a key holds a value of a class; return a null array if the client may not block."""
+    """Block a client until one of the keys holds a value of class ``wants``, then re-run ``args``.
+
+    Args:
+        client: the client.
+        keys: the keys.
+        timeout: milliseconds, 0 for no limit.
+        args: the command.
+        wants: Stream, List …
+
+    Returns:
+        None; if the client may not block, an encoded null array.
+    """
     if not client.may_block:
         return replies.null_array(client.resp)
     client.block(keys, timeout, args, wants=wants)

@@ -227,7 +227,7 @@ class Selector:
     # The check
 
     def check(self, command: Command, argv: list[bytes]) -> Denial | None:
-        """Return the denial of a command; None if it is allowed."""
+        """Return why the command is denied; None if it is allowed."""
         if command.name not in self.commands and "no_auth" not in command.flags:
             position = 2 if command.container else 1
             words = self.first_words.get(command.name, [])
@@ -250,7 +250,7 @@ class Selector:
         return None
 
     def allows_key(self, key: bytes, *, read: bool, write: bool) -> bool:
-        """Return True if a key may be read and written as requested."""
+        """Return True if a key may be read (if ``read``) and written (if ``write``)."""
         if self.all_keys:
             return True
         matchers = self._asked.get((read, write))
@@ -294,7 +294,13 @@ def _any_fits(matchers: list[Matcher], name: bytes) -> bool:
 
 
 def flags_of(flags: tuple[str, ...], command: Command, argv: list[bytes]) -> tuple[str, ...]:
-    """Return the flags of a key in this call, where they depend on options (SET … GET, BITFIELD)."""
+    """Return the flags of a key in this call; options may change them (SET … GET, BITFIELD).
+
+    Args:
+        flags: the flags of the key spec.
+        command: the command.
+        argv: its words.
+    """
     if "variable_flags" not in flags:
         return flags
     options = {word.upper() for word in argv[2 if command.name == "delex" else 3 :]}
@@ -322,7 +328,7 @@ def _only_reads_bits(argv: list[bytes]) -> bool:
 
 
 def channel_words(command: Command, argv: list[bytes]) -> Iterable[int]:
-    """Return the positions of the words that name channels or patterns."""
+    """Return the indices of the words in ``argv`` that name channels or patterns."""
     if command.name == "psubscribe":
         return range(1, len(argv))
     if command.name in _LITERAL_CHANNELS:
@@ -374,7 +380,7 @@ class User:
         return twin
 
     def become(self, other: User) -> None:
-        """Take over the permissions and credentials of another user."""
+        """Copy the permissions and passwords of another user; the name stays."""
         self.enabled, self.nopass, self.sanitizes = other.enabled, other.nopass, other.sanitizes
         self.sanitizes_by_rule = other.sanitizes_by_rule
         self.passwords = list(other.passwords)
@@ -460,13 +466,13 @@ class User:
 
     @property
     def is_open(self) -> bool:
-        """Whether clients may use it without logging in (as with ``default``)."""
+        """Whether clients may use it without a password (as with ``default``)."""
         return self.enabled and self.nopass
 
     # Text
 
     def flags(self, compat: Compat | None = None) -> list[bytes]:
-        """Return the flags as ACL GETUSER of a version lists them."""
+        """Return flags such as ``on`` and ``nopass``, as ACL GETUSER of a version lists them."""
         found = [b"on" if self.enabled else b"off"]
         if self.nopass:
             found.append(b"nopass")
@@ -475,7 +481,7 @@ class User:
         return found
 
     def describe(self, compat: Compat | None = None) -> bytes:
-        """Return the line of an ACL file for this user, without ``user <name>``, as a version shows it."""
+        """Return the rules of the user in one line, as ACL LIST of a version shows them after ``user <name>``."""
         hashes = (b"#" + password for password in self.passwords)
         others = (b"(%b)" % selector.describe() for selector in self.selectors[1:])
         return b" ".join([*self.flags(compat), *hashes, self.selectors[0].describe(), *others])
@@ -483,7 +489,10 @@ class User:
     # The check
 
     def check(self, command: Command, argv: list[bytes]) -> Denial | None:
-        """Return the denial of a command; of several selectors, the denial that came nearest to allowing it."""
+        """Return why a command is denied; None if a selector allows it.
+
+        Of several denials, return the one of the selector that allowed most of the command.
+        """
         nearest: Denial | None = None
         for selector in self.selectors:
             denial = selector.check(command, argv)
@@ -509,11 +518,11 @@ class User:
 
     @property
     def has_channels(self) -> bool:
-        """Whether some channel may be used."""
+        """Whether some selector allows any channel."""
         return any(selector.all_channels or selector.channels for selector in self.selectors)
 
     def may_listen(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
-        """Return True if the user still has the permissions for these subscriptions."""
+        """Return True if the user may still subscribe to all these channels and patterns."""
         return all(
             any(selector.allows_channel(channel, is_pattern=False) for selector in self.selectors)
             for channel in channels
@@ -555,7 +564,7 @@ class Users:
         return {name: user.copy() for name, user in self.by_name.items()}
 
     def restore(self, users: dict[bytes, User]) -> None:
-        """Restore copied users: reset existing users, recreate deleted ones, remove added ones."""
+        """Replace all users with copies that ``copy`` returned; users that still exist keep their objects."""
         before = self.by_name
         self.by_name = {}
         for name, user in users.items():
@@ -570,7 +579,7 @@ class Users:
 
 
 def joined(words: list[bytes]) -> list[bytes]:
-    """Return the rules of ACL SETUSER, with each selector joined to one word.
+    """Return the rules of ACL SETUSER, given as words, with each selector ``( … )`` joined to one word.
 
     Raises:
         RuleError: a parenthesis is never closed.

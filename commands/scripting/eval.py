@@ -21,7 +21,7 @@ _SHA_LENGTH: Final = 40
 @handles(specs.EVAL, read_only=False)
 @handles(specs.EVAL_RO, read_only=True)
 def evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
-    """Reply with the script's result, converted as Redis does."""
+    """Run a script; reply with its result, converted as Redis does."""
     client.server.calls.feed_monitors(client, args)
     keys = key_count(args)
     scripting = client.server.scripting
@@ -34,7 +34,7 @@ def evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
 @handles(specs.EVALSHA, read_only=False)
 @handles(specs.EVALSHA_RO, read_only=True)
 def evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
-    """Like EVAL, but by SHA1; NOSCRIPT if there is no such script."""
+    """Run the script with a SHA1 and reply with its result; refuse an unknown one with NOSCRIPT."""
     client.server.calls.feed_monitors(client, args)
     if len(args[1]) != _SHA_LENGTH:
         raise ReplyError(_NOSCRIPT)
@@ -66,7 +66,7 @@ def script_exists(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SCRIPT_FLUSH)
 def script_flush(client: Client, args: list[bytes]) -> bytes:
-    """Forget all scripts and the state that scripts have set in the libraries (cjson.encode_max_depth …)."""
+    """Forget all scripts and what they have set in libraries (cjson.encode_max_depth …); reply OK."""
     if len(args) > 3 or (len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}):
         raise ReplyError(b"ERR SCRIPT FLUSH only support SYNC|ASYNC option")
     client.server.scripting.flush_scripts()
@@ -75,7 +75,7 @@ def script_flush(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SCRIPT_KILL)
 def script_kill(client: Client, _args: list[bytes]) -> bytes:
-    """End the script at its next step; refused once it has written."""
+    """End the running script at its next step and reply OK; refuse that once it has written."""
     client.server.scripting.kill(function=False)
     return replies.OK
 

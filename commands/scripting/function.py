@@ -29,7 +29,7 @@ _POLICIES: Final = frozenset((b"FLUSH", b"APPEND", b"REPLACE"))
 @handles(specs.FCALL, read_only=False)
 @handles(specs.FCALL_RO, read_only=True)
 def fcall(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
-    """Reply with the function's result, converted like that of a script."""
+    """Call a function; reply with its result, converted like that of a script."""
     client.server.calls.feed_monitors(client, args)
     scripting = client.server.scripting
     function = scripting.functions.find(args[1])
@@ -46,7 +46,7 @@ def _changed(client: Client, args: list[bytes]) -> None:
 
 @handles(specs.FUNCTION_DELETE)
 def function_delete(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; an error if there is no such library."""
+    """Remove a library and reply OK; an error if there is none of that name."""
     if not client.server.scripting.functions.remove(args[2]):
         raise ReplyError(b"ERR Library not found")
     _changed(client, args)
@@ -55,14 +55,14 @@ def function_delete(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FUNCTION_DUMP)
 def function_dump(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with a bulk string; rdb-version sets the target version."""
+    """Reply with all libraries as a payload for FUNCTION RESTORE; rdb-version sets its format."""
     server = client.server
     return replies.bulk(dump_libraries(server.keyspace.libraries.codes.values(), server.rdb_version))
 
 
 @handles(specs.FUNCTION_FLUSH)
 def function_flush(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK."""
+    """Remove all libraries; reply OK."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     if len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}:
@@ -74,14 +74,17 @@ def function_flush(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FUNCTION_KILL)
 def function_kill(client: Client, _args: list[bytes]) -> bytes:
-    """End the function at its next step; refused once it has written."""
+    """End the running function at its next step and reply OK; refuse that once it has written."""
     client.server.scripting.kill(function=True)
     return replies.OK
 
 
 @handles(specs.FUNCTION_LIST)
 def function_list(client: Client, args: list[bytes]) -> bytes:
-    """Reply with maps of name, engine, functions and, on request, code, filtered by a pattern."""
+    """Reply with a map for each library: name, engine, functions and, with WITHCODE, the source.
+
+    LIBRARYNAME selects libraries by a glob.
+    """
     pattern: bytes | None = None
     with_code = False
     position = 2
@@ -135,7 +138,7 @@ def _function(function: Function, resp: int) -> bytes:
 
 @handles(specs.FUNCTION_LOAD)
 def function_load(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the name of the library."""
+    """Compile a library and add it, or with REPLACE replace one; reply with its name."""
     words = args[2:]
     replace = False
     for option in words[:-1]:
@@ -159,7 +162,7 @@ def function_load(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FUNCTION_RESTORE)
 def function_restore(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; on any collision nothing changes."""
+    """Add the libraries of a FUNCTION DUMP payload and reply OK; if a name is taken, change nothing."""
     if len(args) > 4:
         raise wrong_subcommand_arguments(args)
     policy = args[3].upper() if len(args) == 4 else b"APPEND"
@@ -204,7 +207,7 @@ def _add(functions: Functions, library: Library, *, replace: bool) -> None:
 
 @handles(specs.FUNCTION_STATS)
 def function_stats(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the running script (null for none), and the figures of the one engine."""
+    """Reply with a map: the running function, or null, and the numbers of libraries and functions."""
     resp = client.resp
     scripting = client.server.scripting
     run = scripting.run

@@ -84,14 +84,14 @@ def _store(client: Client, args: list[bytes], found: list[bytes], gathered: Iter
 @handles(specs.SUNION, combine=_union)
 @handles(specs.SDIFF, combine=_difference)
 def sinter(client: Client, args: list[bytes], *, combine: Combination) -> bytes:
-    """Reply with a set."""
+    """Reply with the intersection, union or difference of sets, as a set."""
     found = combine(_operands(client, args[1:]))
     return replies.set_of(list(map(replies.bulk, found)), client.resp)
 
 
 @handles(specs.SINTERSTORE)
 def sinterstore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members stored."""
+    """Store the intersection of sets; reply with the number of its members."""
     operands = _operands(client, args[2:])
     found = list(_intersection(operands))
     if found and min(filter(None, operands), key=len).encoding is INTSET:
@@ -101,14 +101,14 @@ def sinterstore(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SUNIONSTORE)
 def sunionstore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members stored."""
+    """Store the union of sets; reply with the number of its members."""
     found = _union(_operands(client, args[2:]))
     return _store(client, args, found, found)
 
 
 @handles(specs.SDIFFSTORE)
 def sdiffstore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members stored."""
+    """Store the difference of sets; reply with the number of its members."""
     operands = _operands(client, args[2:])
     found = list(_difference(operands))
     return _store(client, args, found, operands[0] or () if _subtracts(operands) else found)
@@ -148,14 +148,14 @@ class _Counted:
 @handles(specs.SINTERCARD, combine=_intersection)
 @handles(specs.SDIFFCARD, combine=_difference)
 def sintercard(client: Client, args: list[bytes], *, combine: Combination) -> bytes:
-    """Reply with the number of members, at most LIMIT."""
+    """Reply with the number of members of the intersection or difference, at most LIMIT."""
     asked = _Counted(args)
     return asked.answer(combine(_operands(client, asked.names)))
 
 
 @handles(specs.SUNIONCARD)
 def sunioncard(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members, at most LIMIT; with APPROX the estimate of a HyperLogLog."""
+    """Reply with the number of members of the union, at most LIMIT; with APPROX, estimate it by a HyperLogLog."""
     asked = _Counted(args, may_approximate=True)
     operands = _operands(client, asked.names)
     if not asked.approximate:

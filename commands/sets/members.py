@@ -28,7 +28,7 @@ _A_REMOVAL: Final = 1024  # members of one propagated SREM
 
 
 def remove_if_empty(client: Client, name: bytes, members: Set) -> None:
-    """Delete a key without members, and send the event."""
+    """Delete the key of a set that has no members left, and send the event ``del``."""
     if not members:
         client.db.remove(name)
         client.db.keyspace.notify(events.GENERIC, b"del", name, client.db)
@@ -87,7 +87,7 @@ def _removed(client: Client, name: bytes, members: Set, event: bytes, count: int
 
 @handles(specs.SMOVE)
 def smove(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if the member was moved, 0 if it is missing."""
+    """Move a member between sets; reply 1, or 0 if the source lacks it."""
     source, target, member = args[1:]
     db = client.db
     keyspace = db.keyspace
@@ -125,7 +125,7 @@ def sismember(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SMISMEMBER)
 def smismember(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 or 0 for each."""
+    """Reply with an array of 1 or 0 for each member."""
     value = client.read_value(args[1], Set)
     members = {} if value is None else value.members
     return replies.array([replies.ONE if member in members else replies.ZERO for member in args[2:]])
@@ -140,7 +140,7 @@ def scard(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SMEMBERS)
 def smembers(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a set (an array in RESP2)."""
+    """Reply with all members, as a set (an array in RESP2)."""
     members = client.read_value(args[1], Set)
     return _bulks(members or (), client.resp)
 
@@ -151,7 +151,7 @@ def _bulks(members: Set | Sequence[bytes], resp: int) -> bytes:
 
 @handles(specs.SPOP)
 def spop(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the member or null; with a count a set of members."""
+    """Remove a random member and reply with it, or null; with a count, remove several and reply with a set."""
     if len(args) > 2:
         return _pop_many(client, args)
     members = client.write_value(args[1], Set)
@@ -202,7 +202,10 @@ def _pop_many(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SRANDMEMBER)
 def srandmember(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a member or null; count: distinct members; negative count: members that may repeat."""
+    """Reply with a random member or null; with a count, with several distinct ones.
+
+    With a negative count members may repeat.
+    """
     if len(args) > 3:
         raise ReplyError(SYNTAX)
     if len(args) == 2:

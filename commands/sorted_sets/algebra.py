@@ -179,7 +179,7 @@ def _difference(request: _Request) -> dict[bytes, float]:
 @handles(specs.ZINTER, combine=_intersection, weighs=True)
 @handles(specs.ZDIFF, combine=_difference, weighs=False)
 def zunion(client: Client, args: list[bytes], *, combine: Combination, weighs: bool) -> bytes:
-    """Reply with an array, like ZRANGE."""
+    """Reply with the union, intersection or difference of sorted sets, in the form of ZRANGE."""
     request = _Request(client, args, weighs=weighs)
     items = sorted([(score, member) for member, score in combine(request).items()])
     return encode_items(client, items, with_scores=request.with_scores)
@@ -191,13 +191,13 @@ def zunion(client: Client, args: list[bytes], *, combine: Combination, weighs: b
 def zunionstore(
     client: Client, args: list[bytes], *, combine: Combination, weighs: bool, event: bytes
 ) -> bytes:
-    """Reply with the number of members stored."""
+    """Store the union, intersection or difference of sorted sets; reply with the number of its members."""
     return store(client, args, combine(_Request(client, args, 2, weighs=weighs)), event)
 
 
 @handles(specs.ZINTERCARD)
 def zintercard(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members, at most LIMIT."""
+    """Reply with the number of members of the intersection, at most LIMIT."""
     request = _Request(client, args, counts=True)
     found = _in_all(sorted(request.operands, key=_size))
     return replies.integer(sum(1 for _ in islice(found, request.limit or None)))

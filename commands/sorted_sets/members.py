@@ -43,7 +43,10 @@ _NOT_A_RANGE: Final = (
 
 @handles(specs.ZADD)
 def zadd(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of new (CH: or changed) members; INCR: the new score, null if a condition failed."""
+    """Add members or change their scores; reply with the number of new members, or with CH also of changed ones.
+
+    With INCR, add to one score and reply with it, null if a condition failed.
+    """
     position = 2
     options = _NO_OPTIONS
     while position < len(args) and (option := args[position].upper()) in _OPTIONS:
@@ -54,7 +57,7 @@ def zadd(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZINCRBY)
 def zincrby(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new score."""
+    """Add to the score of a member; reply with the new score."""
     if args[2].upper() in _OPTIONS:
         raise ReplyError(SYNTAX)
     return _add(client, args, 2, _INCREMENT)
@@ -134,7 +137,7 @@ def _is_stopped(options: frozenset[bytes], before: float | None, score: float) -
 
 
 def after_removal(client: Client, name: bytes, value: SortedSet, event: bytes, count: int) -> None:
-    """Signal the removal of members, delete the key if none is left, count the changes."""
+    """After ``count`` members were removed, send the event, delete the key of an empty sorted set and count the changes."""
     db = client.db
     keyspace = db.keyspace
     keyspace.notify(events.ZSET, event, name, db)
@@ -167,7 +170,7 @@ def zcard(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZSCORE)
 def zscore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a double, or null if there is no such member."""
+    """Reply with the score of a member as a double, or null if there is no such member."""
     value = client.read_value(args[1], SortedSet)
     score = None if value is None else value.scores.get(args[2])
     return replies.null(client.resp) if score is None else encode_score(client, score)
@@ -175,7 +178,7 @@ def zscore(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZMSCORE)
 def zmscore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a double or null for each."""
+    """Reply with an array of scores, null for a missing member."""
     value = client.read_value(args[1], SortedSet)
     scores = {} if value is None else value.scores
     null = replies.null(client.resp)
@@ -186,7 +189,10 @@ def zmscore(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.ZRANK, reverse=False)
 @handles(specs.ZREVRANK, reverse=True)
 def zrank(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
-    """Reply with the rank, 0 for the lowest score (ZREVRANK: the highest); null for no member. WITHSCORE adds the score."""
+    """Reply with the rank of a member, null if it is missing; WITHSCORE adds the score.
+
+    The lowest score has rank 0; for ZREVRANK the highest.
+    """
     with_score = len(args) > 3
     if len(args) > (4 if client.server.compat.knows("7.2") else 3):
         raise wrong_arity(args[0].lower().decode())
@@ -203,7 +209,10 @@ def zrank(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
 
 @handles(specs.ZRANDMEMBER)
 def zrandmember(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a member or null; count: distinct members; negative count: members that may repeat."""
+    """Reply with a random member or null; with a count, with several distinct ones.
+
+    With a negative count members may repeat.
+    """
     if len(args) == 2:
         value = client.read_value(args[1], SortedSet)
         if value is None:

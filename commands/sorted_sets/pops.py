@@ -40,7 +40,10 @@ def _name(place: int) -> bytes:
 @handles(specs.ZPOPMIN, place=_LOWEST)
 @handles(specs.ZPOPMAX, place=_HIGHEST)
 def zpopmin(client: Client, args: list[bytes], *, place: int) -> bytes:
-    """Reply with member and score; with a count pairs in RESP3, a flat array in RESP2."""
+    """Remove the members with the lowest (ZPOPMAX: highest) scores; reply with member and score.
+
+    With a count the reply is an array of pairs in RESP3, a flat array in RESP2.
+    """
     if len(args) > 3:
         raise ReplyError(SYNTAX)
     count = 1
@@ -77,7 +80,7 @@ def _take_of_first(
 
 @handles(specs.ZMPOP)
 def zmpop(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[key, [[member, score] ...]]``; null if there is no sorted set."""
+    """Pop members from the first sorted set that exists; reply ``[key, [[member, score] ...]]``, or null."""
     reply = _take_of_first(client, *multiple_pop(args, 1, b"MIN", b"MAX"))
     return replies.null_array(client.resp) if reply is None else reply
 
@@ -85,7 +88,7 @@ def zmpop(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.BZPOPMIN, place=_LOWEST)
 @handles(specs.BZPOPMAX, place=_HIGHEST)
 def bzpopmin(client: Client, args: list[bytes], *, place: int) -> bytes | None:
-    """Reply with key, member and score; null on timeout."""
+    """Pop a member from the first sorted set that has one, or block; reply with key, member and score, null on timeout."""
     timeout = parse_seconds(client, args[-1])
     names = args[1:-1]
     for name in names:
@@ -100,7 +103,7 @@ def bzpopmin(client: Client, args: list[bytes], *, place: int) -> bytes | None:
 
 @handles(specs.BZMPOP)
 def bzmpop(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply like ZMPOP, but block if there is no member; null on timeout."""
+    """Like ZMPOP, but block while no sorted set has members; reply null on timeout."""
     names, is_lowest, count = multiple_pop(args, 2, b"MIN", b"MAX")
     timeout = parse_seconds(client, args[1])
     reply = _take_of_first(client, names, is_lowest, count, lookups=2)

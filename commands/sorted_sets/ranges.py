@@ -34,7 +34,7 @@ _SCORES_OF_NAMES: Final = b"ERR syntax error, WITHSCORES not supported in combin
 
 
 class By(Enum):
-    """The meaning of the bounds of a range."""
+    """What the bounds of a range are: ranks, scores or names (members in lexicographic order)."""
 
     RANK = 1
     SCORE = 2
@@ -42,7 +42,18 @@ class By(Enum):
 
 
 def parse_range(by: By, low: bytes, high: bytes, compat: Compat, *, reverse: bool = False) -> Range:
-    """Parse two bounds. With ``reverse``, walks and ranks begin at the other end; the bounds are in order."""
+    """Parse the lower and the upper bound of a range.
+
+    Args:
+        by: what the bounds are.
+        low: the lower bound.
+        high: the upper bound.
+        compat: the emulated version.
+        reverse: the range is walked from its upper end, and ranks count from there.
+
+    Raises:
+        ReplyError: a bound is invalid.
+    """
     if by is By.RANK:
         return _rank_range(parse_integer(low), parse_integer(high), reverse=reverse)
     if by is By.SCORE:
@@ -153,7 +164,10 @@ class _Query:
 @handles(specs.ZRANGEBYLEX, by=By.NAME, reverse=False)
 @handles(specs.ZREVRANGEBYLEX, by=By.NAME, reverse=True)
 def zrange(client: Client, args: list[bytes], *, by: By | None, reverse: bool) -> bytes:
-    """Reply with an array; WITHSCORES: pairs in RESP3, alternating members and scores in RESP2."""
+    """Reply with the members in a range, as an array.
+
+    With WITHSCORES: pairs in RESP3, alternating members and scores in RESP2.
+    """
     query = _Query(client, Arguments(args, 2), by=by, reverse=reverse)
     value = client.read_value(args[1], SortedSet)
     if value is None:
@@ -163,7 +177,7 @@ def zrange(client: Client, args: list[bytes], *, by: By | None, reverse: bool) -
 
 @handles(specs.ZRANGESTORE)
 def zrangestore(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of members stored."""
+    """Store the members in a range; reply with their number."""
     query = _Query(client, Arguments(args, 3), stores=True)
     value = client.read_value(args[2], SortedSet)
     items = [] if value is None else query.items(value)
@@ -177,12 +191,12 @@ def zrangestore(client: Client, args: list[bytes]) -> bytes:
 
 
 def store(client: Client, args: list[bytes], scores: dict[bytes, float], event: bytes) -> bytes:
-    """Replace the value at the key after the command's name by a sorted set; see ``store_result``."""
+    """Store a sorted set at the key ``args[1]`` and propagate ``args``; return the encoded number of members."""
     return store_result(client, args, args[1], sorted_set_of(scores), events.ZSET, event)
 
 
 def sorted_set_of(scores: dict[bytes, float]) -> SortedSet:
-    """Build a sorted set as Redis does: as a skiplist that ``fit`` may convert to a smaller form."""
+    """Build a sorted set from scores by member; it is a skiplist, which ``choose_encoding`` may make more compact."""
     value = SortedSet(scores)
     value.encoding = SKIPLIST
     return value
@@ -191,7 +205,7 @@ def sorted_set_of(scores: dict[bytes, float]) -> SortedSet:
 @handles(specs.ZCOUNT, by=By.SCORE)
 @handles(specs.ZLEXCOUNT, by=By.NAME)
 def zcount(client: Client, args: list[bytes], *, by: By) -> bytes:
-    """Reply with the number of members."""
+    """Reply with the number of members in a range."""
     find = parse_range(by, args[2], args[3], client.server.compat)
     value = client.read_value(args[1], SortedSet)
     if value is None:
@@ -204,7 +218,7 @@ def zcount(client: Client, args: list[bytes], *, by: By) -> bytes:
 @handles(specs.ZREMRANGEBYSCORE, by=By.SCORE, event=b"zremrangebyscore")
 @handles(specs.ZREMRANGEBYLEX, by=By.NAME, event=b"zremrangebylex")
 def zremrange(client: Client, args: list[bytes], *, by: By, event: bytes) -> bytes:
-    """Reply with the number of removed members."""
+    """Remove the members in a range; reply with their number."""
     find = parse_range(by, args[2], args[3], client.server.compat)
     value = client.write_value(args[1], SortedSet)
     if value is None:

@@ -13,12 +13,12 @@ _LARGEST_WHOLE: Final = 1 << 62
 
 
 def score_text(client: Client, score: float) -> bytes:
-    """Return the text of a score, in the format of the version that the server presents."""
+    """Format a score as the emulated version does: with the fewest digits, or in 7.0 with 17."""
     return replies.format_double(score) if client.server.compat.shortest_doubles else score_text_7_0(score)
 
 
 def score_text_in_listpack(client: Client, score: float) -> bytes:
-    """Like ``score_text``, but whole numbers have all their digits in every version."""
+    """Like ``score_text``, but in every version a whole number has all its digits and no exponent."""
     if score.is_integer() and abs(score) <= _LARGEST_WHOLE:
         return b"%d" % score
     return score_text(client, score)
@@ -30,7 +30,7 @@ def score_text_7_0(score: float) -> bytes:
 
 
 def encode_score(client: Client, score: float) -> bytes:
-    """Encode a double; in RESP2 a bulk string."""
+    """Encode a score as a double; in RESP2 as a bulk string."""
     text = score_text(client, score)
     return b",%b\r\n" % text if client.resp == 3 else replies.bulk(text)
 
@@ -41,7 +41,7 @@ def encode_pair(client: Client, score: float, member: bytes) -> bytes:
 
 
 def encode_items(client: Client, items: list[tuple[float, bytes]], *, with_scores: bool) -> bytes:
-    """Encode members as an array; with scores pairs in RESP3, and one flat array in RESP2."""
+    """Encode members as an array; with scores, as pairs in RESP3 and alternating in RESP2."""
     if not with_scores:
         return replies.array([b"$%d\r\n%b\r\n" % (len(member), member) for _, member in items])
     pairs = [encode_pair(client, score, member) for score, member in items]
@@ -51,7 +51,7 @@ def encode_items(client: Client, items: list[tuple[float, bytes]], *, with_score
 
 
 def encode_item(client: Client, item: tuple[float, bytes], *, with_score: bool) -> bytes:
-    """Encode one element of ``encoded_items``."""
+    """Encode one member, with its score if requested, as an element for ``encoded_items``."""
     score, member = item
     if not with_score:
         return b"$%d\r\n%b\r\n" % (len(member), member)
@@ -60,7 +60,7 @@ def encode_item(client: Client, item: tuple[float, bytes], *, with_score: bool) 
 
 
 def encoded_items(client: Client, encoded: list[bytes], *, with_scores: bool) -> bytes:
-    """Join elements to an array; a score in RESP2 counts as an element of its own."""
+    """Join elements that ``encode_item`` encoded to an array."""
     return replies.array_header(2 * len(encoded) if with_scores and client.resp == 2 else len(encoded)) + (
         b"".join(encoded)
     )

@@ -30,13 +30,13 @@ def unwatch_all(client: Client) -> None:
 
 
 def must_fail(client: Client) -> bool:
-    """Return True if EXEC can only fail: a command was refused when queued, or a watched key changed."""
+    """Return True if EXEC can only fail: a command was refused when queued, or a watched key has changed."""
     transaction = client.transaction
     return transaction is not None and (transaction.aborted or watched_key_changed(client))
 
 
 def discard_transaction(client: Client) -> None:
-    """Leave MULTI, if open, and UNWATCH."""
+    """Discard an open transaction and forget all watched keys."""
     client.transaction = None
     client.in_exec = False
     unwatch_all(client)
@@ -51,7 +51,7 @@ def _must_fail(watched: WatchedKey) -> bool:
 
 @handles(specs.MULTI)
 def multi(client: Client, _args: list[bytes]) -> bytes:
-    """Begin to queue commands."""
+    """Begin to queue commands; reply OK."""
     if client.transaction is not None:
         raise ReplyError(b"ERR MULTI calls can not be nested")
     client.transaction = Transaction()
@@ -61,7 +61,7 @@ def multi(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.EXEC)
 def exec_(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the array of replies, or a null array if a watched key changed; errors are elements of it."""
+    """Run the queued commands; reply with the array of their replies, or a null array if a watched key changed."""
     transaction = client.transaction
     if transaction is None:
         raise ReplyError(b"ERR EXEC without MULTI")
@@ -100,7 +100,7 @@ def _behind_pushes(client: Client, reply: bytes) -> bytes:
 
 @handles(specs.DISCARD)
 def discard(client: Client, _args: list[bytes]) -> bytes:
-    """Forget the queued commands and the watched keys."""
+    """Forget the queued commands and the watched keys; reply OK."""
     if client.transaction is None:
         raise ReplyError(b"ERR DISCARD without MULTI")
     discard_transaction(client)
@@ -109,7 +109,7 @@ def discard(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.WATCH)
 def watch(client: Client, args: list[bytes]) -> bytes:
-    """Record the version of each key."""
+    """Watch keys, so that EXEC fails if one of them changes before; reply OK."""
     if client.transaction is not None:
         raise ReplyError(b"ERR WATCH inside MULTI is not allowed")
     db = client.db
@@ -124,6 +124,6 @@ def watch(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.UNWATCH)
 def unwatch(client: Client, _args: list[bytes]) -> bytes:
-    """Forget all watched keys."""
+    """Forget all watched keys; reply OK."""
     unwatch_all(client)
     return replies.OK

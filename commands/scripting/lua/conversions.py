@@ -152,7 +152,7 @@ def _read_many(data: bytes, at: int, count: int) -> tuple[list[Any], int]:
 
 
 def number_of_errors(reply: bytes) -> int:
-    """Count the errors of a reply, at any depth."""
+    """Return how many errors an encoded reply contains, at any depth."""
     found = at = 0
     while at < len(reply):
         end = reply.index(b"\r\n", at)

@@ -62,7 +62,7 @@ class Scripting:
 
     Attributes:
         run: the running script, None if there is none.
-        on_slow: called now and then while a script runs longer than busy-reply-threshold; serves other clients.
+        on_slow: called about every millisecond while a script runs longer than busy-reply-threshold; serves other clients.
     """
 
     def __init__(self, server: Server) -> None:
@@ -119,7 +119,7 @@ class Scripting:
         )
 
     def memory(self) -> tuple[int, int]:
-        """The bytes of the Lua state of scripts and of that of functions."""
+        """Return the bytes of the Lua state of scripts, and of that of functions."""
         functions = self.functions.made
         return (
             self._interpreter.memory if self._interpreter is not None else 0,
@@ -141,7 +141,7 @@ class Scripting:
         self._client = None
 
     def renew(self) -> None:
-        """Rebuild both Lua states from the sources, after lua-memory-limit has changed."""
+        """Discard both Lua states, after lua-memory-limit has changed; scripts and libraries are compiled again."""
         self._renew_interpreter()
         self.functions.renew()
 
@@ -167,11 +167,17 @@ class Scripting:
     def run_script(
         self, client: Client, script: Script, args: list[bytes], keys: int, *, read_only: bool
     ) -> bytes:
-        """Run a script of EVAL for a client.
+        """Run a script of EVAL for a client; return its encoded reply.
 
         Args:
+            client: the caller.
+            script: the script.
+            args: the words of the command.
             keys: how many words after the third are keys.
             read_only: the name of the command ends in _RO.
+
+        Raises:
+            ReplyError: a check refuses the script, or it ended with an error.
         """
         if script.flags is None:
             if self.server.needs_all_checks:
@@ -198,7 +204,7 @@ class Scripting:
     def call_function(
         self, client: Client, function: Function, args: list[bytes], keys: int, *, read_only: bool
     ) -> bytes:
-        """Call a function for a client; the arguments are those of ``run_script``."""
+        """Call a function for a client; arguments, result and errors are those of ``run_script``."""
         self._check_flags(client, function.flags, read_only=read_only)
         return self._within(
             client,
@@ -327,7 +333,7 @@ class Scripting:
         return run.end_with or (now - looked) / 1_000_000
 
     def kill(self, *, function: bool) -> None:
-        """Kill the running script or function: SCRIPT KILL and FUNCTION KILL.
+        """SCRIPT KILL, FUNCTION KILL: let the running script or function end at its next step.
 
         Raises:
             ReplyError: nothing runs, or it has written already, or it is of the other kind.
@@ -342,7 +348,7 @@ class Scripting:
         run.end_with = _KILLED_FUNCTION if function else _KILLED
 
     def stop(self) -> None:
-        """End the running script now, whatever it has done: SHUTDOWN NOSAVE."""
+        """Let the running script end at its next step, even if it has written: SHUTDOWN NOSAVE."""
         if self.run is not None:
             self.run.end_with = _STOPPED
 
@@ -436,7 +442,7 @@ def key_count(args: list[bytes], not_a_number: bytes = NOT_AN_INTEGER) -> int:
     """Return the number of keys, the third word of EVAL and its variants.
 
     Raises:
-        ReplyError: it is no number (``not_a_number``), too high or too low.
+        ReplyError: it is no number (then with the text ``not_a_number``), negative, or greater than the number of words.
     """
     word = args[2]
     if word == b"0":

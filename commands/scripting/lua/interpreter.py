@@ -38,7 +38,7 @@ _RANGE_31: Final = (1 << 31) - 1
 
 
 class ScriptError(Exception):
-    """An error that a function of the server raises in a script.
+    """An error that a Python function raises for the script that calls it.
 
     Args:
         text: as in an error reply, its code first.
@@ -52,7 +52,7 @@ class ScriptError(Exception):
 
 
 class ScriptEndsError(Exception):
-    """The running script must end now; ``Interpreter.poll`` raises it in a function of the server."""
+    """Ends a script that was killed or stopped while it runs a Python function; ``Interpreter.poll`` raises it there."""
 
 
 class FailedScriptError(Exception):
@@ -73,7 +73,7 @@ class FailedScriptError(Exception):
         self.counted = counted
 
     def reply(self, name: bytes) -> bytes:
-        """Return the error text for the client, up to a zero: with the script's name (or SHA1) and the position."""
+        """Return the error text for the client, up to the first NUL, with ``name`` (function or SHA1) and the position."""
         text = self.text.partition(b"\0")[0]
         if self.source is None or not self.line:
             return text
@@ -235,7 +235,7 @@ class Interpreter:
         return found or 0.0
 
     def poll(self) -> None:
-        """Call ``interrupt`` out of turn, for a function of the server that may take as long as many Lua instructions.
+        """Call ``interrupt`` now, from a Python function that a script calls and that may run for long.
 
         Raises:
             ScriptEndsError: the script must end.
@@ -270,7 +270,7 @@ class Interpreter:
         return False
 
     def expect_room_for(self, reply: bytes) -> None:
-        """Refuse a reply that does not fit into the remaining memory of the script. Raises ScriptError: it does not."""
+        """Raise ScriptError if an encoded reply does not fit into the memory that the script may still take."""
         if self._most_memory:
             size = len(reply)
             if reply[0] != _BULK:
@@ -293,7 +293,7 @@ class Interpreter:
         """Compile source code to a Lua function; ``name`` appears in error texts.
 
         Raises:
-            SyntaxError: with Lua's message as bytes.
+            SyntaxError: its argument is Lua's message as bytes.
         """
         if not self._make_room(len(code)):
             raise SyntaxError(_OUT_OF_MEMORY)
@@ -307,7 +307,13 @@ class Interpreter:
         return compiled
 
     def run(self, function: Any, resp: int, keys: int, words: Sequence[bytes]) -> bytes:
-        """Run a script of EVAL and return its reply, encoded; the first ``keys`` of the words are its KEYS.
+        """Run a script of EVAL and return its encoded reply.
+
+        Args:
+            function: the compiled script.
+            resp: the protocol of the caller.
+            keys: how many of the words are KEYS; the others are ARGV.
+            words: the words.
 
         Raises:
             FailedScriptError: it ended with an error.
@@ -338,7 +344,10 @@ class Interpreter:
         return self._ended(result)
 
     def load(self, function: Any) -> None:
-        """Run the code of a library. Raises FailedScriptError: it ended with an error."""
+        """Run the compiled code of a library, which registers its functions.
+
+        Raises FailedScriptError: it ended with an error.
+        """
         try:
             result = self._load(function)
         except self._lua_error as error:
@@ -389,7 +398,7 @@ class Interpreter:
     # math.random
 
     def seed(self, value: float) -> None:
-        """Seed the random numbers, as math.randomseed."""
+        """Seed math.random, as math.randomseed does."""
         low = math.trunc(value) & 0xFFFFFFFF if math.isfinite(value) else 0
         self._random = low << 16 | _LOW_SEED
 

@@ -100,11 +100,11 @@ class Functions:
         self._seen = -1
 
     def count(self) -> int:
-        """The number of functions."""
+        """Return the number of functions in all libraries."""
         return sum(len(library.functions) for library in self.libraries.values())
 
     def find(self, name: bytes) -> Function | None:
-        """Return a function by its name; case does not matter.
+        """Return the function of a name in any case of letters, None if there is none.
 
         Raises:
             ReplyError: there are libraries but no interpreter, so the functions are unknown.
@@ -123,10 +123,14 @@ class Functions:
     # Changing them
 
     def compile(self, code: bytes, *, replace: bool = True) -> Library:
-        """Return the library of a source text, without keeping it.
+        """Compile a source text to a library, which ``add`` may keep.
+
+        Args:
+            code: the source with its first line ``#!lua name=…``.
+            replace: the name may be that of an existing library.
 
         Raises:
-            ReplyError: it is no library, its name is taken and it may not replace that one, or its code fails.
+            ReplyError: it is no library, its name is taken, or its code fails.
         """
         if self._seen != self.sources.version:
             self._follow()  # this creates another Lua state, and the library must live in it
@@ -180,10 +184,10 @@ class Functions:
         library.functions[name] = Function(name, callback, description, words)
 
     def add(self, library: Library, *, replace: bool = False) -> None:
-        """Keep a library.
+        """Add a compiled library, in place of one with its name.
 
         Raises:
-            ReplyError: its name is taken (unless it may replace that one), or a function's name is.
+            ReplyError: another library has a function of the same name; or without ``replace`` the library's name is taken.
         """
         libraries = self.libraries
         if not replace:
@@ -206,7 +210,7 @@ class Functions:
             raise ReplyError(b"ERR Library '%b' already exists" % shown(name))
 
     def keep_source(self, code: bytes) -> bytes:
-        """Keep a library that cannot be compiled here, so that other servers still get it; return its name."""
+        """Store the source of a library that cannot be compiled here, so that it is saved and propagated; return its name."""
         name, _ = library_head(code)
         self.sources.put(name, code)
         return name

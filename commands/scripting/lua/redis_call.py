@@ -29,10 +29,10 @@ _STALE: Final = b"ERR Can not execute the command on a stale replica"
 
 
 def words_of(values: tuple[object, ...], compat: Compat) -> list[bytes]:
-    """Return the words of a command from the arguments of a script.
+    """Return the words of a command from the arguments of redis.call.
 
     Raises:
-        ScriptError: there are none, or they are neither strings nor numbers.
+        ScriptError: there are none, or one is neither a string nor a number.
     """
     if not values:
         raise ScriptError(_NO_WORDS)

@@ -38,7 +38,7 @@ class Script:
 
 
 class Scripts:
-    """The cache of scripts. It limits the number of scripts only seen in EVAL and drops the least recently used one."""
+    """The cache of scripts. Of the scripts that only EVAL sent it keeps the 500 used most recently."""
 
     def __init__(self) -> None:
         self._by_sha: dict[bytes, Script] = {}
@@ -58,21 +58,30 @@ class Scripts:
         return sum(map(len, self._by_body))
 
     def find(self, sha: bytes) -> Script | None:
-        """Return a script by its SHA1 in any case of letters."""
+        """Return the script with a SHA1, whose letters may be upper case; None if there is none."""
         script = self._by_sha.get(sha) or self._by_sha.get(sha.lower())
         if script is not None and script.from_eval:
             self._from_eval.move_to_end(script.sha)
         return script
 
     def of_body(self, body: bytes) -> Script | None:
-        """Return a script by its source."""
+        """Return the script with this source; None if it is not in the cache."""
         script = self._by_body.get(body)
         if script is not None and script.from_eval:
             self._from_eval.move_to_end(script.sha)
         return script
 
     def add(self, body: bytes, interpreter: Interpreter, *, from_eval: bool) -> Script:
-        """Keep a script. Raises ReplyError: it does not compile."""
+        """Compile a script, add it to the cache and return it; one that is there already is returned.
+
+        Args:
+            body: the source.
+            interpreter: compiles it.
+            from_eval: EVAL sent it, so it may be dropped later; else SCRIPT LOAD.
+
+        Raises:
+            ReplyError: it does not compile.
+        """
         script = self._by_body.get(body)
         if script is not None:
             if not from_eval and script.from_eval:
@@ -96,13 +105,13 @@ class Scripts:
         return script
 
     def forget_compiled(self) -> None:
-        """Keep only the sources, because the Lua state of the compiled scripts is discarded."""
+        """Drop the compiled functions and keep the sources, because the Lua state of the functions is discarded."""
         for script in self._by_sha.values():
             script.function = None
 
     @staticmethod
     def compile_again(script: Script, interpreter: Interpreter) -> Any:
-        """Compile a script again after its Lua state was discarded. Raises ReplyError: there is too little memory."""
+        """Compile a script whose Lua state was discarded; return the function. Raises ReplyError: too little memory."""
         _, code = read_script_shebang(script.body)
         try:
             script.function = interpreter.compile(code, _CHUNK)

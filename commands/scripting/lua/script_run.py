@@ -31,7 +31,7 @@ class ScriptClient(Client):
         self.slot: int | None = None
 
     def stand_in_for(self, caller: Client) -> None:
-        """Take over the state of a client that begins a script."""
+        """Take over the user, database and other properties of the client that begins a script."""
         self.db = caller.db
         self.resp = 2
         self.user = caller.user
