@@ -24,7 +24,7 @@ BIG_PUSH: Final = re.compile(rb">\d{5}").search
 
 
 def claims_much(data: bytes) -> bool:
-    """Return True if data has the header of a big array or push; fast if long values have few `*` and `>`."""
+    """Return True if the data holds the header of a long array or push. Fast if long values have few `*` and `>`."""
     for mark, pattern in ((b"*", BIG_ARRAY), (b">", BIG_PUSH)):
         at = data.find(mark)
         for _ in range(_FEW):
@@ -40,7 +40,7 @@ def claims_much(data: bytes) -> bool:
 
 
 def holds_bulks(data: bytes, batch: list[list[bytes]], joined: bytes) -> bool:
-    """Return True if data that hiredis parsed as these commands certainly holds only bulk strings.
+    """Return True if data that hiredis parsed as these commands certainly holds only bulk strings, no other RESP types.
 
     hiredis also accepts `+`, `(` and `=`. For the same argument `+` and `(` are shorter than a bulk string, `=` is
     longer. If only one of these sorts can be present, the length of the data shows it. If both can, the number of
@@ -49,7 +49,7 @@ def holds_bulks(data: bytes, batch: list[list[bytes]], joined: bytes) -> bool:
 
     Args:
         data: as received.
-        batch: commands.
+        batch: the commands.
         joined: all their arguments; if they contain line ends, counting lines proves nothing.
     """
     short = 43 in data or 40 in data

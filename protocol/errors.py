@@ -53,7 +53,7 @@ def wrong_arity(name: str) -> ReplyError:
 
 
 def wrong_subcommand_arguments(argv: list[bytes]) -> ReplyError:
-    """Return the error for bad options of a subcommand; it shows the name as sent and the container in upper case."""
+    """Return the error for a subcommand with unknown options or a wrong number of words."""
     return ReplyError(
         b"ERR unknown subcommand or wrong number of arguments for '%b'. Try %b HELP."
         % (shown(argv[1])[:128], argv[0].upper())

@@ -48,7 +48,7 @@ class Framer:
         return not (self._left or self._skipped or self._line)
 
     def next(self, data: bytes, at: int) -> int:
-        """Return the offset after the incomplete value, or the one that begins at ``at``; -1 if ``data`` ends first.
+        """Continue to frame at ``data[at]``; return the index after the end of the next value, -1 if ``data`` ends first.
 
         Raises:
             FramingError: the bytes are not RESP; nothing after them can be framed.

@@ -30,7 +30,7 @@ def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
 
 @lru_cache(maxsize=256)
 def matcher(pattern: bytes, ignore_case: bool = False) -> Matcher:
-    """Return the test for one pattern, to reuse for many texts.
+    """Return a function that tests whether a text matches the pattern; its result is true or false in a condition.
 
     Compiling a pattern takes up to 40 us. The cache here serves patterns that are arguments of a command (KEYS, SCAN
     MATCH). Owners of long-lived patterns, such as subscriptions and ACL users, keep the matcher themselves: if there were

@@ -58,7 +58,7 @@ def _find_power(exponent: int) -> int:
 
 
 def digits_of(value: float) -> tuple[str, int]:
-    """Return the digits of a positive finite number, and the power of ten of the last digit."""
+    """Return the decimal digits of a positive finite number, and the power of ten of the last digit."""
     fraction, exponent = frexp(value)
     exponent -= 53
     mantissa = int(fraction * (1 << 53))

@@ -49,22 +49,22 @@ def null_array(resp: int) -> bytes:
 
 
 def integer(n: int) -> bytes:
-    """``:n``."""
+    """Encode an integer: ``:n``."""
     return b":%d\r\n" % n
 
 
 def simple(text: bytes) -> bytes:
-    """``+text``; the text must hold no CR or LF."""
+    """Encode a simple string: ``+text``; the text must hold no CR or LF."""
     return b"+%b\r\n" % text
 
 
 def bulk(data: bytes) -> bytes:
-    """``$len`` and the bytes."""
+    """Encode a bulk string: ``$len`` and the bytes."""
     return b"$%d\r\n%b\r\n" % (len(data), data)
 
 
 def array_header(n: int) -> bytes:
-    """``*n``: the caller sends n encoded items after it."""
+    """Encode the header of an array, ``*n``; the caller appends n encoded items."""
     return b"*%d\r\n" % n
 
 
@@ -93,7 +93,7 @@ def simple_array(lines: Iterable[bytes]) -> bytes:
 
 
 def set_header(n: int, resp: int) -> bytes:
-    """``~n``, in RESP2 ``*n``."""
+    """Encode the header of a set, ``~n``; in RESP2 ``*n``. The caller appends n encoded items."""
     return b"~%d\r\n" % n if resp == 3 else array_header(n)
 
 
@@ -103,22 +103,22 @@ def set_of(items: Sequence[bytes], resp: int) -> bytes:
 
 
 def map_header(n: int, resp: int) -> bytes:
-    """``%n`` for n pairs; in RESP2 a flat array ``*2n``."""
+    """Encode the header of a map of n pairs, ``%n``; in RESP2 ``*2n``. The caller appends the encoded keys and values."""
     return b"%%%d\r\n" % n if resp == 3 else array_header(2 * n)
 
 
 def map_of(pairs: Sequence[tuple[bytes, bytes]], resp: int) -> bytes:
-    """Encode a map whose keys are plain text (encoded here as bulk strings) and whose values are already encoded."""
+    """Encode a map of (key, value); keys are encoded here as bulk strings, values are encoded already."""
     return map_header(len(pairs), resp) + b"".join([bulk(key) + value for key, value in pairs])
 
 
 def push_header(n: int, resp: int) -> bytes:
-    """``>n`` for an out-of-band message; in RESP2 ``*n``."""
+    """Encode the header of a push message, ``>n``; in RESP2 ``*n``. The caller appends n encoded items."""
     return b">%d\r\n" % n if resp == 3 else array_header(n)
 
 
 def double(value: float, resp: int) -> bytes:
-    """``,1.5``; in RESP2 a bulk string of the shortest text that reads back as the same number."""
+    """Encode a double: ``,1.5``; in RESP2 a bulk string of the shortest text that reads back as the same number."""
     text = format_double(value)
     return b",%b\r\n" % text if resp == 3 else bulk(text)
 
@@ -174,7 +174,7 @@ def _with_exponent(value: float) -> bytes:
 
 
 def boolean(value: bool, resp: int) -> bytes:
-    """``#t`` or ``#f``; in RESP2 ``:1`` or ``:0``."""
+    """Encode a boolean: ``#t`` or ``#f``; in RESP2 ``:1`` or ``:0``."""
     if resp == 3:
         return b"#t\r\n" if value else b"#f\r\n"
     return ONE if value else ZERO

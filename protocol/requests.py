@@ -140,7 +140,7 @@ class RequestParser:
 
     @property
     def max_bulk_length(self) -> int:
-        """The longest argument, in bytes."""
+        """The length in bytes of the longest argument that is accepted (``proto-max-bulk-len``)."""
         return self._max_bulk_length
 
     @max_bulk_length.setter
@@ -150,7 +150,7 @@ class RequestParser:
 
     @property
     def max_query_buffer(self) -> int:
-        """How many unparsed bytes may be held."""
+        """How many bytes of unparsed requests may be held (``client-query-buffer-limit``)."""
         return self._max_query_buffer
 
     @max_query_buffer.setter
@@ -160,17 +160,17 @@ class RequestParser:
 
     @property
     def buffered(self) -> int:
-        """Bytes held for requests that are not returned yet."""
+        """Bytes received for requests that ``feed`` has not returned yet."""
         return len(self._buffer) - self._at + self._held
 
     @property
     def held(self) -> int:
-        """Bytes of the complete arguments among the buffered bytes."""
+        """Bytes of complete arguments of the incomplete request; they are part of ``buffered``."""
         return self._held
 
     @property
     def expected(self) -> int:
-        """Bytes that the current argument still lacks; no command can end within them."""
+        """Bytes that the current argument still lacks; no command can end before they arrive."""
         return max(0, self._at + self._length - len(self._buffer)) if self._length > 0 else 0
 
     def feed(self, data: bytes) -> list[list[bytes]]:

@@ -103,7 +103,7 @@ class Command:
         return head if bar else None
 
     def accepts(self, words: int) -> bool:
-        """Return True if the arity allows so many words, including the name."""
+        """Return True if the arity allows a command of so many words, its name included."""
         return words == self.arity if self.arity > 0 else words >= -self.arity
 
 
@@ -162,7 +162,7 @@ class Family:
         replaced_by: str | None = None,
         ours: bool = False,
     ) -> Command:
-        """Declare a command that neither only reads nor writes data; a subcommand is named ``XGROUP|CREATE``.
+        """Declare and register a command that is neither a plain read nor a write; a subcommand is named ``XGROUP|CREATE``.
 
         ``ours`` means that no Redis has the command; ``since`` is then a version of Rillet.
 
@@ -214,7 +214,7 @@ class Family:
         )
 
     def help(self, container: str, **record: Any) -> Command:
-        """Declare ``<container> HELP``, which ``usage.help_of`` serves."""
+        """Declare ``<container> HELP``, whose handler is ``usage.help_of``."""
         summary = "Describes the subcommands."
         return self.command(f"{container}|HELP", arity=2, flags="loading stale", summary=summary, **record)
 
@@ -262,7 +262,10 @@ def _with_defaults(function: Any, fixed: dict[str, object]) -> Handler:
 
 
 def handles_batches(command: Command) -> Callable[[BatchHandler], BatchHandler]:
-    """Make the decorated function the batch handler of a command: it runs several of them as its handler would."""
+    """Make the decorated function the batch handler of a command.
+
+    It runs several successive commands of a batch with the effects and replies of the normal handler, or returns None.
+    """
 
     def bind(handler: BatchHandler) -> BatchHandler:
         _BATCH_HANDLERS[command.name] = handler
@@ -291,7 +294,7 @@ def load(room: str) -> None:
 
 
 def handler_for(command: Command, knows: Callable[[str], bool], *, in_sentinel: bool = False) -> Handler:
-    """Return the handler of a command in the version that ``knows`` stands for (``Compat.knows``)."""
+    """Return the handler that a command has in a Redis version; ``knows`` is that version's ``Compat.knows``."""
     load(command.room)
     if in_sentinel and command.name in _IN_SENTINEL:
         return _IN_SENTINEL[command.name]
@@ -313,7 +316,7 @@ def subcommands_of(name: str, registry: Mapping[str, Command] = EVERY_MODE) -> l
 
 
 def share_with_sentinels(containers: frozenset[str]) -> None:
-    """Add the named commands of REGISTRY to sentinel mode, with their subcommands."""
+    """Make the named containers and commands, with their subcommands, available in sentinel mode, too."""
     shared = {name: entry for name, entry in REGISTRY.items() if name.partition("|")[0] in containers}
     del shared["client|no-touch"]  # Redis leaves it out
     SENTINEL.update(shared)
@@ -337,7 +340,10 @@ def _checked_flags(flags: str) -> frozenset[str]:
 
 @cache
 def with_implied(categories: str, flags: str) -> tuple[str, ...]:
-    """Return ACL categories in order, with the ones that the flags imply."""
+    """Add the ACL categories that flags imply to ``categories``; return all in the order of CATEGORIES.
+
+    Raises ValueError for an unknown category.
+    """
     words = set(flags.split())
     found = set(categories.split())
     unknown = found.difference(CATEGORIES)
@@ -358,7 +364,7 @@ def with_implied(categories: str, flags: str) -> tuple[str, ...]:
 
 
 def keys_of(entry: Command, argv: list[bytes]) -> list[KeyReference]:
-    """Return the keys that ``argv`` names, by the key specs (or the command's own finder)."""
+    """Return the keys that a command line names, found by the key specs or the command's own finder."""
     if entry.key_finder is not None:
         flags = entry.key_specs[0].flags if entry.key_specs else ()
         flags = tuple(flag for flag in flags if flag != "incomplete")  # which is why there is a finder
@@ -376,7 +382,7 @@ def keys_of(entry: Command, argv: list[bytes]) -> list[KeyReference]:
 
 
 def legacy_positions(entry: Command) -> tuple[int, int, int]:
-    """Return first key, last key and step, COMMAND INFO's older fields, from the first run of fixed-index specs."""
+    """Return first key, last key and step for the older fields of COMMAND INFO; all 0 without keys at fixed words."""
     found: tuple[int, int, int] | None = None
     for spec in entry.key_specs:
         if spec.begin[0] != "index" or spec.find[0] != "range":

@@ -1,4 +1,4 @@
-"""Find keys that key specifications cannot find: XREAD, XREADGROUP, SORT, GEORADIUS, MIGRATE, malformed numkeys."""
+"""Find keys that key specs cannot find: XREAD, XREADGROUP, SORT, GEORADIUS, MIGRATE, malformed numkeys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FEWEST_STREAM_WORDS: Final = 2
 
 
 def keys_of_streams(argv: list[bytes]) -> list[int]:
-    """Return the positions of the keys of XREAD and XREADGROUP; none if an option is unknown, or an ID is missing.
+    """Return the indices of the keys of XREAD and XREADGROUP; none if an option is unknown, or an ID is missing.
 
     This walks the options, because a group, a consumer or a key may be called STREAMS.
     """
@@ -27,7 +27,7 @@ def keys_of_streams(argv: list[bytes]) -> list[int]:
 
 
 def keys_of_streams_before_810(argv: list[bytes]) -> list[int]:
-    """Like ``keys_of_streams``, but take the first STREAMS, and of an odd number of words the smaller half."""
+    """Like ``keys_of_streams`` before 8.10: begin at the first word STREAMS, and round half of the words down."""
     first = _streams_keyword(argv)
     if not first:
         return []
@@ -74,7 +74,7 @@ def keys_of_georadius(argv: list[bytes]) -> list[KeyReference]:
 
 
 def keys_by_number(specs: Sequence[KeySpec], argv: list[bytes]) -> list[KeyReference]:
-    """Return the keys of a command with a malformed number of keys, as atoi() reads it.
+    """Return the keys of a command whose numkeys is malformed; read it as C's atoi() does.
 
     In this case Redis does not know how the keys are used, and lists the destination last.
     """
@@ -108,7 +108,7 @@ def keys_of_sort(argv: list[bytes]) -> list[KeyReference]:
 
 
 def keys_of_migrate(argv: list[bytes]) -> list[int]:
-    """Return the positions of the keys: of the single key, or of those after KEYS."""
+    """Return the indices of the keys of MIGRATE: the single key, or all words after KEYS."""
     skipped = {b"AUTH": 1, b"AUTH2": 2}
     at = 6
     while at < len(argv) - 1:

@@ -25,7 +25,15 @@ class KeySpec(NamedTuple):
 
 
 def at(index: int, flags: str, last: int = 0, step: int = 1, notes: str | None = None) -> KeySpec:
-    """Return a key spec that begins at a fixed word; ``flags`` is e.g. ``"RW update"``, ``last`` as in a range spec."""
+    """Return a key spec for keys at fixed words.
+
+    Args:
+        index: the index of the first key.
+        flags: such as ``"RW update"``.
+        last: the last key, counted from the first; -1 is the last word of the command.
+        step: from one key to the next.
+        notes: the field of COMMAND INFO.
+    """
     return KeySpec(tuple(flags.split()), ("index", index), ("range", last, step, 0), notes)
 
 
@@ -42,14 +50,14 @@ TAKES: Final = at(1, "RW access delete")
 
 @dataclass(slots=True)
 class KeyReference:
-    """One key of one concrete invocation: its word index and the flags of its key spec."""
+    """One key of a command line: the index of its word, and the flags of its key spec."""
 
     index: int
     flags: tuple[str, ...] = field(default=())
 
 
 def indices_of(spec: KeySpec, argv: list[bytes]) -> list[int] | None:
-    """Return the positions of the words that are keys; None if the number of keys is impossible."""
+    """Return the indices of the words that are keys; None if the number of keys is malformed or too high."""
     first = _begin(spec, argv)
     if first is None:
         return []

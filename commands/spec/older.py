@@ -28,12 +28,12 @@ _CLUSTER_WHILE_LOADING: Final = frozenset(("cluster|help", "cluster|shards", "cl
 
 
 def known_commands(compat: Compat, registry: Mapping[str, Command] = REGISTRY) -> dict[str, Command]:
-    """Return every command and subcommand of a version by its full name, containers included."""
+    """Return the commands and subcommands that a version has, as it declares them, by full name; containers included."""
     return {name: as_known(compat, entry) for name, entry in registry.items() if compat.knows(entry.since)}
 
 
 def as_known(compat: Compat, entry: Command) -> Command:
-    """Return a command as a version declared it."""
+    """Return the record of a command as an older version declares it."""
     for first, change in _CHANGES:
         if compat.number < first:
             entry = change(entry)

@@ -40,7 +40,7 @@ def help_lines(container: str) -> list[bytes]:
 
 
 def help_of(client: Any, _args: list[bytes], *, container: str) -> bytes:
-    """Handle ``<container> HELP``."""
+    """Reply to ``<container> HELP`` with the lines of ``help_lines``."""
     return help_reply(help_lines(container), client.server.compat)
 
 

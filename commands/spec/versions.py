@@ -184,7 +184,7 @@ class Compat:
         self.rdb_version = rdb_version_of(number)
 
     def knows(self, since: str) -> bool:
-        """Return True if this version includes the features of a version (``8.2`` or ``8.6.2``)."""
+        """Return True if the emulated version is ``since`` (``8.2`` or ``8.6.2``) or newer."""
         return _number(since) <= self.number
 
 
@@ -194,7 +194,7 @@ def _number(version: str) -> tuple[int, int]:
 
 
 def rdb_version_of(number: tuple[int, int]) -> int:
-    """Return the version of the RDB format that a Redis of 7.0 or later writes."""
+    """Return the RDB version that a Redis version, given as numbers, writes; 7.0 or later."""
     return next(rdb for rdb, since in FIRST_WITH_RDB.items() if number >= since)
 
 

@@ -25,13 +25,26 @@ MANY: Final = 10_000  # pending entries; more are removed in steps
 
 
 def require_nodes(client: Client, stream: Stream, *, are_far: bool) -> None:
-    """Defer the command if its macro nodes take long to compute (``are_far``) and the client may wait."""
+    """Defer the command until the macro nodes are computed, if that takes long and the client may wait.
+
+    Args:
+        client: the client of the command.
+        stream: its stream.
+        are_far: many macro nodes are missing.
+
+    Raises:
+        Deferred: the server re-runs the command later.
+    """
     if are_far and client.may_block:
         raise Deferred(stream.macro_nodes.account_some)
 
 
 def require_group(client: Client, group: Group) -> None:
-    """Defer the command if the group has ``work``; if the client may not wait, finish the work."""
+    """Defer the command if the group has unfinished ``work``; if the client may not wait, finish the work now.
+
+    Raises:
+        Deferred: the server re-runs the command later.
+    """
     if group.work is not None:
         if client.may_block and not client.server.blocking.resuming:
             raise Deferred(group.work_some)
@@ -48,6 +61,9 @@ def require_order(
         group: a group without ``work``.
         consumer: the owner of the entries; None: all consumers.
         by_time: the command needs the order by delivery time, else the order by ID.
+
+    Raises:
+        Deferred: the server re-runs the command later.
     """
     work = group.pel.long_work(consumer, by_time=by_time)
     if work is not None and client.may_block and not client.server.blocking.resuming:
@@ -55,7 +71,10 @@ def require_order(
 
 
 def require_claimable(client: Client, group: Group, stream: Stream, latest: int) -> None:
-    """Like ``require_order`` by time; also skip the longest idle entries that the stream has lost."""
+    """Like ``require_order`` by time; also let the search skip idle pending entries that the stream no longer has.
+
+    ``latest`` is the latest delivery time (ms) of entries that are idle for long enough.
+    """
     require_order(client, group, by_time=True)
     if stream.entries_added > stream.length:
         work = pass_lost(group, stream, latest)
@@ -72,5 +91,5 @@ def require_groups(client: Client, stream: Stream) -> None:
 
 
 def removes_in_steps(client: Client, number: int) -> bool:
-    """Return True if so many pending entries are removed in steps; only for a client that may block."""
+    """Return True if ``number`` pending entries are so many that they are removed in steps, and the client may wait."""
     return number > MANY and client.may_block

@@ -28,7 +28,7 @@ _SETID: Final = b"*7\r\n$6\r\nXGROUP\r\n$5\r\nSETID\r\n$%d\r\n%b\r\n$%d\r\n%b\r\
 
 
 def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
-    """Create a consumer as a side effect: count a change and send the event, but propagate nothing."""
+    """Create a consumer as a side effect of a command: count a change and send the event, but propagate nothing."""
     return _join(client, key, group, Consumer(name, client.server.keyspace.now))
 
 
@@ -55,7 +55,10 @@ def claimant(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
 
 
 def got_entries(client: Client, key: bytes, group: Group, consumer: Consumer) -> None:
-    """Mark a claimant as active after a claim that found entries; up to 7.0, also as seen, and add it to the group."""
+    """After a claim that found entries, set the consumer's active-time.
+
+    Up to 7.0, also set its seen-time, and add it to the group.
+    """
     now = consumer.active_ms = client.server.keyspace.now
     if client.server.compat.claims_see_consumers:
         return
@@ -86,7 +89,7 @@ def _count(count: int) -> bytes:
 
 
 def propagate_claims(client: Client, key: bytes, name: bytes, group: Group, changes: list[Change]) -> None:
-    """Propagate claimed and dropped entries, one XCLAIM each, in this order.
+    """Propagate claimed and dropped entries in this order, each as an XCLAIM; join them to one record.
 
     The XCLAIM of a dropped entry repeats its owner, time and count: the receiver lacks its message and drops it, too.
     A dropped entry without an owner cannot be propagated like that; it is propagated as XACK.
@@ -119,7 +122,17 @@ def propagate_read(
     texts: list[bytes],
     before: int,
 ) -> None:
-    """Propagate the first delivery of entries with these IDs; ``before`` was the group's last ID before it."""
+    """Propagate the first delivery of entries by XREADGROUP, each as an XCLAIM.
+
+    Args:
+        client: the client.
+        key: the stream.
+        name: the group's name.
+        group: the group, after the read.
+        consumer: the consumer's name.
+        texts: the IDs of the entries.
+        before: the group's last ID before the read.
+    """
     head = _head(key, name, consumer)
     tail = _time(client.server.keyspace.now) + _count(1)
     words = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]

@@ -34,11 +34,17 @@ _PARAMETERS: Final = {b"IDMP-DURATION": (86400, b"seconds"), b"IDMP-MAXSIZE": (1
 def answer_duplicate(
     client: Client, args: list[bytes], options: TrimOptions, words: list[bytes]
 ) -> bytes | None:
-    """Return the reply to a duplicate XADD, the ID of the first one; None if the message is new.
+    """Return the reply to a duplicate XADD, the encoded ID of the first one; None if the message is new.
 
-    For IDMPAUTO, compute the iid and store it in ``options``. A duplicate is propagated as sent, so that a replay
-    counts it as a duplicate. Therefore a replayed ``*`` is a duplicate even if its iid is no longer known, and a
+    For IDMPAUTO, compute the idempotent ID (iid) and store it in ``options``. A duplicate is propagated as sent, so that
+    a replay counts it as a duplicate. Therefore a replayed ``*`` is a duplicate even if its iid is no longer known, and a
     replayed explicit ID is none even if its iid is still known.
+
+    Args:
+        client: the client.
+        args: the command.
+        options: its parsed options.
+        words: its fields and values.
     """
     if not options.iid:
         options.iid = fingerprint(words)
@@ -62,7 +68,10 @@ def answer_duplicate(
 
 @handles(specs.XCFGSET)
 def xcfgset(client: Client, args: list[bytes]) -> bytes:
-    """Configure a stream's idempotency; values that are already set change nothing and forget nothing."""
+    """Set how long and how many idempotent IDs a stream remembers, and reply OK.
+
+    A changed value forgets all of them; values that are already set change nothing.
+    """
     stream = client.write_value(args[1], Stream)
     if stream is None:
         raise ReplyError(NO_SUCH_KEY)
@@ -92,7 +101,7 @@ def xcfgset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XIDMPRECORD)
 def xidmprecord(client: Client, args: list[bytes]) -> bytes:
-    """Record an iid for an existing entry; an iid that is already recorded must belong to the same entry."""
+    """Record the idempotent ID (iid) of an existing entry and reply OK; refuse an iid that belongs to another entry."""
     _, name, pid, iid, word = args
     stream_id = parse(word)
     if not pid:

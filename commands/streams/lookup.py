@@ -24,8 +24,11 @@ def find_group(
     """Return a stream and its group, without unfinished ``work``.
 
     Args:
+        client: the client.
+        key: the stream.
+        name: the group.
         where: text to append to the error message.
-        writing: the command may change the stream: look it up for writing.
+        writing: the command may change the stream, so this counts as a lookup for writing.
 
     Raises:
         ReplyError: WRONGTYPE, or NOGROUP if the key or the group is missing.
@@ -45,24 +48,28 @@ def find_group(
 
 
 def no_such_group(key: bytes, group: bytes, where: bytes = b"") -> ReplyError:
-    """Return NOGROUP for a missing key or a missing group: clients cannot see which."""
+    """Return the error NOGROUP, whose text is the same for a missing key and a missing group."""
     return ReplyError(
         b"NOGROUP No such key '%b' or consumer group '%b'%b" % (shown(key), shown(group), where)
     )
 
 
 def latest_delivery(word: bytes, now: int, error: bytes) -> int:
-    """Return the latest delivery time (milliseconds) of entries that are idle for at least ``word`` milliseconds.
+    """Return the latest delivery time (ms) at which an entry is idle for at least ``word`` milliseconds at time ``now``.
 
     Raises:
-        ReplyError: with ``error`` as its text.
+        ReplyError: the word is no number; with ``error`` as its text.
     """
     min_idle = parse_integer(word, error)
     return now - min_idle if min_idle > 0 else INT64_MAX
 
 
 def parse_new_id(word: bytes) -> tuple[int, bool]:
-    """Parse the ID argument of XADD; return the ID and True, or for ``ms-*`` the ID ``ms-0`` and False."""
+    """Parse the ID of an XADD other than ``*``; return it and True, or for ``ms-*`` the ID ``ms-0`` and False.
+
+    Raises:
+        ReplyError: the ID is invalid.
+    """
     if b"*" in word:
         ms = stream_id.parse_auto_seq(word)
         if ms is not None:

@@ -74,16 +74,16 @@ class ReadBudget:
         return self.max_size is not None and self.size >= self.max_size
 
     def begin(self, key: bytes, resp: int) -> None:
-        """Count the key of a stream, before its entries."""
+        """Count the bytes of a stream's key, before its entries."""
         self._before = self.size
         self.size += len(_KEY_HEADS[resp] % (len(key), key))
 
     def end(self, number: int) -> None:
-        """Count the number of a stream's entries."""
+        """Count the bytes of the header of an array of ``number`` entries, after the entries of a stream."""
         self.size += len(_NUMBER % number)
 
     def take_back(self) -> None:
-        """Uncount the key of a stream that has no entries and is left out of the reply."""
+        """Uncount the key of the current stream: it has no entries, so the reply leaves it out."""
         self.size = self._before
 
     def within(self, count: int | None) -> int | None:
@@ -101,7 +101,10 @@ class ReadBudget:
     def take(
         self, stream: Stream, after: int, count: int | None
     ) -> tuple[list[ChunkRun], list[bytes | bytearray], int]:
-        """Like ``Stream.entries_after``, within the limits; with CLAIM each entry has idle time and delivery count 0."""
+        """Like ``Stream.entries_after``, within ``count`` and the limits; count what is returned.
+
+        With CLAIM each entry also has the idle time 0 and the delivery count 0.
+        """
         count = self.within(count)
         if self.max_size is None and self.claim is None:
             pieces, parts, last = stream.entries_after(after, count)
@@ -154,7 +157,11 @@ class ReadOptions:
 
 
 def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOptions:
-    """Parse the words of XREAD or XREADGROUP (``grouped``) up to the first key."""
+    """Parse the options of XREAD or XREADGROUP (``grouped``), up to the first key.
+
+    Raises:
+        ReplyError: the options, or the number of keys and IDs, are invalid.
+    """
     count: int | None = None
     block: int | None = None
     group: bytes | None = None
@@ -283,5 +290,8 @@ def _timeout(client: Client, word: bytes) -> int:
 
 
 def key_specs(start: int) -> tuple[KeySpec, ...]:
-    """Return the key spec of a command whose keys follow STREAMS, searched from the word ``start`` on."""
+    """Return the key spec of XREAD and XREADGROUP: the first half of the words after STREAMS.
+
+    STREAMS is searched from the word ``start`` on.
+    """
     return (KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", start), ("range", -1, 1, 2)),)

@@ -82,7 +82,10 @@ class TrimOptions:
     held: Sequence[tuple[bytes, list[bytes]]] = ()
 
     def require_ready(self, client: Client, stream: Stream) -> None:
-        """Defer the command if its trim has to wait; call this before any change."""
+        """Raise ``Deferred`` unless groups and macro nodes are ready for the trim, or the client may not wait.
+
+        Call this before any change.
+        """
         if self.policy is not None and self.policy != b"KEEPREF":
             require_groups(client, stream)
         if self.policy == b"ACKED" and self.approximate:
@@ -92,7 +95,7 @@ class TrimOptions:
             require_nodes(client, stream, are_far=is_far)
 
     def removes_nothing(self, stream: Stream) -> bool:
-        """Return True if a quick check shows that a trim after one more entry removes nothing; skip it then."""
+        """Return True if it is certain that a trim after one more entry removes nothing; False if it may."""
         return (
             self.approximate
             and self.policy is None
@@ -142,8 +145,8 @@ class TrimOptions:
     def rewrite(self, words: list[bytes], stream: Stream) -> None:
         """Rewrite the words of an approximate trim to an exact one, so that a replay ends with the same entries.
 
-        With a policy, the first remaining node does not tell which entries were removed. Redis propagates its ID even
-        so; here the replay must remove the same entries, so the border itself is propagated.
+        With a policy, the first ID of the first remaining node does not tell which entries were removed. Redis propagates it
+        even so; here the replay must remove the same entries, so the ID of the first remaining entry is propagated.
         """
         if self.approximate:
             border = self.reached + 1 if self.reached else stream.macro_nodes.first_id
@@ -153,7 +156,7 @@ class TrimOptions:
             words[self.threshold_at] = b"%d" % stream.length if self.by_length else stream_id.encode(border)
 
     def downgraded(self, words: list[bytes], stream: Stream) -> list[Sequence[bytes]]:
-        """Return commands for old replicas: XADD or XTRIM without policy and producer, then the effects of those.
+        """Return XADD or XTRIM for replicas that do not know the policy or the producer, then commands with their effects.
 
         Args:
             words: the command as it is propagated, its ID and threshold final.
@@ -186,10 +189,11 @@ class TrimOptions:
 def downgraded_deletion(
     name: bytes, held: Iterable[tuple[bytes, list[bytes]]], deleted: list[bytes]
 ) -> list[Sequence[bytes]]:
-    """Return XDELEX or XACKDEL for old replicas: XACK for each group, then XDEL.
+    """Return commands for replicas that do not know XDELEX and XACKDEL: an XACK for each group, then an XDEL.
 
     Args:
-        held: the groups that lose references, with the IDs.
+        name: the stream.
+        held: names of the groups that lose references, each with the IDs.
         deleted: IDs of the deleted entries.
     """
     older: list[Sequence[bytes]] = [(b"XACK", name, group, *texts) for group, texts in held if texts]
@@ -203,6 +207,9 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
 
     An option that the version does not know, or a second policy, counts as an unknown word: a bad ID in XADD, a
     syntax error in XTRIM.
+
+    Raises:
+        ReplyError: the options are invalid.
     """
     options = TrimOptions()
     if adding and args[2:4] == _USUAL and args[5:6] == _STAR and not client.replays:
@@ -294,12 +301,15 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
 
 
 def default_limit(node_max_entries: int) -> int:
-    """Return the default LIMIT: the entries of about a hundred nodes, so that one approximate trim stays short."""
+    """Return the LIMIT of an approximate trim without LIMIT: the entries of a hundred nodes, at most a million."""
     limit = 100 * node_max_entries
     return min(limit, 1_000_000) if limit > 0 else 10_000
 
 
 def untrimmed(stream: Stream, threshold: int) -> int:
-    """Return how many entries can be added before an approximate ``trim`` removes any; may be negative."""
+    """Return how many entries can be added before an approximate trim to ``threshold`` entries removes any.
+
+    A negative number means that it would remove entries now.
+    """
     known = stream.macro_nodes.known
     return threshold - stream.length + (known[0].live - 1 if known else 0)

@@ -1,4 +1,4 @@
-"""The behaviour of Redis 7.0: its XREADGROUP, its wake-up of blocked readers, its estimated counters."""
+"""The behaviour of Redis 7.0: XREADGROUP, the service of blocked readers, and the estimated entries-read counter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GROUP_GONE: Final = b"NOGROUP the consumer group this client was blocked on no l
 
 @handles(specs.XREADGROUP, until="7.2")
 def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
-    """Deliver new or pending entries; a ``>`` that finds nothing neither creates the consumer nor marks it as seen."""
+    """XREADGROUP as in 7.0: a ``>`` that finds nothing neither creates the consumer nor sets its seen-time."""
     keyspace = client.server.keyspace
     options = parse_options(client, args, grouped=True)
     first, keys = options.first_key, options.keys
@@ -110,7 +110,7 @@ def _deliver(
 
 
 def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
-    """Return the reply to a blocked XREAD or XREADGROUP whose key has changed; None if it keeps waiting.
+    """Return the encoded reply to a blocked XREAD or XREADGROUP whose key ``key`` has changed; None if it keeps waiting.
 
     Only the changed key is read. If the stream has grown, the client gets a reply even if the new entries are gone.
 
@@ -145,7 +145,7 @@ def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
 
 
 def advance_7_0(group: Group, stream: Stream, pieces: list[ChunkRun], last: int) -> None:
-    """``Group.advance`` by the rules of 7.0: only deletions at or after an entry make the counter unreliable."""
+    """Like ``Group.advance`` in 7.0: only deletions at or after an entry make the entries-read counter unknown."""
     read = group.entries_read
     for entry in ids_in(pieces):
         if read is not None and not has_tombstone_7_0(stream, entry):
@@ -157,7 +157,7 @@ def advance_7_0(group: Group, stream: Stream, pieces: list[ChunkRun], last: int)
 
 
 def estimate_7_0(stream: Stream, stream_id: int) -> int | None:
-    """Return how many entries were ever added up to an ID; None if it is unknown.
+    """Return how many entries were ever added up to an ID, inclusive; None if that is unknown.
 
     If all deletions precede the first entry, 7.0 counts all deleted entries for any ID before the last deletion.
     """
@@ -167,5 +167,5 @@ def estimate_7_0(stream: Stream, stream_id: int) -> int | None:
 
 
 def has_tombstone_7_0(stream: Stream, stream_id: int) -> bool:
-    """Return True if an entry at or after an ID was deleted; 7.0 ignores deletions before the first entry."""
+    """Return True if an entry at or after an ID, inclusive, was deleted; 7.0 ignores deletions before the first entry."""
     return stream.first_id <= stream.max_deleted_id and has_tombstone_from(stream, stream_id)

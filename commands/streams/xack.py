@@ -32,7 +32,10 @@ _MODES: Final = frozenset((b"SILENT", b"FAIL", b"FATAL"))
 
 @handles(specs.XACK)
 def xack(client: Client, args: list[bytes]) -> bytes:
-    """Acknowledge entries. All IDs are validated before any is acknowledged, but only if the group exists."""
+    """Acknowledge pending entries; reply with their number.
+
+    All IDs are validated before any is acknowledged, but only if the group exists.
+    """
     stream = client.read_value(args[1], Stream)
     if stream is None:
         return replies.ZERO
@@ -101,12 +104,12 @@ class NackOptions:
         self.ids = ids
 
     def in_pieces(self, args: list[bytes]) -> list[list[bytes]]:
-        """Return the commands for replicas if some of them do not know XNACK."""
+        """Return commands for replicas of which some do not know XNACK; long lists of IDs are split."""
         at = self._number_at
         return where_known_of_many(args[:at], self.ids, args[at + 1 + len(self.ids) :])
 
     def next_count(self, count: int) -> int:
-        """Return the delivery count after XNACK for the delivery count before."""
+        """Return the delivery count that an entry with the delivery count ``count`` has after XNACK."""
         if self.retry_count is not None:
             return self.retry_count
         if self.mode == b"SILENT":
@@ -116,7 +119,7 @@ class NackOptions:
 
 @handles(specs.XNACK)
 def xnack(client: Client, args: list[bytes]) -> bytes:
-    """Take entries from their owners, so that any claim may have them at once; reply with their number."""
+    """Take pending entries from their owners, so that any consumer can claim them at once; reply with their number."""
     stream, group = find_group(client, args[1], args[2], writing=True)
     options = NackOptions(args)
     numbers = list(map(parse, options.ids))

@@ -131,7 +131,7 @@ def _given_id(client: Client, stream_id: int, seq_given: bool, last: int) -> int
 
 
 def encode_fields(words: list[bytes]) -> bytes:
-    """Encode fields and values as one array, the form in which a stream stores them."""
+    """Encode fields and values as one RESP array, the form in which a stream stores them."""
     number = len(words)
     try:
         if number == 2:

@@ -31,18 +31,18 @@ _FIRST: Final = 16  # IDs in the first piece; each further piece has four times 
 
 @handles_batches(specs.XADD)
 def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes] | None:
-    """Run consecutive ``XADD key [MAXLEN ~ n] * | id field value …`` of a batch, all for one key.
+    """Run successive ``XADD key [MAXLEN ~ n] * | id field value …`` of a batch, all for one key.
 
     This is possible only if no client could tell it from single XADDs (by waiting for keys, watching keys, or
-    receiving events). The run ends before an XADD that would fail.
+    receiving events). It stops before an XADD that would fail.
 
     Args:
         client: a plain client, or the loader.
         batch: commands with a valid arity.
-        at: the index of the first command of the run.
+        at: the index of the first command.
 
     Returns:
-        The replies; None, without any effect, if the run is shorter than ``SHORTEST_RUN``.
+        The encoded replies; None, without any effect, if it could run fewer than ``SHORTEST_RUN`` commands.
     """
     verb, name, new_id = batch[at][:3]
     if not _is_run(batch, at):

@@ -23,7 +23,7 @@ _COUNT: Final = 100  # without COUNT
 
 @handles(specs.XAUTOCLAIM)
 def xautoclaim(client: Client, args: list[bytes]) -> bytes:
-    """Walk the PEL from ``start`` and claim idle entries; reply with [cursor, entries, deleted IDs]."""
+    """Walk the PEL from ``start``, inclusive, and claim idle entries; reply ``[cursor, entries, deleted IDs]``."""
     server = client.server
     now = server.keyspace.now
     try:

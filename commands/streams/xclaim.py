@@ -55,7 +55,7 @@ def _parse_options(args: list[bytes], at: int, now: int, latest: int) -> tuple[C
 
 @handles(specs.XCLAIM)
 def xclaim(client: Client, args: list[bytes]) -> bytes:
-    """Claim the given entries and return the claimed ones, in the order of the arguments.
+    """Claim the given entries and reply with the claimed ones, in the order of the arguments.
 
     Redis checks the key and the group before any other word, and every word before it changes anything.
     """

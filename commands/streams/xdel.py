@@ -88,7 +88,10 @@ def _finish(
 
 @handles(specs.XDELEX)
 def xdelex(client: Client, args: list[bytes]) -> bytes:
-    """Reply per ID: 1 deleted, -1 not found, 2 (ACKED) still needed by a group, even if no such entry exists."""
+    """Delete entries and treat references in PELs by the policy. Reply per ID 1 if deleted, -1 if not found.
+
+    With ACKED, an entry that a group still needs stays, and the reply is 2, even if no such entry exists.
+    """
     name = args[1]
     stream = client.write_value(name, Stream)
     policy, words = _policy_and_ids(args, 2)
@@ -121,7 +124,10 @@ def _delete(stream: Stream, policy: bytes, number: int) -> tuple[int, int]:
 
 @handles(specs.XACKDEL)
 def xackdel(client: Client, args: list[bytes]) -> bytes:
-    """Reply per ID: 1 acknowledged and gone, -1 not pending, 2 (ACKED) acknowledged, but a group still needs it."""
+    """Acknowledge entries and delete them by the policy. Reply per ID 1 if that is done, -1 if it was not pending.
+
+    With ACKED, an entry that another group still needs stays, and the reply is 2.
+    """
     name = args[1]
     stream = client.read_value(name, Stream)  # looked up for reading: a hit, or a miss with its event
     policy, words = _policy_and_ids(args, 3)
@@ -162,7 +168,7 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XDEL)
 def xdel(client: Client, args: list[bytes]) -> bytes:
-    """Delete entries by ID; pending entries of groups stay."""
+    """Delete entries by ID and reply with their number; they stay in the PELs of groups."""
     name = args[1]
     stream = client.write_value(name, Stream)
     if stream is None:
@@ -177,7 +183,7 @@ def xdel(client: Client, args: list[bytes]) -> bytes:
 
 
 def entries_removed(client: Client, name: bytes, event: bytes, number: int) -> None:
-    """Signal watchers and subscribers that entries of a stream were removed, and count them."""
+    """After ``number`` entries were removed, signal watchers and subscribers (``event``) and count the changes."""
     client.db.modified(name)
     keyspace = client.db.keyspace
     keyspace.notify(events.STREAM, event, name, client.db)

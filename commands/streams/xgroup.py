@@ -45,7 +45,7 @@ _HELP: Final = (
 
 
 def no_consumer_group(key_name: bytes, group: bytes) -> ReplyError:
-    """Return NOGROUP for a group that is missing from an existing stream."""
+    """Return the error NOGROUP for a group that an existing stream lacks."""
     return ReplyError(
         b"NOGROUP No such consumer group '%b' for key name '%b'" % (shown(group), shown(key_name))
     )
@@ -110,7 +110,7 @@ def _changed(client: Client, args: list[bytes], event: bytes) -> None:
 
 @handles(specs.XGROUP_CREATE)
 def xgroup_create(client: Client, args: list[bytes]) -> bytes:
-    """Create a group; BUSYGROUP if the name is taken. ``$`` is the last generated ID."""
+    """Create a group and reply OK; BUSYGROUP if the name is taken. ``$`` is the stream's last ID."""
     make_stream, entries_read = _options(args)
     stream = client.write_value(args[2], Stream)
     if stream is None and not make_stream:
@@ -131,7 +131,10 @@ def xgroup_create(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XGROUP_SETID)
 def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
-    """Set the last delivered ID; pending entries stay. Without ENTRIESREAD the counter becomes unknown."""
+    """Set the group's last delivered ID and reply OK; pending entries stay.
+
+    Without ENTRIESREAD the entries-read counter becomes unknown.
+    """
     _, entries_read = _options(args)
     stream = _existing(client, args)
     group = _group(client, stream, args)
@@ -144,7 +147,7 @@ def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XGROUP_DESTROY)
 def xgroup_destroy(client: Client, args: list[bytes]) -> bytes:
-    """Remove a group; reply 1, or 0 if it is missing. Clients blocked on it wake up and find it gone."""
+    """Remove a group; reply 1, or 0 if it is missing. Clients blocked on it get an error."""
     stream = _existing(client, args)
     group = stream.groups.pop(args[3], None)
     if group is None:
@@ -199,5 +202,5 @@ def _replace(args: list[bytes], stream: Stream, group: Group) -> None:
 
 @handles(specs.XGROUP_HELP)
 def xgroup_help(client: Client, _args: list[bytes]) -> bytes:
-    """Return the help lines."""
+    """Reply with the help lines."""
     return help_reply(_HELP, client.server.compat)

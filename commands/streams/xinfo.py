@@ -58,7 +58,10 @@ def _known(number: int | None, resp: int) -> bytes:
 
 @handles(specs.XINFO_STREAM)
 def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
-    """Reply with counters, first and last entry; with FULL the entries, groups, consumers and pending entries."""
+    """Reply with a map of counters, the first and the last entry.
+
+    With FULL it has entries, groups, consumers and pending entries instead.
+    """
     stream = _existing(client, args)
     require_nodes(client, stream, are_far=stream.macro_nodes.is_behind)
     resp = client.resp
@@ -232,12 +235,12 @@ def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XINFO_HELP)
 def xinfo_help(client: Client, _args: list[bytes]) -> bytes:
-    """Return the help lines."""
+    """Reply with the help lines."""
     return help_reply(_HELP, client.server.compat)
 
 
 def lag_of(compat: Compat, stream: Stream, group: Group) -> int | None:
-    """Return the number of undelivered entries, as the version computes it; None if it is unknown."""
+    """Return how many entries of the stream the group has not read, as the version computes it; None if unknown."""
     if compat.lags_by_position:
         return group.lag(stream)
     if not stream.entries_added:

@@ -26,7 +26,7 @@ def xlen(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.XRANGE, reverse=False)
 @handles(specs.XREVRANGE, reverse=True)
 def xrange(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
-    """Reply with the entries between two IDs, in ID order or reversed; XREVRANGE takes the greater ID first."""
+    """Reply with the entries between two IDs, inclusive unless marked with ``(``; XREVRANGE takes the greater ID first."""
     start, end = parse_interval(args[3], args[2]) if reverse else parse_interval(args[2], args[3])
     count = _count_option(args)
     stream = client.read_value(args[1], Stream)

@@ -24,7 +24,7 @@ _GREATER_IN_XREAD: Final = (
 
 @handles(specs.XREAD)
 def xread(client: Client, args: list[bytes]) -> bytes | None:
-    """Read the entries after the given IDs; ``$`` is the current last ID, ``+`` reads the last entry itself."""
+    """Reply with the entries after the given IDs, or block; ``$`` is the current last ID, ``+`` reads the last entry."""
     options = parse_options(client, args, grouped=False)
     budget = options.budget
     first, keys = options.first_key, options.keys

@@ -144,7 +144,15 @@ def _plan(client: Client, args: list[bytes], options: ReadOptions) -> _Plan:
 def require_orders(
     client: Client, stream: Stream, group: Group, options: ReadOptions, after: int | None
 ) -> None:
-    """Defer the command until the order of pending entries that a history or CLAIM needs is ready."""
+    """Defer the command until the order of pending entries that it needs is ready.
+
+    Args:
+        client: the client.
+        stream: the stream.
+        group: the group.
+        options: the options of the command, perhaps with CLAIM.
+        after: the ID after which it reads the consumer's own pending entries; None for ``>``.
+    """
     if after is not None:
         consumer = group.consumers.get(options.consumer)
         if consumer is not None and consumer.pending:
@@ -288,7 +296,10 @@ def _propagate_new(client: Client, key: bytes, consumer: Consumer, options: Read
 def history(
     client: Client, stream: Stream, group: Group, consumer: Consumer, after: int, options: ReadOptions
 ) -> list[bytes | bytearray]:
-    """Re-deliver the consumer's own pending entries after an ID; propagate nothing."""
+    """Re-deliver the consumer's own pending entries after an ID, exclusive; propagate nothing.
+
+    Return the encoded entries.
+    """
     budget = options.budget
     count = options.count if budget is None else budget.within(options.count)
     null = replies.null_array(client.resp)

@@ -27,7 +27,7 @@ BELOW_LENGTH: Final = b"ERR The entries_added specified in XSETID is smaller tha
 
 @handles(specs.XSETID)
 def xsetid(client: Client, args: list[bytes]) -> bytes:
-    """Set the last generated ID and, if given, the number of entries ever added and the greatest deleted ID."""
+    """Set the stream's last ID and, if given, the number of entries ever added and the greatest deleted ID; reply OK."""
     last_id = parse(args[2])
     added = None
     max_deleted = 0

@@ -24,12 +24,12 @@ _DELEX_SINCE: Final = (8, 4)
 
 
 def digest_of(value: bytes) -> bytes:
-    """Return the 64-bit XXH3 as 16 lower-case hexadecimal digits."""
+    """Return the 64-bit XXH3 hash of a value as 16 lower-case hexadecimal digits."""
     return xxh3_64_hexdigest(value).encode()
 
 
 def holds(condition: bytes, operand: bytes, value: Value | None) -> bool:
-    """Return True if a value meets one of CONDITIONS; a missing value equals nothing.
+    """Return True if a value meets a condition such as IFEQ with its operand; a missing value equals nothing.
 
     Raises:
         ReplyError: the value is not a string, or the operand does not have the length of a digest. A missing value
@@ -48,14 +48,17 @@ def holds(condition: bytes, operand: bytes, value: Value | None) -> bool:
 
 @handles(specs.DIGEST)
 def digest(client: Client, args: list[bytes]) -> bytes:
-    """Reply with 16 hexadecimal digits as a bulk string, null for a missing key."""
+    """Reply with the XXH3 hash of a string as 16 hexadecimal digits, null for a missing key."""
     value = read_string(client, args[1])
     return replies.null(client.resp) if value is None else replies.bulk(digest_of(value))
 
 
 @handles(specs.DELEX)
 def delex(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if it was deleted, else 0; without a condition any type is deleted. With one, propagate DEL."""
+    """Delete a key if a condition about its string holds, or without one any key; reply 1 if it was deleted, else 0.
+
+    A deletion with a condition is propagated as DEL.
+    """
     if len(args) not in {2, 4}:
         raise wrong_arity("delex")
     name = args[1]

@@ -117,7 +117,7 @@ def get(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SET)
 def set_(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK, or null if a condition failed; with GET the old value or null instead."""
+    """Set a string and reply OK, or null if a condition failed; with GET reply with the old value or null instead."""
     if len(args) > 3:
         return _set_with_options(client, args)
     # The most frequent write: overwrite() is inlined, and the AOF and the replicas share one encoding.
@@ -199,7 +199,7 @@ def _propagate_set(client: Client, args: list[bytes], options: _Options, expiry:
 
 @handles(specs.GETDEL)
 def getdel(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the value, or null."""
+    """Delete a string; reply with its value, or null."""
     value = read_string(client, args[1])
     if value is None and args[1] not in client.db.entries:  # else a replica only hides an expired key
         return replies.null(client.resp)
@@ -211,7 +211,7 @@ def getdel(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GETEX)
 def getex(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the value, or null; for a missing key the amount is not parsed."""
+    """Reply with a string, or null, and set or remove its expiry; for a missing key the amount is not parsed."""
     name = args[1]
     options = _parse_options(args[2:], client.server.compat, setting=False)
     value = read_string(client, name)
@@ -229,7 +229,7 @@ def getex(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GETSET)
 def getset(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the old value, or null."""
+    """Set a string; reply with the old value, or null."""
     old = read_string(client, args[1])
     overwrite(client, args[1], args[2])
     client.propagate([b"SET", args[1], args[2]])
@@ -238,7 +238,7 @@ def getset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SETNX)
 def setnx(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if it was set, else 0."""
+    """Set a string if the key is missing; reply 1 if it was set, else 0."""
     if client.db.write(args[1]) is not None:
         return replies.ZERO
     overwrite(client, args[1], args[2])
@@ -249,7 +249,7 @@ def setnx(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.SETEX, command_name="setex", seconds=True)
 @handles(specs.PSETEX, command_name="psetex", seconds=False)
 def setex(client: Client, args: list[bytes], *, command_name: str, seconds: bool) -> bytes:
-    """Set a string like SET with EX or PX."""
+    """Set a string with an expiry in seconds or milliseconds; reply OK."""
     name, value = args[1], args[3]
     db = client.db
     expiry = checked_time(args[2], command_name, db.keyspace.now, seconds=seconds)

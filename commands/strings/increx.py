@@ -96,10 +96,10 @@ def _present(value: bytes | None, *, whole: bool) -> Fraction:
 
 @handles(specs.INCREX)
 def increx(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number and the amount added: 0 (and no change) beyond a bound, unless SATURATE is given.
+    """Add to a number and set an expiry; reply with the number and with the amount that was added.
 
-    With ENX an existing expiry stays. Propagated as the equivalent SET; if the expiry is already past, the key is
-    deleted.
+    Beyond a bound nothing is added, or with SATURATE only as much as the bound allows. With ENX an existing expiry stays.
+    It is propagated as the equivalent SET; if the expiry is already past, the key is deleted.
     """
     name, db = args[1], client.db
     options = _Options(Arguments(args, 2), db.keyspace.now)

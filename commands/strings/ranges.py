@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @handles(specs.APPEND)
 def append(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new length; an empty piece counts as a change, too."""
+    """Append to a string and reply with the new length; appending nothing counts as a change, too."""
     old = write_string(client, args[1])
     if old is None:
         new = args[2]
@@ -56,7 +56,10 @@ def getrange(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SETRANGE)
 def setrange(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new length; a gap is filled with zero bytes, an empty piece changes nothing."""
+    """Overwrite a string from an offset on and reply with the new length in bytes.
+
+    A gap is filled with zero bytes; an empty piece changes nothing.
+    """
     offset = parse_integer(args[2])
     if offset < 0:
         raise ReplyError(b"ERR offset is out of range")

@@ -37,13 +37,13 @@ def write_string(client: Client, key: bytes) -> bytes | None:
 
 
 def check_length(client: Client, length: int) -> None:
-    """Refuse a string longer than proto-max-bulk-len."""
+    """Raise ReplyError if ``length`` (bytes) exceeds proto-max-bulk-len."""
     if length > client.server.config.proto_max_bulk_len:
         raise ReplyError(TOO_LONG)
 
 
 def edited(client: Client, key: bytes, change: Callable[[BytesIO], object]) -> bytes:
-    """Let ``change`` write into the string at a key, and return it; the caller stores it. A missing one is empty.
+    """Let ``change`` write into the string at a key and return the result, which the caller stores; a missing one is empty.
 
     Bytes that others hold never change, and bytes that nobody else holds are not copied: before it writes, a
     ``BytesIO`` copies its initial bytes only if there is another reference to them. So writing a byte into 16 MB takes
@@ -71,7 +71,10 @@ def edited(client: Client, key: bytes, change: Callable[[BytesIO], object]) -> b
 
 
 def written(client: Client, key: bytes, at: int, piece: bytes) -> bytes:
-    """Return the string at a key with ``piece`` at a position (bytes); zeros fill a gap. See ``edited``."""
+    """Return the string at a key with ``piece`` at the offset ``at`` (bytes), for the caller to store; zeros fill a gap.
+
+    See ``edited`` for what is copied.
+    """
     value = client.db.entries.get(key, b"")
     assert type(value) is bytes
     size = len(value)
@@ -88,14 +91,14 @@ def written(client: Client, key: bytes, at: int, piece: bytes) -> bytes:
 
 
 def store_sum(client: Client, key: bytes, text: bytes) -> None:
-    """Like ``store``, but for a sum of floating point numbers: Redis does not check if it is a whole number."""
+    """Store the text of a sum (INCRBYFLOAT); the expiry stays. As in Redis, a whole number gets the encoding ``embstr``."""
     store(client, key, text, b"incrbyfloat", keep_ttl=True)
     if is_integer(text):
         client.db.encodings[key] = EMBEDDED
 
 
 def store_changed(client: Client, key: bytes, value: bytes, event: bytes) -> None:
-    """Like ``store``, but for a change in place: the expiry stays, and so does the room to grow."""
+    """Store a string after a change in place, with the encoding ``raw``; the expiry stays."""
     store(client, key, value, event, keep_ttl=True)
     client.db.encodings[key] = RAW
 
@@ -103,9 +106,9 @@ def store_changed(client: Client, key: bytes, value: bytes, event: bytes) -> Non
 def overwrite(
     client: Client, key: bytes, value: bytes, *, keep_ttl: bool = False, is_looked_up: bool = False
 ) -> None:
-    """Like ``store``, but for SET and other commands that replace the value instead of changing it.
+    """Store a string that replaces the value at a key (SET), with the event ``set``.
 
-    This counts as an access to the key, unless the caller has already looked it up for writing.
+    This counts as an access to the key, unless ``is_looked_up``: the caller has looked it up for writing.
     """
     db = client.db
     before = db.peek(key) if is_looked_up else db.write(key)
@@ -121,9 +124,15 @@ def store(
     keep_ttl: bool = False,
     before: Value | None = None,
 ) -> None:
-    """Set a key to a string, signal watchers and subscribers (``event`` is of class ``$``), count one change.
+    """Set a key to a string, signal watchers and subscribers (``event``), and count one change. The caller propagates.
 
-    ``before`` is the value that is replaced; None if there is none or if it is changed in place.
+    Args:
+        client: the client.
+        key: the key.
+        value: the string.
+        event: the keyspace event, of class ``$``.
+        keep_ttl: the expiry stays; else it is removed.
+        before: the value that is replaced; None if there is none or if it is changed in place.
     """
     db = client.db
     keyspace = db.keyspace
