@@ -22,9 +22,9 @@ class Freeable(ABC):
         """
 
     def is_small(self) -> bool:
-        """Return True if freeing it at once takes no noticeable time."""
+        """Return True if freeing it at once takes so little time that lazyfree need not take it apart."""
         return False
 
     def prepare_to_free(self) -> bool:
-        """Do a step of the work that must precede ``parts``; return False when none is left."""
+        """Do a step of the work that must precede ``parts``; return True if another step is needed before ``parts``."""
         return False

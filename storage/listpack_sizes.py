@@ -19,7 +19,7 @@ _DIGITS: Final = (
 
 
 def integer_size(value: int) -> int:
-    """Return the bytes of an integer in a listpack, including its back-length."""
+    """Return the bytes of an integer's element in a listpack, including its back-length."""
     if 0 <= value <= 127:
         return 2
     if -4096 <= value <= 4095:
@@ -34,7 +34,7 @@ def integer_size(value: int) -> int:
 
 
 def element_size(word: bytes) -> int:
-    """Return the bytes of a string in a listpack; a string that looks like an integer is stored as one."""
+    """Return the bytes of a string's element in a listpack; a string that looks like an integer is stored as one."""
     size = len(word)
     if 0 < size < 19 and word.isdigit():
         if word[0] != _ZERO or size == 1:
@@ -48,7 +48,7 @@ def element_size(word: bytes) -> int:
 
 
 def long_text_size(size: int) -> int:
-    """Return the bytes of a string of ``size`` bytes, at least ``LONG_TEXT``, in a listpack."""
+    """Return the bytes of the element for a string of ``size`` bytes, at least ``LONG_TEXT``."""
     size += 2 if size < 4096 else 5
     if size <= 127:
         return size + 1

@@ -116,7 +116,7 @@ class Posix:
         return getattr(ctypes.CDLL(None), name, None)
 
     def end_within(self, seconds: int) -> None:
-        """End the process after ``seconds``, whatever it does."""
+        """End the process after ``seconds``, even if it hangs."""
         signal.alarm(seconds)
 
 

@@ -121,7 +121,7 @@ def _judge(
 
 
 def examine(path: Path) -> Verdict:
-    """Read one non-empty file to its end or to the first error."""
+    """Read one non-empty file to its end or to the first error, and return how much of it is good."""
     size = path.stat().st_size
     with path.open("rb") as file:
         notes: list[str] = []
@@ -155,7 +155,7 @@ class _Reader:
         self._open = 0  # number of open transactions
 
     def run(self) -> tuple[int, str]:
-        """Return the end of the last whole command or transaction, and the damage after it."""
+        """Return the offset after the last whole command or transaction, and the damage after it ("" if none)."""
         good = self._position
         try:
             while first := self._peek():

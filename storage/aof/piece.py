@@ -139,7 +139,7 @@ class _Reader:
         self._from = position
 
     def read(self, data: bytes, *, at_end: bool) -> bool:
-        """Read the whole commands; return False if there is none."""
+        """Collect the whole commands in ``data``; return False if there is none. ``at_end``: the file ends with it."""
         quick = scan_quickly(data)
         if quick is not None:
             for command in quick.commands:
@@ -160,7 +160,13 @@ class _Reader:
         return bool(self.consumed)
 
     def read_long(self, file: BinaryIO, size: int, longest: int) -> bool:
-        """Read one command that is longer than a piece; return False if the file ends within it."""
+        """Collect one command that is longer than a piece; return False if the file ends within it.
+
+        Args:
+            file: positioned at the command.
+            size: the size of the file in bytes.
+            longest: bytes to keep of each word, plus one that shows the cut.
+        """
         line = file.readline(LINE_LIMIT)
         while line[:1] == b"#":
             self._note(line)

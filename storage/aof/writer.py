@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def everything(_directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
-    """Choose all history for removal, as Redis does."""
+    """Return all history files, to be removed: the policy of Redis."""
     return history
 
 
 def no_offset() -> None:
-    """Return no replication offset, so that the manifest has none, as before Redis 8."""
+    """Return None for the replication offset: the manifest then has none, as before Redis 8."""
 
 
 # A unique number follows; the next start removes files that a crash left.
@@ -96,9 +96,21 @@ class AppendOnlyFile:
         offset: Offset = no_offset,
         empty_rdb: bytes | None = None,
     ) -> AppendOnlyFile:
-        """Open the file below `root` (the server's `dir`); create missing folders and files; raise AofError on failure.
+        """Open the file below `root` (the server's `dir`); create missing folders and files.
 
-        `empty_rdb` is the content of a new file's base; by default the base is empty.
+        Args:
+            root: the folder that contains the AOF folder.
+            appenddirname: the directive: the name of the AOF folder.
+            appendfilename: the directive: the base name of its files.
+            timestamps: whether to write annotations; "ms" writes milliseconds, too (see ``annotate``).
+            files: the calls that access the disk.
+            log: receives lines for the server's log.
+            outdated: chooses the history files to remove.
+            offset: returns the replication offset up to which records were appended; None if unknown.
+            empty_rdb: the content of a new file's base; by default the base is empty.
+
+        Raises:
+            AofError: the file cannot be opened.
         """
         files = files or FileOperations()
         directory = Path(root) / appenddirname
@@ -167,8 +179,8 @@ class AppendOnlyFile:
     ) -> AppendOnlyFile:
         """Open a file for a server that already has data; it becomes valid with `install_base`.
 
-        Until then the records go to a temporary file, and the previous content of the folder stays valid.
-        Raises OSError or AofError if that fails.
+        Until then the records go to a temporary file, and the previous content of the folder stays valid. The
+        arguments are those of `open`. Raises OSError or AofError if that fails.
         """
         files = files or FileOperations()
         directory = Path(root) / appenddirname
@@ -385,6 +397,10 @@ class AppendOnlyFile:
 
     def install_base(self, temporary: Path, *, rdb: bool) -> None:
         """Replace all files before the open one by a finished and synced snapshot.
+
+        Args:
+            temporary: the snapshot; it is renamed.
+            rdb: whether it is in RDB; otherwise it consists of commands.
 
         Raises OSError or AofError if that fails; then the files are unchanged. It may run in another thread than
         `write`, but not at the same time as `start_new_incr` or `close`.

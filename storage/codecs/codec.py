@@ -32,7 +32,7 @@ class Writing(NamedTuple):
 
     @property
     def string(self) -> Callable[[bytes], bytes]:
-        """The function that encodes a string."""
+        """The function that encodes a string: with compression or without, by ``compress``."""
         return compress_string if self.compress else encode_string
 
 

@@ -10,6 +10,6 @@ _MODEL: Final = anycrc.Model("CRC64-REDIS")
 
 
 def crc64(data: bytes | bytearray | memoryview, crc: int = 0) -> int:
-    """Compute the checksum of data that follows other data, whose checksum is ``crc``."""
+    """Return the checksum of ``data``; ``crc`` is the checksum of the bytes before it, 0 at the start."""
     checksum: int = _MODEL.calc(data, crc)
     return checksum

@@ -34,7 +34,7 @@ def encode_length(number: int) -> bytes:
 
 
 def encode_string(text: bytes) -> bytes:
-    """Encode a string; as an integer if it looks like one of at most 32 bits."""
+    """Encode a string without compression; as an integer if it looks like one of at most 32 bits."""
     size = len(text)
     if size <= 11 and _INTEGER.match(text):
         value = int(text)
@@ -102,7 +102,7 @@ def read_raw_string(source: ByteSource) -> tuple[bytes, int | None]:
 
 
 def skip_string(source: ByteSource) -> None:
-    """Skip a string."""
+    """Skip a string of any encoding."""
     first = source.peek(1)
     if first and first[0] == 0xC3:
         source.byte()

@@ -42,7 +42,7 @@ def read_template(source: ByteSource) -> None:
 
 
 def read_templated(source: ByteSource, value_type: int) -> list[tuple[bytes, bytes]]:
-    """Return the fields of a hash, with their values.
+    """Return the fields of a hash with their values, given its type byte (29 to 32).
 
     Raises:
         RdbError: its list of names is missing, or differs in length from its values.

@@ -130,7 +130,7 @@ def hash_type(value: Hash, version: int) -> int:
 
 
 def encode_hash(value: Hash, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
-    """Yield the bytes after the key, in pieces."""
+    """Yield the bytes after the key, in pieces; ``value_type`` is one from ``hash_type``."""
     size = encode_length(len(value.fields))
     encode = writing.string
     if value_type == _PLAIN:
@@ -148,7 +148,7 @@ def encode_hash(value: Hash, value_type: int, writing: Writing = PLAIN) -> Itera
 
 
 def encode_times(value: Hash, value_type: int) -> bytes:
-    """Return the content of our own field after the hash; empty if it is not needed."""
+    """Return the expiries for the field of our own after the hash; empty if the type byte expresses them."""
     if value.times is None or value_type != _PLAIN:
         return b""
     when = value.times.when
@@ -158,7 +158,7 @@ def encode_times(value: Hash, value_type: int) -> bytes:
 
 
 def apply_times(value: Hash, data: bytes) -> None:
-    """Set the expiries that our own field holds.
+    """Set the expiries from the field of our own after the hash.
 
     Raises:
         RdbError: it is damaged, or names fields that the hash does not have.

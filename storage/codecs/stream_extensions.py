@@ -32,7 +32,7 @@ _WITH_UNOWNED: Final = 27
 
 
 def encode_extras(stream: Stream, stream_type: int) -> bytes:
-    """Return the content of the field; empty if it is not needed."""
+    """Return the content of the field for a stream written with a type byte; empty if it is not needed."""
     groups = [(name, group) for name, group in stream.groups.items() if _adds(group, stream_type)]
     state = stream.idempotency if stream_type < _WITH_PRODUCERS else None
     if not groups and state is None:
@@ -53,7 +53,7 @@ def encode_extras(stream: Stream, stream_type: int) -> bytes:
 
 
 def count_extras(stream: Stream, stream_type: int) -> Iterator[tuple[str, int]]:
-    """Yield the number of items that other servers miss, by their names in the log."""
+    """Yield the kinds of data that other servers miss without the field: the name for the log, and the number of items."""
     if stream_type < _WITH_UNOWNED:
         nacked = sum(group.unowned.pending for group in stream.groups.values())
         yield "marks of entries given back by XNACK", nacked
@@ -142,5 +142,5 @@ def _read_state(source: ByteSource) -> Idempotency:
 
 
 def delivery_ms(ms: int) -> int:
-    """Return a delivery time as in files: 0 for entries without an owner."""
+    """Return a delivery time for a file: 0 for entries without an owner, else unchanged."""
     return 0 if ms == UNOWNED_MS else ms

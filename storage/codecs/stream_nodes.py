@@ -149,7 +149,10 @@ class _Unpacked(NamedTuple):
 
 
 def read_nodes(source: ByteSource, stream: Stream) -> Iterator[None]:
-    """Add the nodes of a source to an empty stream; yields from time to time. Raises RdbError: they are damaged."""
+    """Add the nodes of a source to an empty stream.
+
+    It yields between steps, so that a server can do other work. Raises RdbError: the nodes are damaged.
+    """
     nodes: list[Node] = []
     shape: _Shape | None = None
     number = read_length(source)
@@ -262,7 +265,10 @@ def _word(element: Element) -> bytes:
 
 
 def check_kept(stream: Stream) -> Iterator[None]:
-    """Check the kept nodes of a stream; yields from time to time. Raises RdbError: one is damaged."""
+    """Unpack and check all nodes of a stream that were kept as read.
+
+    It yields between steps. Raises RdbError: one is damaged.
+    """
     for chunk in stream.chunks:
         kept = packed_form(chunk)
         if isinstance(kept, KeptNode):
@@ -274,7 +280,10 @@ def check_kept(stream: Stream) -> Iterator[None]:
 
 
 class KeptNode:
-    """A node as it was read: the packed form of a chunk (see ``chunk_codec.Packed``). It has no deleted entries."""
+    """A node in the form that it had in the file: the packed form of a chunk (see ``chunk_codec.Packed``).
+
+    It has no deleted entries.
+    """
 
     __slots__ = ("_number", "_size", "_text", "first_id", "last_id")
     is_quick: ClassVar[bool] = False  # unpacking a listpack takes many times as long as inflating
@@ -300,11 +309,11 @@ class KeptNode:
         return len(self.data())
 
     def data(self) -> bytes:
-        """Return the entries as they are sent to clients."""
+        """Return the entries as encoded RESP."""
         return self.columns().data
 
     def columns(self) -> Columns:
-        """Unpack the entries. Raises DamagedError: they contradict the node's head or its end."""
+        """Unpack the entries. Raises DamagedError: they contradict the node's first or last ID or its number of entries."""
         try:
             _, _, ids, fields, last = _unpack_node(self.first_id, self._listpack())
         except RdbError as error:

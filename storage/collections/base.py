@@ -49,12 +49,12 @@ class Collection(Freeable):
         """Return a copy that shares no mutable state."""
 
     def is_small(self) -> bool:
-        """Return True if it has few elements."""
+        """Return True if it has so few elements that lazyfree frees it at once."""
         return len(self) < FEW
 
     @abstractmethod
     def choose_encoding(self, limits: Limits) -> None:
-        """Set ``encoding`` to the one that Redis chooses when it loads such a value.
+        """Set ``encoding`` to the one that Redis chooses when it loads a value with these elements.
 
         Commands maintain ``encoding`` themselves, because Redis converts on a write, and rarely back.
         """

@@ -39,7 +39,7 @@ class Deadlines(Freeable):
             heapq.heapify(self.heap)
 
     def bring_forward(self, name: bytes, when: int) -> None:
-        """Set the time of a name unless it has an earlier one."""
+        """Set the time of a name, unless its present time is earlier."""
         present = self.when.get(name)
         if present is None or when < present:
             self.set(name, when)
@@ -59,7 +59,7 @@ class Deadlines(Freeable):
         return None
 
     def parts(self) -> Iterable[object]:
-        """Return the times and the heap."""
+        """Return the containers of the times: the dict and the heap."""
         return self.when, self.heap
 
     def copy(self) -> Self:

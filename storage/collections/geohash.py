@@ -46,7 +46,7 @@ def _part(value: float, bounds: tuple[float, float], step: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A part of the map: its row and column at a step."""
+    """A part of the map: its row (from the south) and column (from the west) at a step."""
 
     row: int
     column: int
@@ -58,7 +58,7 @@ class Cell:
         return cls(_part(place[1], LATITUDES, step), _part(place[0], LONGITUDES, step), step)
 
     def beside(self, east: int, north: int) -> Cell:
-        """Return the neighbour in a direction; the map wraps around at its edges."""
+        """Return the cell ``east`` columns and ``north`` rows away (1, 0 or -1); the map wraps around at its edges."""
         mask = (1 << self.step) - 1
         return Cell(
             self.row + north & mask if north else self.row,
@@ -67,7 +67,7 @@ class Cell:
         )
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """Return west, south, east and north."""
+        """Return the degrees of its west, south, east and north edges."""
         parts = 1 << self.step
         west, east = (
             LONGITUDES[0] + ((self.column + side) * 1.0 / parts) * (LONGITUDES[1] - LONGITUDES[0])
@@ -80,7 +80,7 @@ class Cell:
         return west, south, east, north
 
     def hashes(self) -> tuple[int, int]:
-        """Return the half-open range of the 52-bit numbers in the cell."""
+        """Return the smallest 52-bit number in the cell, and the one after the greatest."""
         bits = _interleave(self.row, self.column)
         shift = 2 * (MAX_STEP - self.step)
         return bits << shift, bits + 1 << shift
@@ -91,7 +91,7 @@ class Cell:
             yield Cell(2 * self.row + row, 2 * self.column + column, self.step + 1)
 
     def distance_from(self, place: Place) -> float:
-        """Return a lower bound of the metres from a place to the cell, at most a few metres below the distance."""
+        """Return a lower bound of the distance from a place to the cell in metres; it is a few metres too small at most."""
         west, south, east, north = self.bounds()
         west, east = (min(max(edge, LONGITUDES[0]), LONGITUDES[1]) * _DEGREE for edge in (west, east))
         south, north = (min(max(edge, LATITUDES[0]), LATITUDES[1]) * _DEGREE for edge in (south, north))
@@ -124,12 +124,15 @@ def _unsigned(score: float) -> int:
 
 
 def decode(score: float) -> Place:
-    """Return the approximate place of a 52-bit number: the middle of its smallest cell."""
+    """Return the approximate place of a 52-bit number: the middle of the smallest cell with that number."""
     return decode_all((score,))[0]
 
 
 def decode_all(scores: Sequence[float]) -> list[Place]:
-    """Return the places of many numbers; separating the bits of all at once is three times as fast as one by one."""
+    """Return the approximate places of many numbers, like ``decode``.
+
+    Separating the bits of all numbers at once is three times as fast as one by one.
+    """
     count = len(scores)
     bits = bitarray(endian="big")
     bits.frombytes(pack(f">{count}Q", *map(_unsigned, scores)))
@@ -155,7 +158,7 @@ def text(place: Place) -> bytes:
 
 
 def distance(first: Place, second: Place) -> float:
-    """Return the distance in metres along the globe."""
+    """Return the great-circle distance between two places in metres."""
     v = sin((second[0] * _DEGREE - first[0] * _DEGREE) / 2)
     if v == 0.0:
         return latitude_distance(first[1], second[1])
@@ -166,16 +169,18 @@ def distance(first: Place, second: Place) -> float:
 
 
 def latitude_distance(first: float, second: float) -> float:
-    """Return the metres between two latitudes."""
+    """Return the distance in metres between two latitudes, given in degrees."""
     return _EARTH_RADIUS * abs(second * _DEGREE - first * _DEGREE)
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A searched area: a circle, or a box if ``height`` is given. All lengths are in metres.
+    """An area of GEOSEARCH: a circle, or a box if ``height`` is given. All lengths are in metres.
 
     Attributes:
+        center: the place in its middle.
         width: the width of the box, or the radius of the circle.
+        height: the height of the box; None for a circle.
     """
 
     center: Place
@@ -183,7 +188,7 @@ class Area:
     height: float | None = None
 
     def distance_to(self, place: Place) -> float | None:
-        """Return the distance of a place from the center; None if it is outside."""
+        """Return a place's distance from the center in metres; None if it is outside. The border is inside."""
         if self.height is None:
             far = distance(self.center, place)
             return far if far <= self.width else None
@@ -194,7 +199,7 @@ class Area:
         return distance(self.center, place)
 
     def matches(self, items: Sequence[tuple[float, bytes]]) -> list[tuple[float, bytes, float]]:
-        """Return (distance, member, score) of the members inside, in their order, given (score, member) items."""
+        """Return (distance in metres, member, score) of the (score, member) items inside, in their order."""
         found = []
         places = zip(items, decode_all([score for score, _ in items]), strict=True)
         if self.height is not None:

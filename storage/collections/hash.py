@@ -63,7 +63,7 @@ class Hash(Collection):
         return new
 
     def expect(self, count: int, limits: Limits) -> None:
-        """Prepare to set ``count`` fields: leave a listpack now if they are too many, as Redis does."""
+        """Convert a listpack to a table if it cannot hold ``count`` fields; commands call it before they set that many."""
         if count > limits.hash_max_listpack_entries:
             self.encoding = TABLE
 
@@ -85,7 +85,7 @@ class Hash(Collection):
         self.times.set(field, when)
 
     def prepare_times(self) -> None:
-        """Convert a listpack to the form that has expiries, as Redis does even if no field turns out to exist."""
+        """Convert a listpack to the encoding with expiries, as Redis does even if no named field exists."""
         if self.encoding is LISTPACK:
             self.encoding = LISTPACK_WITH_TIMES
 
@@ -99,7 +99,7 @@ class Hash(Collection):
         return True
 
     def order(self) -> ScanOrder:
-        """Return the order for HSCAN and random fields; the first call creates it."""
+        """Return the order of fields for HSCAN and random fields; the first call creates it."""
         if self._order is None:
             self._order = ScanOrder(self.fields)
         return self._order
@@ -115,7 +115,7 @@ class Hash(Collection):
         return twin
 
     def choose_encoding(self, limits: Limits) -> None:
-        """Choose the encoding by size. It converts a table, too; commands never do."""
+        """Choose the encoding by size. A table may become a listpack, which commands never do."""
         longest = limits.hash_max_listpack_value
         if len(self.fields) > limits.hash_max_listpack_entries or any(
             len(field) > longest or len(value) > longest for field, value in self.fields.items()
@@ -138,7 +138,7 @@ class Hash(Collection):
                 yield b"HPEXPIREAT", key, b"%d" % when, b"FIELDS", b"1", field
 
     def parts(self) -> Iterable[object]:
-        """Return the containers of the elements."""
+        """Return the containers of the fields, expiries and scan order."""
         return self.fields, self.times, self._order
 
     def digest_parts(self) -> Iterator[bytes]:
@@ -151,7 +151,7 @@ class Hash(Collection):
                 yield b"%d" % when[field]
 
     def make_whole(self) -> None:
-        """Forget the expiry of fields that do not exist."""
+        """Remove the expiries of fields that do not exist."""
         if self.times is not None:
             for field in self.times.when.keys() - self.fields.keys():
                 self.times.forget(field)

@@ -100,7 +100,10 @@ class HyperLogLog:
 
     @classmethod
     def opened(cls, data: bytes | None, sparse_bytes: int) -> HyperLogLog:
-        """Create a counter as the constructor does; reuse a recently closed one, which still knows its runs."""
+        """Return a HyperLogLog like the constructor, but faster if ``close`` has returned this string recently.
+
+        ``data`` is None for an empty one, and ``sparse_bytes`` is hll-sparse-max-bytes.
+        """
         counter = None if data is None else _recent.pop(data, None)
         if counter is None:
             return cls(data, sparse_bytes)
@@ -129,12 +132,12 @@ class HyperLogLog:
         return self._data[4] == _DENSE
 
     def add(self, element: bytes) -> bool:
-        """Add an element; return False if nothing changed. May raise CorruptError."""
+        """Add an element; return False if no register changed. May raise CorruptError."""
         place, rank = _place_and_rank(element)
         return self.set(place, rank)
 
     def set(self, place: int, rank: int) -> bool:
-        """Raise a register to ``rank``; return False if it is already as high. May raise CorruptError."""
+        """Raise register number ``place`` to ``rank``; return False if it is already as high. May raise CorruptError."""
         changed = self._set_dense(place, rank) if self.is_dense else self._set_sparse(place, rank)
         if changed:
             self.forget_count()
@@ -177,7 +180,7 @@ class HyperLogLog:
             self._fill_dense(self.registers())
 
     def set_all(self, registers: bytearray) -> None:
-        """Raise all registers to the given ones, none of which may be lower. May raise CorruptError."""
+        """Set all registers; none may become lower. May raise CorruptError."""
         if self.is_dense:
             self._fill_dense(registers)
             return
@@ -307,7 +310,7 @@ def _value(value: int, length: int) -> int:
 
 
 def registers_of(elements: Iterable[bytes]) -> bytearray:
-    """Return the registers that the elements produce."""
+    """Return the registers of a HyperLogLog with these elements, one per byte."""
     found = bytearray(REGISTERS)
     for element in elements:
         place, rank = _place_and_rank(element)
@@ -316,7 +319,7 @@ def registers_of(elements: Iterable[bytes]) -> bytearray:
 
 
 def highest(several: Sequence[bytearray]) -> bytearray:
-    """Return the registers of a union: the maximum of each."""
+    """Return the registers of the union of several HyperLogLogs: the maximum of each register."""
     # One integer holds all registers: where the high bit remains, the first one is not lower.
     union, *others = [int.from_bytes(each, "little") for each in several]
     for other in others:

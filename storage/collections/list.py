@@ -31,6 +31,9 @@ class List(Collection):
     it is at most half of that. (Redis also requires that all elements are in one node. Node borders are not stored
     here, so after a trim of a large list to its middle, this may be a listpack and in Redis a quicklist.)
 
+    Methods that add elements take list-max-listpack-size as ``limit``: a negative one is a size class (-1: 4 KiB …
+    -5: 64 KiB), any other a number of elements. They convert to a quicklist if necessary.
+
     Attributes:
         size: bytes of a listpack that holds all elements.
     """
@@ -59,9 +62,14 @@ class List(Collection):
         return self._items[self._start + first : self._start + stop]
 
     def find(self, element: bytes, *, backwards: bool = False, within: int = 0) -> Iterator[int]:
-        """Yield the indices of equal elements, if ``backwards`` from the end; examine ``within`` elements (0: all).
+        """Yield the indices of the elements that equal ``element``, in ascending order.
 
         The list must not change during the iteration.
+
+        Args:
+            element: the searched element.
+            backwards: start at the end; the indices are descending.
+            within: examine at most this many elements; 0 examines all.
         """
         items, start = self._items, self._start
         end = len(items)
@@ -105,7 +113,7 @@ class List(Collection):
             self._start -= count
 
     def push_right(self, elements: Sequence[bytes], limit: int) -> None:
-        """Append elements."""
+        """Append elements in this order."""
         self._expect(elements, limit)
         self._items += elements
 
@@ -182,7 +190,11 @@ class List(Collection):
         self._start = 0
 
     def shrunk(self, limit: int) -> None:
-        """Convert back to a listpack if the list has become small enough."""
+        """Convert a quicklist to a listpack once it holds at most half of ``limit``; the caller calls it after a removal.
+
+        Below half, because a list whose size moves around the limit would otherwise convert again and again, as Redis
+        avoids, too.
+        """
         if self.encoding is QUICKLIST and not self._exceeds(limit, self.size, len(self), 2):
             self.encoding = LISTPACK
 
@@ -233,7 +245,7 @@ class List(Collection):
             yield (b"RPUSH", key, *items[at : at + _A_COMMAND])
 
     def parts(self) -> Iterable[object]:
-        """Return the container of the elements."""
+        """Return the array of the elements."""
         return (self._items,)
 
     def digest_parts(self) -> Iterator[bytes]:

@@ -118,5 +118,5 @@ class ScanOrder(Freeable):
         assert len(self) == len(present)
 
     def parts(self) -> Iterable[object]:
-        """Return the keys, present and removed."""
+        """Return the containers of the keys, present and removed."""
         return self._keys, self._gone

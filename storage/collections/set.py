@@ -57,7 +57,7 @@ class Set(Collection):
 
     @classmethod
     def encoding_of(cls, gathered: Iterable[bytes], limits: Limits) -> bytes:
-        """Return the encoding of a set that started as an empty intset and got these members one by one."""
+        """Return the encoding of a set that started as an empty intset and got these members one by one, in this order."""
         trial = cls(encoding=INTSET)
         for member in gathered:
             trial.add(member, limits)
@@ -111,7 +111,10 @@ class Set(Collection):
         self.encoding = encoding
 
     def expect(self, count: int, limits: Limits) -> None:
-        """Prepare for ``count`` members, new or not: leave a compact encoding if they are too many, as Redis does."""
+        """Convert a compact encoding to a hash table if it cannot hold ``count`` members.
+
+        Commands call it before they add that many, whether or not these are present, as Redis does.
+        """
         if (self.encoding is LISTPACK and count > limits.set_max_listpack_entries) or (
             self.encoding is INTSET and count > limits.set_max_intset_entries
         ):
@@ -163,7 +166,11 @@ class Set(Collection):
         return Set(self.members, self.encoding)
 
     def choose_encoding(self, limits: Limits) -> None:
-        """Choose the encoding by size: a compact one stays unless too large; a table becomes compact if it fits."""
+        """Choose the encoding by size, as for a loaded set.
+
+        An intset or listpack that is too large becomes a hash table; a hash table becomes an intset or listpack if it
+        fits.
+        """
         count = len(self.members)
         if self.encoding is INTSET:
             compact = count <= limits.set_max_intset_entries
@@ -183,13 +190,13 @@ class Set(Collection):
         self._order = None
 
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """Yield ``SADD key member ...``."""
+        """Yield ``SADD key member ...`` with up to 64 members each."""
         members = iter(self)
         while some := tuple(islice(members, _A_COMMAND)):
             yield (b"SADD", key, *some)
 
     def parts(self) -> Iterable[object]:
-        """Return the containers of the elements."""
+        """Return the containers of the members and of the scan order."""
         return self.members, self._order
 
     def digest_parts(self) -> Iterator[bytes]:

@@ -94,7 +94,7 @@ class SortedSet(Collection):
         return item
 
     def remove_range(self, start: int, stop: int) -> int:
-        """Remove a range; return the number of removed members."""
+        """Remove the items from place ``start`` up to but not including ``stop``; return their number."""
         if stop <= start:
             return 0
         for _, member in self.order.islice(start, stop):
@@ -105,7 +105,7 @@ class SortedSet(Collection):
         return stop - start
 
     def expect(self, members: Sequence[bytes], limits: Limits, *, lengths: bool = True) -> None:
-        """Leave a listpack before an insert of too many members or (``lengths``) of one too long, as Redis does."""
+        """Convert to a skiplist before an insert of too many members or, with ``lengths``, of one that is too long."""
         too_long = lengths and max(map(len, members)) > limits.zset_max_listpack_value
         if too_long or len(members) > limits.zset_max_listpack_entries:
             self.encoding = SKIPLIST
@@ -113,17 +113,20 @@ class SortedSet(Collection):
     # Ranges
 
     def rank(self, member: bytes) -> int | None:
-        """Return the place of a member; None if it is not present."""
+        """Return the place of a member, from 0 for the lowest; None if it is not present."""
         score = self.scores.get(member)
         return None if score is None else self.order.index((score, member))
 
     def slice(self, start: int, stop: int, *, reverse: bool = False) -> Iterator[tuple[float, bytes]]:
-        """Yield the items of a range; from its end if ``reverse``."""
+        """Yield the (score, member) items from place ``start`` up to but not including ``stop``; ``reverse``: backwards."""
         items: Iterator[tuple[float, bytes]] = self.order.islice(start, stop, reverse)
         return items
 
     def score_range(self, low: float, high: float, *, after: bool, before: bool) -> tuple[int, int]:
-        """Return the range of scores from ``low`` to ``high``; ``after`` and ``before`` exclude these bounds."""
+        """Return the places (start, stop) of the scores from ``low`` to ``high``, inclusive; stop is exclusive.
+
+        ``after`` excludes ``low``, and ``before`` excludes ``high``.
+        """
         start = self._place(low, behind=after)
         return start, max(start, self._place(high, behind=not before))
 
@@ -139,10 +142,11 @@ class SortedSet(Collection):
     def lex_range(
         self, low: bytes | None, high: bytes | None, *, after: bool, before: bool, reverse: bool = False
     ) -> tuple[int, int]:
-        """Return the range of members from ``low`` to ``high`` (None: no bound), if all scores are equal.
+        """Return the places (start, stop) of the members from ``low`` to ``high`` if all scores are equal.
 
-        ``after`` and ``before`` exclude the bounds. With different scores it returns the result of Redis' walk, which
-        starts at the highest score if ``reverse``: from the first member past the near bound up to the next member
+        Both bounds are inclusive, and None is no bound; ``after`` excludes ``low``, and ``before`` excludes ``high``.
+        With different scores, ZRANGEBYLEX has no defined result: this returns the one of Redis' walk, which starts at
+        the highest score if ``reverse``. That is: from the first member past the near bound up to the next member
         beyond the far bound.
         """
         order = self.order
@@ -182,7 +186,7 @@ class SortedSet(Collection):
     # Random choice and iteration
 
     def sample(self, count: int) -> list[tuple[float, bytes]]:
-        """Return ``count`` different items at random; if there are no more than that, all, highest first."""
+        """Return ``count`` different items (score, member) at random; if there are no more, all of them, highest first."""
         size = len(self.scores)
         order = self.order
         if count >= size:
@@ -209,7 +213,10 @@ class SortedSet(Collection):
         return twin
 
     def choose_encoding(self, limits: Limits) -> None:
-        """Choose the encoding by size: a listpack stays unless too large; a skiplist becomes one if it fits."""
+        """Choose the encoding by size, as for a loaded set.
+
+        A listpack with too many members becomes a skiplist; a skiplist becomes a listpack if it fits.
+        """
         if len(self.scores) > limits.zset_max_listpack_entries:
             self.encoding = SKIPLIST
         elif self.encoding != LISTPACK and _longest(self.scores) <= limits.zset_max_listpack_value:
@@ -227,7 +234,7 @@ class SortedSet(Collection):
                 self.scores[member] = 0.0
 
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """Yield ``ZADD key score member ...``, lowest score first."""
+        """Yield ``ZADD key score member ...`` with up to 64 members each, lowest score first."""
         for start in range(0, len(self.scores), _A_COMMAND):
             words = [b"ZADD", key]
             for score, member in self.order.islice(start, start + _A_COMMAND):
@@ -235,7 +242,7 @@ class SortedSet(Collection):
             yield tuple(words)
 
     def parts(self) -> Iterable[object]:
-        """Return the containers of the elements."""
+        """Return the containers of the scores, of the order and of the scan order."""
         # SortedList pops items one by one and rebalances each time; its inner lists can be emptied in steps.
         return self.scores, self.order._lists, self._scan  # noqa: SLF001
 

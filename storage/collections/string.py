@@ -17,7 +17,7 @@ _EMBEDDED_BYTES: Final = 44
 
 
 def encoding(value: bytes) -> bytes:
-    """Return the encoding that Redis would use, unless the string was changed in place (``Database.encodings``)."""
+    """Return OBJECT ENCODING of a string; one that was changed in place is ``raw`` instead (``Database.encodings``)."""
     if is_integer(value):
         return INTEGER
     return EMBEDDED if len(value) <= _EMBEDDED_BYTES else RAW
@@ -29,12 +29,12 @@ def copy(value: bytes) -> bytes:
 
 
 def digest_parts(value: bytes) -> Iterator[bytes]:
-    """Yield the content for a digest."""
+    """Yield the content for a digest: the value itself."""
     yield value
 
 
 def memory(value: bytes, _samples: int) -> int:
-    """Return the memory in bytes."""
+    """Return the memory of a value in bytes; the second argument is only for the interface of data types."""
     return OBJECT_BYTES + len(value)
 
 

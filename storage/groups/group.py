@@ -47,11 +47,11 @@ class Group(Freeable):
         self.work: Iterator[None] | None = None
 
     def prepare_to_free(self) -> bool:
-        """Do a step of the remaining work."""
+        """Do a step of ``work``; return True if it is not finished."""
         return self.work_some()
 
     def is_small(self) -> bool:
-        """Return True if it has few consumers and pending entries."""
+        """Return True if it has so few consumers and pending entries that lazyfree frees it at once."""
         return max(self.counts) < _FEW
 
     def parts(self) -> Iterable[object]:
@@ -73,7 +73,7 @@ class Group(Freeable):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many consumers and pending entries take memory."""
+        """The numbers of consumers and of pending entries that occupy memory."""
         return len(self.consumers), len(self.pel)
 
     @property
@@ -84,7 +84,7 @@ class Group(Freeable):
     # Place in the stream
 
     def lag(self, stream: Stream) -> int | None:
-        """Return how many entries of the stream are not delivered yet, None if unknown."""
+        """Return the number of entries not yet delivered to the group (XINFO GROUPS lag); None if it cannot be known."""
         return lag(stream, self.last_id, self.entries_read)
 
     def has_nothing_for(self, name: bytes, stream: Stream) -> bool:
@@ -115,11 +115,11 @@ class Group(Freeable):
     # Consumers
 
     def create_consumer(self, name: bytes, seen_ms: int, active_ms: int = NEVER) -> Consumer:
-        """Add a consumer that does not exist yet."""
+        """Add a consumer that does not exist yet, and return it; the times are in milliseconds since the epoch."""
         return self.add_consumer(Consumer(name, seen_ms, active_ms))
 
     def add_consumer(self, consumer: Consumer) -> Consumer:
-        """Add a consumer object; it may already own entries."""
+        """Add a consumer object, and return it; it may already own entries."""
         self.consumers[consumer.name] = consumer
         return consumer
 
@@ -131,21 +131,21 @@ class Group(Freeable):
         return dropped
 
     def delete_consumer_later(self, consumer: Consumer) -> Callable[[], bool]:
-        """Remove a consumer now and its pending entries in steps; return ``work_some``."""
+        """Remove a consumer now, and its pending entries in steps; return ``work_some``, which does a step."""
         del self.consumers[consumer.name]
         return self.do_later(self.pel.drop_all_of(consumer))
 
     # Long work
 
     def do_later(self, work: Iterator[None]) -> Callable[[], bool]:
-        """Schedule long work on the pending entries, which yields now and then; return ``work_some``."""
+        """Make ``work`` the group's long work; it yields between its steps. Return ``work_some``, which does a step."""
         self.finish_work()
         self.work = work
         self.__class__ = BusyGroup
         return self.work_some
 
     def work_some(self) -> bool:
-        """Do a step of ``work``, a few hundred entries; return False when nothing is left."""
+        """Do a step of ``work``, a few hundred entries; return False when ``work`` is finished."""
         work = self.work
         if work is None:
             return False
@@ -179,7 +179,7 @@ class Group(Freeable):
         self.pel.put(make_pending(encode(number), number), consumer, ms, count)
 
     def acknowledge_later(self, pieces: Iterable[list[bytes]]) -> Callable[[], bool]:
-        """Remove entries, given by their ID texts, from the PEL in steps; return ``work_some``."""
+        """Remove entries from the PEL in steps: one for each list of ID texts. Return ``work_some``, which does a step."""
 
         def acknowledge() -> Iterator[None]:
             for texts in pieces:
@@ -218,6 +218,6 @@ class BusyGroup(Group):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many consumers and pending entries take memory, including entries that ``work`` has yet to remove."""
+        """The numbers of consumers and pending entries that occupy memory, with entries that ``work`` will remove."""
         consumers, pel = (Group.__dict__[slot].__get__(self) for slot in ("consumers", "pel"))
         return len(consumers), len(pel)

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 
 
 def has_tombstone_from(stream: Stream, stream_id: int) -> bool:
-    """Return True if an entry at or after that ID may have been deleted, which makes counting by subtraction wrong."""
+    """Return True if an entry with this ID or a greater one may have been deleted.
+
+    Then subtracting two counters of entries does not give the number of entries between them.
+    """
     return stream.length > 0 and 0 < stream.max_deleted_id >= stream_id
 
 
 def entries_read_estimate(stream: Stream, stream_id: int) -> int | None:
-    """Return how many entries were ever added up to that ID, None if unknown."""
+    """Return how many entries were ever added up to that ID, inclusive; None if that cannot be known."""
     added = stream.entries_added
     if not added:
         return 0
@@ -39,7 +42,13 @@ def entries_read_estimate(stream: Stream, stream_id: int) -> int | None:
 
 
 def lag(stream: Stream, last_id: int, entries_read: int | None) -> int | None:
-    """Return how many entries a group at ``last_id`` has not read yet, None if unknown."""
+    """Return how many entries a group has not read yet; None if that cannot be known.
+
+    Args:
+        stream: the group's stream.
+        last_id: the group's last delivered ID.
+        entries_read: the group's counter; None if unknown.
+    """
     if not stream.entries_added or not stream.length:
         return 0
     if last_id < stream.first_id and stream.max_deleted_id < stream.first_id:
@@ -53,7 +62,7 @@ def lag(stream: Stream, last_id: int, entries_read: int | None) -> int | None:
 def entries_read_after(
     stream: Stream, last_id: int, read: int | None, pieces: list[ChunkRun], number: int
 ) -> int | None:
-    """Return a group's ``entries_read`` after the first delivery of entries.
+    """Return a group's ``entries_read`` after the first delivery of entries; None if it cannot be known.
 
     Args:
         stream: the group's stream.

@@ -90,7 +90,7 @@ class Consumer:
         self.pending = 0
 
     def see(self, now: int) -> None:
-        """Note that a command names this consumer."""
+        """Set the seen-time: a command has named this consumer at ``now`` (milliseconds)."""
         self.seen_ms = now
 
 
@@ -178,28 +178,32 @@ class _Order(Freeable, Generic[Item]):
         self._swept = 0  # where the next step of sweeping begins
 
     def parts(self) -> Iterable[object]:
-        """Return both collections."""
+        """Return the containers of the items."""
         return self.items, self.late
 
     @abstractmethod
     def living(self, items: list[Item]) -> list[Item]:
-        """Return the valid items among these."""
+        """Return the items among these that are not outdated."""
 
     def add_late(self, item: Item) -> None:
-        """Add an item that belongs before others."""
+        """Add an item whose place is before the last item."""
         if self.late is None:
             self.late = SortedKeyList(key=self.key)
         self.late.add(item)
 
     def walk(self, low: Any = None) -> Iterator[Item]:
-        """Iterate over the items from a key on. During the walk items may change and be removed, but not added."""
+        """Yield the items that are not outdated, in order, from the key ``low`` on (inclusive; None: all).
+
+        During the walk items may change and be removed, but not added.
+        """
         timely = chain.from_iterable(self.pieces(low, _STEP))
         return self._merged(timely, low) if self.late else timely
 
     def pieces(self, low: Any, step: int) -> Iterator[list[Item]]:
-        """Yield the items that arrived in order, in pieces: of ``step`` items at first, then doubled up to a limit.
+        """Yield the valid ones of ``items`` from the key ``low`` on, in lists.
 
-        A long run of outdated items, such as queues leave at the beginning, is skipped only once.
+        The first list comes from ``step`` items, the next from twice as many, and so on up to a limit. A long run of
+        outdated items, such as queues leave at the beginning, is skipped only once.
         """
         items, at = self.items, self._first
         if low:
@@ -255,11 +259,11 @@ class _Order(Freeable, Generic[Item]):
         return stop < size
 
     def is_wasteful(self, living: int) -> bool:
-        """Return True if a walk might skip very many outdated items, given the number of valid ones."""
+        """Return True if a walk might skip more than ``_MANY`` outdated items; ``living`` is the number of valid ones."""
         return len(self.items) - self._first + len(self.late or ()) - living > _MANY
 
     def clean(self) -> Iterator[None]:
-        """Drop all outdated items, with pauses: it yields now and then."""
+        """Drop all outdated items; yield between steps."""
         self._swept = 0
         while self._sweep_some():
             yield
@@ -293,12 +297,12 @@ class Order(_Order[Pending]):
                 self.add_late(entry)
 
     def forget(self, entry: Pending) -> None:
-        """Note that an entry no longer belongs here."""
+        """Remove an entry from the late ones before its owner changes or it leaves the PEL; others just become outdated."""
         if self.late:
             self.late.discard(entry)
 
     def living(self, items: list[Pending]) -> list[Pending]:
-        """Return the entries among these that still belong here."""
+        """Return the entries among these that are pending and belong to ``owner``."""
         owner = self.owner
         if owner is None:
             return [entry for entry in items if entry.consumer is not GONE]
@@ -316,13 +320,13 @@ class Order(_Order[Pending]):
             self.end = max(items[-1].number if items else 0, self.late[-1].number if self.late else 0)
 
     def last(self) -> Pending | None:
-        """Return the entry with the greatest ID."""
+        """Return the entry with the greatest ID; None if there is none."""
         self._drop_last(len(self.items))
         lasts = self.items[-1:] + ([self.late[-1]] if self.late else [])
         return max(lasts, key=_number, default=None)
 
     def find(self, start: int = 0, end: int = MAX_ID, count: int | None = None) -> list[Pending]:
-        """Return the first ``count`` entries (None: all) from start to end, both included."""
+        """Return the first ``count`` entries (None: all) with IDs from ``start`` to ``end``, both inclusive."""
         pieces: Iterable[list[Pending]]
         if self.late:
             pieces = ([entry] for entry in self.walk(start))
@@ -344,10 +348,12 @@ class Order(_Order[Pending]):
 class IdleOrder(_Order["Line"]):
     """The entries of a group by delivery time, and within one time in the order of their deliveries.
 
-    Each change of an entry adds a line. Walks skip the earlier line, because its turn is no longer the entry's.
+    Each change of an entry adds a line: its delivery time, its turn and the entry. Walks skip earlier lines, whose
+    turn is no longer the entry's.
 
     Attributes:
-        claimable: a place before which the stream has lost all entries (``claiming.pass_lost``).
+        claimable: a place (delivery time, turn, …); the stream no longer has the entries before it
+            (``claiming.pass_lost``).
     """
 
     __slots__ = ("claimable",)
@@ -358,7 +364,7 @@ class IdleOrder(_Order["Line"]):
         self.claimable: tuple[int, ...] = _BEGIN
 
     def add(self, entry: Pending) -> None:
-        """Add a line for a new or changed entry; the caller adds entries of one turn in ID order."""
+        """Add a line for a new or changed entry. Entries of one turn must be added in ID order."""
         line = entry.ms, entry.turn, entry
         if self.claimable and line[:2] < self.claimable:
             self.claimable = line[:2]
@@ -370,7 +376,7 @@ class IdleOrder(_Order["Line"]):
             lines.append(line)
 
     def forget(self, entry: Pending) -> None:
-        """Prepare for the change or removal of an entry."""
+        """Remove an entry's late line before the entry changes or leaves the PEL; others just become outdated."""
         if self.late:
             self.late.discard((entry.ms, entry.turn, entry))
 
@@ -379,7 +385,7 @@ class IdleOrder(_Order["Line"]):
         return [line for line in items if line[2].turn == line[1] and line[2].consumer is not GONE]
 
     def fill(self, entries: Iterator[Pending]) -> Iterator[None]:
-        """Add all entries, which come in ID order; yields now and then.
+        """Add all entries, which come in ID order; yield between steps.
 
         By time they usually form one ascending run, or a few, which are merged. An entry that fits into no run is late.
         """
@@ -410,9 +416,13 @@ class IdleOrder(_Order["Line"]):
                 yield
 
     def oldest(self, latest: int, low: tuple[int, ...] = _BEGIN) -> Iterator[Pending]:
-        """Yield the entries delivered at ``latest`` (milliseconds) or before, the longest idle first, from a place on.
+        """Yield the entries delivered at ``latest`` (milliseconds) or before, the longest idle first.
 
         No entry may be added or changed during the walk.
+
+        Args:
+            latest: a delivery time, inclusive.
+            low: the place to start at (delivery time, turn, …).
         """
         for ms, _, entry in self.walk(low):
             if ms > latest:
@@ -442,7 +452,7 @@ class Pel(Freeable):
         return len(self.by_text)
 
     def parts(self) -> Iterable[object]:
-        """Return the entries and their orders."""
+        """Return the containers of the entries and their orders."""
         if len(self.by_text) < _CLEARED:
             # The order holds the same entries. Removing one by one takes 0.1 us each, four times as long as freeing them.
             self.by_text.clear()
@@ -631,7 +641,11 @@ class Pel(Freeable):
         entry.consumer = GONE
 
     def sweep(self, owners: list[Consumer]) -> None:
-        """Drop some outdated items of each order with more than half; ``owners`` has the owner of each removed entry."""
+        """Drop some outdated items of each order in which more than half are outdated; call it after removals.
+
+        Args:
+            owners: the owner of each removed entry.
+        """
         gone, living = len(owners), len(self.by_text)
         self.order.sweep(living, gone)
         if not living:
@@ -643,7 +657,7 @@ class Pel(Freeable):
             self._idle.sweep(living, gone)
 
     def drop_all_of(self, consumer: Consumer) -> Iterator[None]:
-        """Remove the entries of a consumer from the PEL; yields now and then."""
+        """Remove the entries of a consumer from the PEL; yield between steps."""
         order = self.order_of(consumer)
         while consumer.pending:
             some = list(islice(order.walk(), _PIECE))
@@ -661,11 +675,11 @@ class Pel(Freeable):
         return self.by_text.get(encode(number))
 
     def first(self) -> Pending | None:
-        """Return the entry with the smallest ID."""
+        """Return the entry with the smallest ID; None if nothing is pending."""
         return next(self.order.walk(), None)
 
     def order_of(self, consumer: Consumer | None) -> Order:
-        """Return the entries of a consumer (None: of all consumers) by ID."""
+        """Return the order by ID of a consumer's entries (None: all); the first call creates one for each consumer."""
         if consumer is None or consumer.pending == len(self.by_text):
             return self.order
         if self._owned is None:
@@ -675,23 +689,25 @@ class Pel(Freeable):
         return Order(consumer) if order is None else order
 
     def oldest(self, latest: int = MAX_MS) -> Iterator[Pending]:
-        """Return the same as ``IdleOrder.oldest``."""
+        """Yield the entries delivered at ``latest`` (milliseconds) or before, the longest idle first."""
         return self.by_time().oldest(latest)
 
     def by_time(self) -> IdleOrder:
-        """Return the entries by delivery time."""
+        """Return the order by delivery time; the first call creates it."""
         if self._idle is None:
             deque(self._list_times(), 0)
         assert self._idle is not None
         return self._idle
 
     def look_again(self) -> None:
-        """Forget which entries are lost, because the stream may regain some of them."""
+        """Remove the marks of ``claiming.pass_lost``: after XSETID the stream may get entries with lost IDs again."""
         if self._idle is not None:
             self._idle.claimable = _BEGIN
 
     def long_work(self, consumer: Consumer | None, *, by_time: bool) -> Iterator[None] | None:
-        """Return the long work, which yields now and then, that must precede the use of an order; None if there is none.
+        """Return the work that must precede the use of an order, if it is long, as an iterator that yields between steps.
+
+        Return None if there is none.
 
         Args:
             consumer: as for ``order_of``.
@@ -734,10 +750,11 @@ class Pel(Freeable):
     def find_idle(
         self, latest: int, start: int, end: int, count: int, consumer: Consumer | None
     ) -> list[Pending]:
-        """Find entries like ``Order.find``, of a consumer (None: of all consumers).
+        """Return the first ``count`` entries from ``start`` to ``end``, inclusive, delivered at ``latest`` or before.
 
-        If few entries match, the order by time finds them fast; if many match, a walk by ID soon meets enough. Which case
-        applies is not known in advance, so both searches take steps alternately, and the cheaper one ends first.
+        They belong to ``consumer`` (None: any). If few entries match, the order by time finds them fast; if many
+        match, a walk by ID soon meets enough. Which case applies is not known in advance, so both searches take steps
+        alternately, and the cheaper one ends first.
         """
         by_id = self.order_of(consumer).walk(start)
         found: list[Pending] = []

@@ -21,20 +21,23 @@ if TYPE_CHECKING:
 
 
 def is_referenced(stream: Stream, stream_id: int) -> bool:
-    """Return True if some group still references the entry."""
+    """Return True if some group has not delivered the entry yet or has it pending."""
     return any(
         group.last_id < stream_id or group.pel.at(stream_id) is not None for group in stream.groups.values()
     )
 
 
 def forget(stream: Stream, numbers: list[int]) -> int:
-    """Remove entries from the PELs of all groups; return the number of references removed."""
+    """Remove entries from the PELs of all groups; return how many pending entries were removed."""
     texts = list(map(encode, numbers))
     return sum([group.pel.acknowledge(texts) for group in stream.groups.values()])
 
 
 def forget_later(stream: Stream, gone: Removed) -> list[Callable[[], bool]]:
-    """Do ``forget`` in steps: each returned function does a little for one group and returns True if work is left."""
+    """Remove entries from the PELs of all groups in steps.
+
+    Return one function for each group with pending entries. Each call does a step, and returns True if work is left.
+    """
     return [group.acknowledge_later(gone.texts()) for group in stream.groups.values() if len(group.pel)]
 
 
@@ -57,6 +60,14 @@ def trim_acked(
     removed_ids: list[bytes] | None = None,
 ) -> tuple[int, int]:
     """Trim by MAXLEN or MINID with ACKED: referenced entries stay, and MAXLEN removes newer entries instead.
+
+    Args:
+        stream: the stream.
+        threshold: MAXLEN, the maximum number of entries to keep; or MINID, the smallest ID to keep.
+        by_length: True for MAXLEN, False for MINID.
+        approximate: end at the border of a macro node (``~``).
+        limit: approximate only: maximum number of entries to remove; 0 for no limit.
+        removed_ids: receives the ID texts of the removed entries, if given.
 
     Returns:
         The number of removed entries, and the ID up to which entries were examined.

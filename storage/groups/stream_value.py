@@ -47,7 +47,7 @@ def _group_parts(stream: Stream, group: Group) -> Iterator[bytes]:
 
 
 def memory(stream: Stream, samples: int) -> int:
-    """Estimate the memory in bytes from ``samples`` chunks (0: all). Packed chunks count with their packed size."""
+    """Estimate the memory in bytes from ``samples`` chunks (0: all). A packed chunk counts with its packed size."""
     return _STREAM_BYTES + stream.memory(samples) + _groups_bytes(stream.groups, samples)
 
 
@@ -62,7 +62,7 @@ def _group_bytes(group: Group) -> int:
 
 
 def rewritten_bytes(stream: Stream, key: bytes) -> int:
-    """Estimate the bytes of the stream's commands in a rewritten AOF."""
+    """Estimate the length in bytes of the commands that recreate the stream in a rewritten AOF."""
     entries = stream.payload_bytes + stream.length * (len(key) + 10)
     return entries + sum(
         group.counts[1] * (len(key) + len(name) + 130) for name, group in stream.groups.items()

@@ -116,10 +116,12 @@ class Database:
         return value
 
     def look(self, key: bytes, *, notify: bool = True, times: int = 1) -> Value | None:
-        """Return the value for a command that only inspects the key (TYPE, TTL, EXISTS …), without an access.
+        """Return the value for a command that only inspects the key (TYPE, TTL, EXISTS …), without recording an access.
+
+        Count a hit or a miss.
 
         Args:
-            notify: send the event of a miss.
+            notify: send the event `keymiss` on a miss.
             times: the number of lookups to count; a shortcut replaces several.
         """
         keyspace = self.keyspace
@@ -133,7 +135,10 @@ class Database:
         return value
 
     def write(self, key: bytes) -> Value | None:
-        """Return the value for a command that may change it; delete an expired key even where it is only hidden."""
+        """Return the value for a command that may change it.
+
+        An expired key is deleted, even on a replica or during a pause, where ``read`` only hides it.
+        """
         keyspace = self.keyspace
         if self.expires and key in self.expires and self.is_due(key):
             self.expire(key)
@@ -146,19 +151,22 @@ class Database:
         return value
 
     def peek(self, key: bytes) -> Value | None:
-        """Return the value without counting or touching anything; only expiry applies (SCAN, blocked clients …)."""
+        """Return the value without counting a hit or an access (SCAN, blocked clients …); None if the key has expired."""
         if self.expires and key in self.expires and self.expire_if_due(key):
             return None
         return self.entries.get(key)
 
     def read_again(self, key: bytes, value: Value) -> None:
-        """Count the second lookup of a command that looks a key up twice in Redis."""
+        """Count a second lookup as a hit, for a command that looks its key up twice in Redis."""
         self.keyspace.hits += 1
         if self.meter is not None:
             self.meter.note_read(self, key, value)
 
     def touch(self, key: bytes) -> None:
-        """Record an access to an existing key (TOUCH), even by a client under CLIENT NO-TOUCH."""
+        """Record an access to an existing key: its time, unless the policy is LRM, and its frequency.
+
+        TOUCH does so even for a client under CLIENT NO-TOUCH.
+        """
         if not self.keyspace.by_modification:
             self.accessed[key] = self.keyspace.now
         if self.meter is not None:
@@ -174,7 +182,7 @@ class Database:
         return frequency.decayed(known, keyspace.now, keyspace.usage.decay_minutes)
 
     def is_due(self, key: bytes) -> bool:
-        """Return True if the key has expired and the next lookup would delete it."""
+        """Return True if the key has expired, so that clients do not see it."""
         due = self.expires.get(key)
         keyspace = self.keyspace
         return due is not None and due < keyspace.now and keyspace.expiring and not keyspace.shows_expired
@@ -188,7 +196,7 @@ class Database:
         return True
 
     def expire(self, key: bytes) -> None:
-        """Delete an expired key, and propagate it."""
+        """Delete an expired key: propagate, notify and signal it."""
         keyspace = self.keyspace
         if keyspace.on_expired is not None:
             # Propagate first: if this fails, the key stays, hidden, and the next lookup tries once more.
@@ -326,7 +334,7 @@ class Database:
     def clear(self, *, counted: bool | None = None) -> int:
         """Remove all keys; return their number. Signals the watchers of and the waiters for keys that existed.
 
-        ``counted``: whether INFO lazyfreed_objects counts them; None: only if freeing them takes a while.
+        ``counted``: whether INFO lazyfreed_objects counts them; None: only if lazyfree frees them in steps.
         """
         gone, field_due = self.entries, self.field_due
         is_used = (
@@ -406,7 +414,7 @@ class Database:
         return self.expires.pop(key, None) is not None
 
     def expire_all_due(self, limit: int) -> int:
-        """Delete expired keys (the active cycle); examine up to ``limit`` keys and return how many it examined."""
+        """Delete expired keys (the active expire cycle): examine at most ``limit``, and return how many were examined."""
         keyspace = self.keyspace
         if not keyspace.expiring or keyspace.hides_expired:
             return 0
@@ -430,7 +438,10 @@ class Database:
             self.keyspace.on_modified(self, key, by_time)
 
     def changed(self, key: bytes, number: int = 1) -> None:
-        """Count changes of a consumer group, which WATCH and tracking do not see: the stream's entries are the same."""
+        """Count ``number`` changes of a stream's group as changes since the last save (INFO rdb_changes_since_last_save).
+
+        WATCH and tracking do not see them, because the stream's entries are the same.
+        """
         self.keyspace.dirty += number
         if self.meter is not None and key in self.entries:
             self.meter.note_modified(self, key)

@@ -45,7 +45,7 @@ def let_expire(db: Database, key: bytes, value: Hash, field: bytes, when: int) -
 
 
 def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
-    """Delete an expired field and propagate it. The caller continues with ``after_drops``."""
+    """Delete an expired field and propagate it. The caller must call ``after_drops`` once for all dropped fields."""
     value.discard(field)
     db.keyspace.expired_fields += 1
     if db.keyspace.on_field_expired is not None:
@@ -55,7 +55,7 @@ def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
 def after_drops(
     db: Database, key: bytes, value: Hash, fields: list[bytes], *, names_last: bool = True
 ) -> None:
-    """Notify watchers and subscribers of expired fields; delete the hash if it has no fields left.
+    """Send events for dropped fields, signal the change to WATCH and tracking, and delete the hash if no field is left.
 
     Without ``names_last`` the event ``hexpired`` does not name the last field of a deleted hash.
     """
@@ -81,7 +81,7 @@ def find_field(db: Database, key: bytes, value: Hash, field: bytes) -> bytes | N
 
 
 def drop_all_due(db: Database, key: bytes, value: Hash, limit: int | None = None) -> int:
-    """Delete the expired fields of one hash, earliest first; return their number."""
+    """Delete at most ``limit`` (None: all) expired fields of one hash, earliest first; return their number."""
     keyspace = db.keyspace
     if not keyspace.expiring or keyspace.hides_expired:
         return 0

@@ -31,7 +31,7 @@ def stored(counter: int, now: int) -> int:
 
 
 def decayed(frequency: int, now: int, decay_minutes: int) -> int:
-    """Return the current counter: one less per ``decay_minutes`` (0: no decay)."""
+    """Return the counter at ``now`` (milliseconds): one less per ``decay_minutes`` since its last change (0: no decay)."""
     counter = frequency & HIGHEST
     if not decay_minutes:
         return counter
@@ -39,7 +39,7 @@ def decayed(frequency: int, now: int, decay_minutes: int) -> int:
 
 
 def after_access(counter: int, log_factor: int) -> int:
-    """Return the counter after one more access; a high counter rarely grows."""
+    """Return the counter after one more access: it grows by one with a probability that falls as it gets higher."""
     if counter >= HIGHEST:
         return HIGHEST
     grows = random() * (max(counter - NEW, 0) * log_factor + 1) < 1  # noqa: S311 - only a statistic

@@ -139,7 +139,7 @@ class Keyspace:
     def notify(
         self, event_class: int, event: bytes, key: bytes, database: Database, fields: Sequence[bytes] = ()
     ) -> None:
-        """Notify subscribers of an event, and of the affected fields of a hash, if its class is switched on."""
+        """Call ``on_event`` for keyspace notifications if the event's class is switched on; ``fields`` are a hash's."""
         if self.notify_mask & event_class and self.on_event is not None:
             self.on_event(database.index, event, key, fields)
 
@@ -205,7 +205,7 @@ class Keyspace:
 
     @property
     def drops_expired(self) -> bool:
-        """Whether a key or field is deleted at once when it gets an expiry in the past."""
+        """Whether a key or field is deleted at once when it gets an expiry in the past; otherwise it is only hidden."""
         return self.expiring and not self.hides_expired
 
     @staticmethod
@@ -284,7 +284,7 @@ class Keyspace:
         self.cold.reset()
 
     def take_over(self, other: Keyspace) -> None:
-        """Replace all data by another keyspace's, which must not be used afterwards. Signals watchers and waiters."""
+        """Replace all data by that of another keyspace, which must not be used afterwards. Signals watchers and waiters."""
         for mine, fresh in zip(self.databases, other.databases, strict=True):
             self.swap(mine, fresh)
         if self.own_expiries is not None:

@@ -49,11 +49,12 @@ class LazyFree:
         self._containers: list[object] = []
 
     def free_later(self, value: object, objects: int = 1, *, counted: bool = False) -> None:
-        """Queue a value that the caller no longer uses.
+        """Queue a value that the caller no longer uses; free it at once if that takes no noticeable time.
 
         Args:
-            objects: the number of objects it counts for.
-            counted: they count even if they are freed at once.
+            value: the value; it is freed only if nothing else references it.
+            objects: the number of objects (keys, groups) it counts for in ``pending`` and ``freed``.
+            counted: they count in ``freed`` even if they are freed at once.
         """
         if self.on_queued is None or _goes_at_once(value):
             self.freed += objects * counted
@@ -63,12 +64,12 @@ class LazyFree:
         self.on_queued()
 
     def add_memory(self, size: int) -> None:
-        """Add the bytes of the value that was queued last; no effect if it is already freed."""
+        """Add bytes to ``memory`` for the value that was queued last; no effect if nothing is queued."""
         if self.pending:
             self.memory += size
 
     def step(self) -> bool:
-        """Free a few hundred objects; return False when nothing is left."""
+        """Free up to a few hundred objects; return False when nothing is left."""
         if self._holders:
             self._open()
         elif self._containers:

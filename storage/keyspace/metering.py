@@ -48,7 +48,7 @@ class Meter:
         self._left: Iterator[bytes] | None = None
 
     def clear(self) -> None:
-        """Forget all keys."""
+        """Forget all keys and their sizes."""
         self.memory = {}
         self.total = 0
         self.touched = set()
@@ -56,7 +56,7 @@ class Meter:
         self._left = None
 
     def note_memory(self, key: bytes, value: Value, size: int) -> None:
-        """Record the memory of a key that was measured."""
+        """Record the bytes of a key that was measured."""
         self.total += size - self.memory.get(key, 0)
         self.memory[key] = size
         if TYPES[type(value)].changes_unseen:
@@ -65,7 +65,7 @@ class Meter:
             self.unseen.pop(key, None)
 
     def forget(self, key: bytes) -> int:
-        """Forget a removed key; return its memory."""
+        """Forget a removed key; return its bytes at the last measurement."""
         self.touched.discard(key)
         self.unseen.pop(key, None)
         size = self.memory.pop(key, 0)
@@ -81,7 +81,7 @@ class Meter:
         self.touched.clear()
 
     def measure_some(self, entries: dict[bytes, Value], limit: int = _PIECE) -> bool:
-        """Measure some keys that were never measured; return False if all are measured."""
+        """Measure up to ``limit`` keys that existed before the meter; return False if all are measured."""
         if len(self.memory) >= len(entries):
             self._left = None
             return False
@@ -97,7 +97,7 @@ class Meter:
         return len(self.memory) < len(entries)
 
     def measure_unseen(self, entries: dict[bytes, Value]) -> None:
-        """Remeasure some keys of ``unseen``, in rotation."""
+        """Measure some keys of ``unseen`` again; each call takes the next ones."""
         for key in list(islice(self.unseen, _PIECE)):
             del self.unseen[key]
             if (value := entries.get(key)) is not None:
@@ -122,48 +122,48 @@ class Meter:
     # Calls from a database
 
     def note_read(self, db: Database, key: bytes, value: Value) -> None:
-        """Note a lookup of a key. Even this may enlarge a stream: a group reads it, or packed chunks are opened."""
+        """Record a lookup of a key for reading. A stream counts as touched: a read may change a group or unpack a chunk."""
         if TYPES[type(value)].changes_unseen:
             self._touch(db, key)
         if db.keyspace.touching:
             self.count(db, key)
 
     def note_write(self, db: Database, key: bytes, value: Value) -> None:
-        """Note a lookup of a key by a command that may change the value."""
+        """Record a lookup of a key by a command that may change the value."""
         if type(value) is not bytes:
             self._touch(db, key)
         if db.keyspace.touching:
             self.count(db, key)
 
     def note_new(self, db: Database, key: bytes, value: Value) -> None:
-        """Note that a key was added."""
+        """Record that a key was added, with the LFU counter of a new key."""
         keyspace = db.keyspace
         if keyspace.usage is not None:
             db.frequencies[key] = frequency.stored(frequency.NEW, keyspace.now)
         self.note_value(db, key, value)
 
     def note_value(self, db: Database, key: bytes, value: Value) -> None:
-        """Note that a key has a new value; a string is measured now, anything else later."""
+        """Record a key's new value; a string is measured now, any other value later."""
         if type(value) is bytes:
             self.note_memory(key, value, memory_of_key(key, value))
         else:
             self._touch(db, key)
 
     def note_modified(self, db: Database, key: bytes) -> None:
-        """Note that a value changed; under LRM this updates the access time."""
+        """Record that a value changed; under LRM this updates the access time."""
         self._touch(db, key)
         if db.keyspace.by_modification:
             db.accessed[key] = db.keyspace.now
 
     def note_gone(self, db: Database, key: bytes, value: Value) -> None:
-        """Note that a key was removed, and that its value waits to be freed."""
+        """Record that a key was removed; if lazyfree frees its value, add its bytes there."""
         size = self.forget(key)
         db.frequencies.pop(key, None)
         if type(value) is not bytes:
             db.keyspace.lazyfree.add_memory(size)
 
     def count(self, db: Database, key: bytes) -> None:
-        """Count an access if the policy is LFU."""
+        """Count an access in the key's LFU counter, if the policy is LFU."""
         keyspace = db.keyspace
         if keyspace.usage is not None:
             counter = frequency.after_access(db.frequency(key), keyspace.usage.log_factor)
@@ -178,14 +178,14 @@ class Meter:
 
 
 def switch_on(keyspace: Keyspace) -> None:
-    """Meter all databases from now on."""
+    """Give each database a meter."""
     for db in keyspace.databases:
         if db.meter is None:
             db.meter = Meter()
 
 
 def switch_off(keyspace: Keyspace) -> None:
-    """Meter no database any more, and forget the frequencies."""
+    """Remove the meters and the LFU counters of all databases."""
     for db in keyspace.databases:
         if db.meter is not None:
             db.meter = None
@@ -193,12 +193,12 @@ def switch_off(keyspace: Keyspace) -> None:
 
 
 def measure_some(keyspace: Keyspace) -> bool:
-    """Measure some keys that existed before the meter; return False if all are measured."""
+    """Measure some keys of one database that existed before its meter; return False if all keys are measured."""
     return any(db.meter is not None and db.meter.measure_some(db.entries) for db in keyspace.databases)
 
 
 def measure_unseen(keyspace: Keyspace) -> None:
-    """Remeasure some values that change without a command."""
+    """Measure some values again that change without a command."""
     for db in keyspace.databases:
         if db.meter is not None and db.meter.unseen:
             db.meter.measure_unseen(db.entries)

@@ -13,7 +13,10 @@ _TRIES: Final = 64  # draws from the heap of expiries before its outdated pairs 
 
 
 def sample(db: Database, number: int, *, volatile: bool) -> list[bytes]:
-    """Return random keys (expiring ones if ``volatile``): all if there are at most ``number``; else some may repeat."""
+    """Return random keys (expiring ones if ``volatile``).
+
+    If there are at most ``number`` such keys, return each once; otherwise ``number`` of them, of which some may repeat.
+    """
     many = db.expires if volatile else db.entries
     if len(many) <= number:
         return list(many)

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 
 def watch_key(keys: list[WatchedKey], db: Database, key: bytes, touched: list[WatchedKey]) -> None:
-    """Watch a key until ``unwatch_keys`` of ``keys``; the key's next change adds the watch to ``touched``."""
+    """Watch a key for a client until ``unwatch_keys``.
+
+    Args:
+        keys: the client's watches; the new one is appended.
+        db: the database of the key.
+        key: it need not exist.
+        touched: the client's list that receives the watch at the next change of the key.
+    """
     watchers = db.watched.setdefault(key, [0, 0, -1])
     watched = WatchedKey(db, key, watchers[1], db.is_due(key), touched)
     keys.append(watched)  # from here on ``unwatch_keys`` forgets it, even after an error
@@ -25,7 +32,7 @@ def watch_key(keys: list[WatchedKey], db: Database, key: bytes, touched: list[Wa
 
 
 def await_change(watched: WatchedKey) -> None:
-    """Add the watch to its ``touched`` list at the next change of the key."""
+    """Let the next change of the key add the watch to its ``touched`` list, once."""
     watched.database.untouched.setdefault(watched.key, set()).add(watched)
 
 
@@ -49,7 +56,7 @@ def unwatch_keys(keys: list[WatchedKey]) -> None:
 
 
 def was_modified(watched: WatchedKey) -> bool:
-    """Return True if a watched key was changed; the removal of an already expired key is no change."""
+    """Return True if a watched key was changed, so that EXEC fails; the removal of an already expired key is no change."""
     _, version, brought = watched.database.watched[watched.key]
     if brought_past_its_time(watched) and brought == watched.version:
         return version - brought > 1  # for the client the key was missing and still is
@@ -59,5 +66,5 @@ def was_modified(watched: WatchedKey) -> bool:
 
 
 def brought_past_its_time(watched: WatchedKey) -> bool:
-    """Return True if SWAPDB brought an expired key to a place where the client watches a missing one."""
+    """Return True if SWAPDB has brought an expired key under a watched name since the watch began."""
     return watched.database.watched[watched.key][2] >= watched.version

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def mended(
     value: Value, version: int, idempotency_defaults: Defaults, limits: Limits
 ) -> tuple[Value | None, bytes]:
-    """Return a repaired value, and the RESTORE payload that creates its equal; None if nothing is left of the value.
+    """Return a repaired value, and the RESTORE payload that creates its equal; None and b"" if nothing is left of it.
 
     Args:
         value: it may be inconsistent. The caller must discard it, and store the new one in its place.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def append_many(stream: Stream, ids: list[tuple[int, int]], fields: list[bytes]) -> None:
-    """Append several entries; ``ids`` are pairs of milliseconds and sequence, in ascending order."""
+    """Append several entries: ``ids`` are ascending (milliseconds, sequence), ``fields`` their encoded fields."""
     append_encoded(stream, [ms for ms, _ in ids], [seq for _, seq in ids], joined(entry_heads(ids), fields))
 
 

@@ -94,7 +94,7 @@ class Chunk:
         return self.ms[position] << 64 | self.seq[position]
 
     def position(self, stream_id: int) -> int:
-        """Return the position of the first entry with this or a greater ID; the length if there is none."""
+        """Return the position of the first entry whose ID is ``stream_id`` or greater; the length if there is none."""
         ms = self.ms
         half = stream_id >> 64
         low = bisect_left(ms, half)
@@ -118,7 +118,10 @@ class Chunk:
         return bytes(self.data[offsets[position] : offsets[position + 1]])
 
     def texts(self, start: int, stop: int, raw: bytes | None = None) -> list[bytes]:
-        """Return the ID texts of the entries from start to stop, cut out of their bytes (``raw``, if the caller has them)."""
+        """Return the ID texts of the entries from position ``start`` up to but not including ``stop``.
+
+        ``raw`` are the bytes of these entries, if the caller has them.
+        """
         heads = self.heads
         base = self.offsets[start]
         if raw is None:
@@ -140,7 +143,10 @@ class Chunk:
         self.heads = self.heads[:]
 
     def cut(self, start: int, stop: int) -> None:
-        """Remove the entries from start to stop; the old columns stay unchanged for their holders."""
+        """Remove the entries from position ``start`` up to but not including ``stop``.
+
+        The old columns stay unchanged, because pending entries may hold them.
+        """
         offsets = self.offsets
         data = self.data
         begin, end = offsets[start], offsets[stop]
@@ -163,7 +169,7 @@ class Chunk:
             self.packed = None
 
     def keep(self, wanted: list[bool]) -> None:
-        """Keep only the wanted entries: the same as several calls of ``cut``, in one pass."""
+        """Keep only the entries whose item in ``wanted`` is True; one pass instead of several calls of ``cut``."""
         offsets, ms, seq, heads = self.offsets, self.ms, self.seq, self.heads
         items = [self.data[begin:end] for begin, end in compress(pairwise(offsets), wanted)]
         data = self.data[:0].join(items)
@@ -223,7 +229,7 @@ class Chunk:
 
 
 def opened(chunk: AnyChunk) -> Chunk:
-    """Return a chunk for one read: the chunk itself or, if it is packed, an unpacked copy for the caller alone."""
+    """Return a chunk for one read: the chunk itself or, if it is packed, an unpacked copy that the stream does not keep."""
     return chunk if type(chunk) is Chunk else Chunk.of(chunk)
 
 
@@ -238,13 +244,13 @@ def packed_form(chunk: AnyChunk) -> Packed | None:
 
 
 def estimate(chunks: list[AnyChunk], samples: int, size_of: Callable[[AnyChunk], int]) -> int:
-    """Estimate the total size of some chunks from ``samples`` of them (0: all)."""
+    """Estimate the sum of ``size_of`` over the chunks from about ``samples`` of them (0: all)."""
     some = chunks[:: -(-len(chunks) // samples)] if chunks and samples else chunks
     return sum(map(size_of, some)) * len(chunks) // len(some) if some else 0
 
 
 def length_of(pieces: list[ChunkRun]) -> int:
-    """Return the number of entries."""
+    """Return the number of entries in these pieces of chunks."""
     return sum([stop - start for _, start, stop in pieces])
 
 
@@ -256,7 +262,7 @@ def ids_in(pieces: list[ChunkRun]) -> Iterator[int]:
 
 
 def texts_in(pieces: list[ChunkRun], parts: list[bytes | bytearray]) -> list[bytes]:
-    """Return the ID texts of some entries, cut out of the bytes of each piece."""
+    """Return the ID texts of the entries in these pieces; ``parts`` are the encoded entries of each piece."""
     if len(pieces) == 1:
         chunk, start, stop = pieces[0]
         return chunk.texts(start, stop, bytes(parts[0]))

@@ -71,17 +71,17 @@ class Packed(Protocol):
 
     @property
     def memory(self) -> int:
-        """About the bytes of memory that it takes."""
+        """Approximate memory in bytes."""
 
     @property
     def payload_bytes(self) -> int:
-        """The bytes of its entries."""
+        """The bytes of the encoded entries."""
 
     def columns(self) -> Columns:
-        """The columns again; the data begins with the first entry."""
+        """Return all columns of the chunk; the data begins with the first entry."""
 
     def data(self) -> bytes:
-        """The data alone."""
+        """Return the encoded entries without the other columns."""
 
 
 def columns_of(ids: list[tuple[int, int]], fields: list[bytes]) -> Columns:
@@ -176,7 +176,7 @@ class Deflated:
 
     @property
     def memory(self) -> int:
-        """About the bytes of memory that it takes."""
+        """Approximate memory in bytes."""
         return len(self._raw) + PACKED_OBJECTS
 
     @property
@@ -186,7 +186,7 @@ class Deflated:
         return size
 
     def columns(self) -> Columns:
-        """The columns again; the data begins with the first entry."""
+        """Return all columns of the chunk; the data begins with the first entry."""
         number, size = _HEAD.unpack_from(self._raw)
         raw = self._inflate(number, size)
         at = size + number
@@ -196,7 +196,7 @@ class Deflated:
         return Columns(raw[:size], ms, seq, offsets, bytearray(raw[size : size + number]))
 
     def data(self) -> bytes:
-        """Return the data alone, at a third of the cost."""
+        """Return the encoded entries without the other columns, at a third of the cost."""
         number, size = _HEAD.unpack_from(self._raw)
         return self._inflate(number, size)[:size]
 

@@ -71,23 +71,27 @@ class ChunkCache:
         self._again: deque[Place] = deque()
 
     def adopt(self, stream: Stream) -> None:
-        """Pack old chunks of a stream from now on, and keep unpacked ones for a while."""
+        """Begin to pack the old chunks of a stream, and to count those that readers unpack."""
         if stream.cold is not self:
             stream.cold = self
             self.watch(stream)
 
     def watch(self, stream: Stream) -> None:
-        """Note that a stream has a new chunk, or is itself new."""
+        """Register a stream with a new chunk, or a new stream, so that the next rounds look for chunks to pack."""
         if self.depth:
             self._grown.add(stream)
 
     @property
     def has_young(self) -> bool:
-        """Return True if chunks may become old, so that ``begin_round`` must be called again."""
+        """Whether chunks are waiting to become old enough to pack, so that ``begin_round`` must be called again."""
         return bool(self._grown or self._young or self._ripe or self._again)
 
     def begin_round(self, now: float) -> bool:
-        """Return True if ``step`` has work; to be called now and then with the time in seconds."""
+        """Begin a new round if ``round`` seconds have passed; return True if ``step`` has work.
+
+        Args:
+            now: the time in seconds.
+        """
         if (self._grown or self._young) and now >= self._next_round:
             self._next_round = now + self.round
             self._ripe.update(self._young)
@@ -96,7 +100,7 @@ class ChunkCache:
         return bool(self._ripe or self._again)
 
     def step(self) -> bool:
-        """Pack one chunk; return False when nothing is left."""
+        """Pack one chunk, or do a step that must precede this; return False when nothing is left to do."""
         if self._freed >= _MUCH_FREED:
             self._give_back()
             return True
@@ -137,7 +141,10 @@ class ChunkCache:
         return True
 
     def pack(self, stream: Stream, index: int) -> None:
-        """Pack a closed chunk whose entries are accounted for, if that saves enough."""
+        """Replace a closed chunk by its packed form if that saves enough (``worth_while``).
+
+        Its entries must be accounted for in the macro nodes.
+        """
         chunk = stream.chunks[index]
         if type(chunk) is not Chunk or (before := chunk.memory) > _MOST_BYTES:
             return
@@ -152,7 +159,7 @@ class ChunkCache:
             self.on_freed()
 
     def is_read_again(self, packed: Packed) -> bool:
-        """Note a read of a packed chunk; return True if it was read recently."""
+        """Record a whole read of a packed chunk; return True if it follows another recent one, which is then forgotten."""
         read_once = self._read_once
         if packed in read_once:
             del read_once[packed]
@@ -163,7 +170,7 @@ class ChunkCache:
         return False
 
     def keep(self, stream: Stream, chunk: Chunk) -> None:
-        """Keep a chunk that a reader unpacked; if too many are kept, let the oldest ones return to their packed form."""
+        """Count a chunk that a reader unpacked. Above ``limit`` bytes, the oldest of them return to their packed form."""
         if not self.depth:
             chunk.packed = None
             return

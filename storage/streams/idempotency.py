@@ -50,7 +50,7 @@ class Idempotency(Freeable):
 
     @property
     def tracked(self) -> int:
-        """Return the number of remembered iids of all producers."""
+        """The number of remembered iids of all producers."""
         return sum(map(len, self.producers.values()))
 
     def find(self, pid: bytes, iid: bytes, now: int | None = None) -> int | None:

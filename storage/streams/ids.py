@@ -162,6 +162,6 @@ def _parse_number(text: bytes) -> int:
 
 
 def signed(difference: int) -> int:
-    """Convert the difference of two unsigned 64-bit numbers as C does: modulo 2^64, signed."""
+    """Convert the difference of two unsigned 64-bit numbers to a signed one as C does: modulo 2^64."""
     difference &= MAX_U64
     return difference - (1 << 64) if difference >> 63 else difference

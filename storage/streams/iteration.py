@@ -28,7 +28,7 @@ def iter_entries(stream: Stream) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def pieces_between(stream: Stream, start: int, end: int) -> Iterator[ChunkRun]:
-    """Yield the entries from start to end, both included, in pieces; the chunks may be copies."""
+    """Yield the entries from ``start`` to ``end``, both inclusive, in pieces; the chunks may be unpacked copies."""
     for each in stream.chunks[max(bisect_right(stream.firsts, start) - 1, 0) :]:
         chunk = opened(each)
         stop = chunk.position(end + 1)
@@ -40,7 +40,7 @@ def pieces_between(stream: Stream, start: int, end: int) -> Iterator[ChunkRun]:
 
 
 def ids_from(stream: Stream, start: int) -> Iterator[int]:
-    """Yield the IDs of the entries from ``start`` on."""
+    """Yield the IDs of the entries from ``start`` on, inclusive."""
     for piece in pieces_between(stream, start, MAX_ID):
         yield from ids_in([piece])
 

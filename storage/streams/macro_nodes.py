@@ -155,7 +155,7 @@ class MacroNodes(Freeable):
         self._tree: tuple[int, int] | None = None
 
     def parts(self) -> Iterable[object]:
-        """Return the nodes, and the lists shared with the stream."""
+        """Return the containers of the nodes."""
         return self.known, self._chunks, self._firsts
 
     # All of them
@@ -167,13 +167,13 @@ class MacroNodes(Freeable):
 
     @property
     def count(self) -> int:
-        """Return the number of macro nodes that Redis would have (XINFO's radix-tree-keys)."""
+        """The number of macro nodes that Redis would have (XINFO's radix-tree-keys)."""
         self.account_all()
         return len(self.known)
 
     @property
     def tree_size(self) -> int:
-        """Return the number of nodes of the radix tree in which Redis would keep the macro nodes."""
+        """The number of nodes of the radix tree in which Redis would keep the macro nodes."""
         self.account_all()
         keys = len(self.known)
         if self._tree is None or self._tree[0] != keys:
@@ -191,15 +191,15 @@ class MacroNodes(Freeable):
 
     @property
     def is_behind(self) -> bool:
-        """Whether computing all nodes would take long; if so, call ``account_some``."""
+        """Whether more than ``FAR`` chunks wait to be accounted for; if so, call ``account_some`` in the background."""
         return self.is_far_at(len(self._chunks))
 
     def is_far(self, stream_id: int) -> bool:
-        """Return True if computing the node of an entry would take long."""
+        """Return True if more than ``FAR`` chunks must be accounted for up to the entry with this ID."""
         return self.is_far_at(bisect_right(self._firsts, stream_id))
 
     def is_far_at(self, chunk: int) -> bool:
-        """Return True if computing the nodes up to the chunk at this index would take long."""
+        """Return True if more than ``FAR`` of the first ``chunk`` chunks must still be accounted for."""
         return chunk > FAR and chunk - len(self._chunks) + self._pending() > FAR
 
     # Keeping up with the stream
@@ -217,21 +217,21 @@ class MacroNodes(Freeable):
         self._tree = None
 
     def go_back(self, last_id: int) -> None:
-        """Prepare for new entries with IDs that were deleted, all greater than this one: account for such IDs again."""
+        """Prepare for new entries whose IDs were deleted before; all are greater than ``last_id``."""
         if last_id < self.accounted:
             self.accounted = last_id
             if self.known:
                 self.known[-1].last_id = min(self.known[-1].last_id, last_id)
 
     def adopt(self, nodes: list[Node]) -> None:
-        """Take over the nodes that a loader read, which hold all entries."""
+        """Use the nodes that a loader read; they hold all entries."""
         self.known = nodes
         self._tree = None
         self.shared = bytearray(shared_bytes(one.first_id, other.first_id) for one, other in pairwise(nodes))
         self.accounted = nodes[-1].last_id if nodes else -1
 
     def account_until(self, stream_id: int) -> None:
-        """Account until the node that holds an entry can gain no more entries (or nothing is pending)."""
+        """Account for pending entries until the node with this ID is complete, or nothing is pending."""
         known = self.known
         if known and known[-1].first_id > stream_id:
             return
@@ -241,7 +241,7 @@ class MacroNodes(Freeable):
                 return
 
     def account_first(self) -> None:
-        """Account until the first node can gain no more entries (or nothing is pending)."""
+        """Account for pending entries until the first node is complete, or nothing is pending."""
         known = self.known
         if len(known) > 1:
             return
@@ -251,20 +251,20 @@ class MacroNodes(Freeable):
                 return
 
     def account_all(self) -> None:
-        """Account for everything."""
+        """Account for all pending entries."""
         sizes = _Sizes()
         for chunk in self._pending_chunks():
             self._account(chunk, sizes)
 
     def account_some(self) -> bool:
-        """Account for about a hundred entries; return False if at most one chunk, possibly growing, is left."""
+        """Account for one pending chunk; return False if at most one more is left, which may be growing."""
         pending = self._pending()
         if pending > 1:
             self._account(self._chunks[-pending])
         return pending > 2
 
     def account_towards(self, index: int) -> bool:
-        """Account for some entries if those of a chunk are not yet accounted for; return True in that case."""
+        """Account for one pending chunk if the chunk at ``index`` is still pending; return False if it is not."""
         if self._pending() < len(self._chunks) - index:
             return False
         self.account_some()
@@ -285,7 +285,7 @@ class MacroNodes(Freeable):
         return self._chunks[len(self._chunks) - self._pending() :]
 
     def remove(self, stream_id: int) -> None:
-        """Note the deletion of a live entry that is accounted for; drop its node if no live entry is left."""
+        """Count the deletion of an entry that is accounted for; drop its node if no live entry is left."""
         index = bisect_right(self.known, stream_id, key=attrgetter("first_id")) - 1
         node = self.known[index]
         node.live -= 1
@@ -451,7 +451,7 @@ class _Sizes(dict[bytes, int]):
     __slots__ = ()
 
     def of(self, word: bytes) -> int:
-        """Return the size; a long word is not looked up, because hashing reads all of it."""
+        """Return ``element_size`` of a word, from the cache if the word is short: hashing reads all of a long one."""
         return self[word] if len(word) < _REMEMBERED_BYTES else element_size(word)
 
     def __missing__(self, word: bytes) -> int:

@@ -106,11 +106,12 @@ class Stream(Freeable):
         self._prefix_start = self._prefix_end = 0
 
     def join(self, behind: WeakSet[Stream], discard: Callable[[object, int], None], cold: ChunkCache) -> None:
-        """Hand long work to the keyspace.
+        """Attach the stream to a keyspace, which then does its long work in the background.
 
         Args:
             behind: receives the stream when many entries wait to be accounted for (``MacroNodes.account_some``).
-            discard: receives what trimming cuts off, and the number of objects that it counts for (``LazyFree.free_later``).
+            discard: receives what trimming cuts off, and the number of objects that it counts for
+                (``LazyFree.free_later``).
             cold: packs old chunks.
         """
         self._behind = behind
@@ -126,7 +127,7 @@ class Stream(Freeable):
         return self.groups, self.idempotency, self.chunks, self.firsts, self.macro_nodes
 
     def is_small(self) -> bool:
-        """Return True if it has few entries and no groups."""
+        """Return True if it has so few entries, and no groups, that lazyfree frees it at once."""
         return self.length < _FEW and not self.groups
 
     @property
@@ -193,9 +194,14 @@ class Stream(Freeable):
     def append_run(
         self, ms: int, seq: int, fields: list[bytes], node_max_bytes: int, node_max_entries: int
     ) -> list[bytes]:
-        """Append several entries with consecutive IDs in one millisecond; return the encoded IDs.
+        """Append several entries with consecutive IDs in one millisecond; return the IDs as encoded bulk strings.
 
-        The first ID is ``ms`` and ``seq``; each of the ``fields`` is shorter than ``chunk.LARGE`` bytes.
+        Args:
+            ms: the milliseconds of all IDs.
+            seq: the sequence number of the first ID.
+            fields: the encoded fields of each entry, each shorter than ``chunk.LARGE`` bytes.
+            node_max_bytes: the present stream-node-max-bytes.
+            node_max_entries: the present stream-node-max-entries.
         """
         replies: list[bytes] = []
         while fields:
@@ -266,7 +272,7 @@ class Stream(Freeable):
         self._prefix = b"*2\r\n$%d\r\n%b" % (len(text) + digits, text)
 
     def set_last_id(self, last_id: int) -> None:
-        """Set the last ID. No entry may exceed it, but deleted IDs may."""
+        """Set the last ID (XSETID). It may be less than the ID of a deleted entry, but not of an existing one."""
         if last_id < self.last_id:
             for group in self.groups.values():
                 group.pel.look_again()
@@ -276,7 +282,7 @@ class Stream(Freeable):
     # Reading
 
     def open(self, index: int) -> Chunk:
-        """Return a chunk with its columns. A packed chunk is unpacked, and stays unpacked for a while.
+        """Return the chunk at an index. A packed chunk is unpacked, and stays so until ``cold`` packs it again.
 
         Where every instruction counts, callers check the type themselves.
         """
@@ -304,7 +310,7 @@ class Stream(Freeable):
         return index >= 0 and self.open(index).find(stream_id) >= 0
 
     def chunk_of(self, stream_id: int) -> Chunk | None:
-        """Return the chunk that has the entry with an ID, if that entry exists; None if all entries have greater IDs."""
+        """Return the chunk in which the entry with this ID is, if it exists; None if all entries have greater IDs."""
         index = bisect_right(self.firsts, stream_id) - 1
         if index < 0:
             return None
@@ -318,7 +324,10 @@ class Stream(Freeable):
         return None if chunk is None or position < 0 else chunk.entry(position)
 
     def range(self, start: int, end: int, count: int | None = None) -> tuple[int, bytes]:
-        """Return the number and the bytes of the entries from start to end, both included; at most ``count`` (None: all)."""
+        """Return the number and the encoded bytes of the entries with IDs from ``start`` to ``end``, both inclusive.
+
+        ``count`` is the maximum number of entries; None: no maximum.
+        """
         number, parts = self.range_parts(start, end, count)
         return number, b"".join(parts)
 
@@ -504,7 +513,7 @@ class Stream(Freeable):
         return sum(map(len, self.chunks[:index])) + position
 
     def cut_left(self, number: int) -> None:
-        """Remove the oldest entries, at least one; the caller has already removed them from the macro nodes."""
+        """Remove the oldest ``number`` entries, at least one; the caller has already removed them from the macro nodes."""
         chunks = self.chunks
         left = number
         whole = 0

@@ -62,12 +62,13 @@ def trim(
     limit: int = 0,
     gone: Removed | None = None,
 ) -> int:
-    """Remove the oldest entries; return how many.
+    """Remove the oldest entries, and return how many were removed.
 
     Args:
+        stream: the stream.
         threshold: MAXLEN, the maximum number of entries to keep; or MINID, the smallest ID to keep.
         by_length: True for MAXLEN, False for MINID.
-        approximate: remove only whole nodes (``~``).
+        approximate: remove only whole macro nodes (``~``).
         limit: approximate only: maximum number of entries to remove; 0 for no limit.
         gone: records the removed entries, if given.
     """
@@ -119,7 +120,10 @@ def trim(
 
 
 def trims_far(stream: Stream, by_length: bool, threshold: int, limit: int) -> bool:
-    """Return True if a trim must compute many macro nodes first to find where it ends."""
+    """Return True if a trim must first account for more than ``FAR`` chunks of entries to find where it ends.
+
+    The arguments are those of ``trim``.
+    """
     if not by_length:
         border = bisect_right(stream.firsts, threshold) if threshold <= stream.last_id or limit else 0
     elif threshold or limit:
