@@ -96,8 +96,7 @@ def lmovem(client: Client, args: list[bytes]) -> bytes:
     """Move several elements between lists; reply with them in the order that they have in the destination.
 
     OBO moves one by one, BULK keeps their order. Reply with a null array, and move nothing, if the source is missing or has
-    fewer
-    elements than EXACTLY requests.
+    fewer elements than EXACTLY requests.
     """
     batch = _Batch(client, args)
     elements = batch.move(client)

@@ -4,9 +4,9 @@
    waits for nothing) and the server does not need all checks. Then every check of ``checks.check`` is known to pass.
 2. It does what ``call`` and ``end_command`` do, in the same order: begin, handler, finish, propagate, serve.
 3. It inlines only the usual case. The methods of ``Calls`` handle an exception, a missing reply, an observer, a slow
-   command, a run of one command, keys to serve and any change of the client's state.
+   command, a single command for a batch handler, keys to serve and any change of the client's state.
 4. It stops at the first command that it may not run, and leaves that command to ``Dispatcher.run``.
-5. It stops after a command that changes the client's state, and after a slow command at the end of the client's turn.
+5. It stops after a command that changes the client's state, and after a slow command that ends the client's slice of time.
 6. Only the time shows which path a command took: ``tests/server/execution/test_fast_path.py``.
 """
 

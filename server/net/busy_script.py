@@ -1,11 +1,10 @@
 """Serve other clients during a slow script.
 
 A script runs to its end on the thread of the event loop, which makes it atomic and blocks the loop. Once it has run longer
-than ``busy-reply-threshold``, the interpreter's hook calls this module about every millisecond of Lua. The module polls
-the sockets itself and passes received bytes to the connections as usual. Most commands get the error BUSY; those with the
-flag ``allow_busy``, such as SCRIPT KILL, run (``server/execution/checks``). New clients are accepted the same way, and
-handed
-to the loop after the script.
+than ``busy-reply-threshold``, the interpreter's hook calls this module about every millisecond of Lua. The module polls the
+sockets itself and passes received bytes to the connections as usual. Most commands get the error BUSY; those with the flag
+``allow_busy``, such as SCRIPT KILL, run (``server/execution/checks``). New clients are accepted the same way, and handed to
+the loop after the script.
 
 Other clients see nothing of the script's unfinished unit: its effects, the keys that it made ready and its time are set
 aside while they are served. The client that runs the script, and replicas, are not served. The first SIGTERM or SIGINT

@@ -30,7 +30,7 @@ UNSCHEDULED: Final = -1
 
 
 class Replies:
-    """Holds the replies of one server's clients until the turn ends.
+    """Holds the replies of one server's clients until this round of the event loop (a *turn*) ends.
 
     To *hold* a reply is to keep it, to *release* replies is to send what is held, and to *flush* is to write the effects of
     the turn first. Replies are *dropped* if nobody waits for them or nothing may confirm their effects.
@@ -58,7 +58,7 @@ class Replies:
         self._few = 0  # ``at_once`` with an append-only file, which must be written first
 
     def hold(self, connection: Connection, data: bytes) -> None:
-        """Hold data for a client until the turn ends; later replies of the turn are held, too."""
+        """Hold data for a client until this round of the event loop ends; later replies of the round are held, too."""
         self.flush_later()
         self.at_once = 0
         self._is_plain = False
@@ -113,7 +113,7 @@ class Replies:
     # The end of a turn
 
     def flush_later(self) -> None:
-        """Schedule a flush for the end of this turn, unless one is scheduled."""
+        """Schedule ``flush`` for the end of this round of the event loop, unless it is scheduled."""
         if self.since == UNSCHEDULED:
             self._server.loop.call_soon(self._end_turn)
             self.since = self._server.keyspace.now  # after the call: if that fails, the next reply schedules
@@ -136,12 +136,12 @@ class Replies:
             self.at_once, self._few = 0, _FEW if is_pair else 0
 
     def begin_turn(self) -> None:
-        """Let replies leave at once, for a single client that calls from another thread than the loop's."""
+        """Let replies leave at once, for a single client that calls from a thread other than the loop's."""
         if self.since == UNSCHEDULED:
             self.at_once, self._few = (_FEW, 0) if self._server.persistence.aof is None else (0, _FEW)
 
     def flush(self) -> None:
-        """Write the turn's effects, then send the replies; under ``appendfsync always`` after an fsync."""
+        """Write the effects of this round to the append-only file, then send the replies; with ``always`` after an fsync."""
         persistence = self._server.persistence
         if persistence.aof is None or persistence.write_turn():
             self.release()
@@ -159,7 +159,7 @@ class Replies:
             self.since = now
 
     def release(self) -> None:
-        """Send the held replies, whose effects are already written."""
+        """Send the held replies. Their effects are written already, or there is no append-only file."""
         held = self.held if self._is_plain else _joined(self.held)
         self._released += len(self.held)
         self.held = []

@@ -1,8 +1,8 @@
 """The append-only file of a running server: load it, write before replies are sent, fsync by policy.
 
-The replies of each turn of the event loop are held (``server/net/replies``): one system call writes everything the turn
-changed, then they are sent. Under ``appendfsync always`` they also wait for the fsync, which runs in a thread and serves
-all replies that arrived together (group commit). Under ``everysec`` a thread runs an fsync once a second: a crash of
+Replies are held until a round of the event loop ends (``server/net/replies``): one system call writes all changes of the
+round, then the replies are sent. Under ``appendfsync always`` they also wait for the fsync, which runs in a thread and
+serves all replies that arrived together (group commit). Under ``everysec`` a thread runs an fsync once a second: a crash of
 the machine can lose that second, a crash of the process loses nothing.
 """
 
@@ -332,8 +332,7 @@ class Persistence:
 
         Returns:
             True if the replies of the round may be sent now. Under ``always`` they wait for an fsync; if the server ends,
-            they
-            are dropped.
+            they are dropped.
         """
         aof = self.aof
         assert aof is not None

@@ -39,8 +39,7 @@ class Folder:
         """Lock ``dir``, unless this server holds the lock; release locks on other folders.
 
         An open AOF stays where it is until a rewrite or its end, and so does the lock on its folder. A file system without
-        locks
-        gets a log line.
+        locks gets a log line.
 
         Raises:
             FolderInUseError: another server holds the lock; the current locks stay.

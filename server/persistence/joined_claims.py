@@ -30,8 +30,7 @@ def join_claims(batch: list[list[bytes]], at: int) -> tuple[list[bytes], int] | 
 
     Returns:
         The words of the XCLAIM and the number of records that it replaces. None if fewer than two records fit together, or
-        if
-        they begin before ``at``: then they run one by one, because the joined XCLAIM has failed.
+        if they begin before ``at``: then they run one by one, because the joined XCLAIM has failed.
     """
     first = batch[at]
     head, terms = first[:_ID_AT], first[_ID_AT + 1 : _LAST_ID_AT]

@@ -15,9 +15,9 @@ XGROUP SETID, in MULTI and EXEC), and later its XACK. Such an entry is called *s
 5. Settling does not change the data or any reply: ``tests/server/persistence/test_settled_claims.py``.
 
 A file of entries that are read and acknowledged loads in 0.40 to 0.67 of the time that it takes without settling. That is
-1.05
-to 1.4 times the time of Redis instead of 1.6 to 3.4 (``benchmarks/loading.py --quick``, 2026-11-27). With entries of three
-fields a workers' file of Redis 8.10.2 takes 0.55 of the time if they read ten at a time, 0.33 if they read one (2026-11-28).
+1.05 to 1.4 times the time of Redis instead of 1.6 to 3.4 (``benchmarks/loading.py --quick``, 2026-11-27). With entries of
+three fields a workers' file of Redis 8.10.2 takes 0.55 of the time if they read ten at a time, 0.33 if they read one
+(2026-11-28).
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ def cluster_migration(client: Client, args: list[bytes]) -> bytes:
     """Handle IMPORT, STATUS and CANCEL of moves.
 
     IMPORT moves slots here and replies with the ID of the task. STATUS replies with a map for each task, CANCEL with 0: a
-    task
-    ends before a client can cancel it.
+    task ends before a client can cancel it.
     """
     place, node = place_of(client)
     action, what = args[2].upper(), args[3].upper()

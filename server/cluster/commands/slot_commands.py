@@ -104,8 +104,7 @@ def cluster_setslot(client: Client, args: list[bytes]) -> bytes:
     """Set the state of a slot and reply OK.
 
     To move a slot, send IMPORTING to the target, MIGRATING to the source and, after the keys have moved, NODE. STABLE
-    cancels
-    the move.
+    cancels the move.
     """
     place, node = place_of(client)
     if not node.is_master:
