@@ -80,7 +80,7 @@ class Step:
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of an action on many entries, and whether it must stop after the current slice."""
+    """The progress of an action on many entries: ``done`` of ``total``. ``stopped``: end it after the current slice."""
 
     done: int = 0
     total: int = 0
@@ -89,7 +89,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a run: a line for each command sent, and whether all succeeded."""
+    """The outcome of a run: each command sent with its reply as text, and whether all succeeded."""
 
     lines: tuple[tuple[str, str], ...]
     good: bool
@@ -130,7 +130,7 @@ ACTIONS: Final[dict[str, Action]] = {}
 def action(
     name: str, title: str, about: str, scope: tuple[str, ...], fields: tuple[Field, ...], **more: Any
 ) -> Callable[[Callable[[Values], list[Step]]], Callable[[Values], list[Step]]]:
-    """Add an action whose commands the decorated function returns."""
+    """Register an action; the decorated function returns its commands for the typed values."""
 
     def keep(steps: Callable[[Values], list[Step]]) -> Callable[[Values], list[Step]]:
         ACTIONS[name] = Action(name, title, about, scope, fields, steps, **more)
@@ -142,7 +142,16 @@ def action(
 def one_command(
     name: str, title: str, about: str, words: str, fields: tuple[Field, ...] = (), **more: Any
 ) -> None:
-    """Add an action of one command; a word in braces stands for the field or the part of the address with that name."""
+    """Register an action of one command.
+
+    Args:
+        name: the action's name in addresses.
+        title: its title on a page.
+        about: a sentence about it.
+        words: the command; a word in braces stands for the field, or the part of the address, with that name.
+        fields: the fields of its form.
+        more: further attributes of ``Action``.
+    """
     split = words.split()
     scope = tuple(word[1:-1] for word in split if word.startswith("{"))[: -len(fields) or None]
 
@@ -160,11 +169,11 @@ _PLACE: Final = b"<IDs>"  # in a command that is shown before the entries are kn
 def on_entries(
     name: str, title: str, about: str, fields: tuple[Field, ...] = (), **more: Any
 ) -> Callable[[Callable[[Values, list[bytes], int], Command]], None]:
-    """Add an action on pending entries; the decorated function returns the command for a slice of them.
+    """Register an action on pending entries; the decorated function returns the command for a slice of them.
 
-    It applies to the chosen IDs, or to all entries that match a filter (``all``): then it walks the PEL in slices.
-    The function gets the typed values, IDs, and the idle time of the youngest entry: an entry claimed by others meanwhile
-    is younger, and stays.
+    It applies to the chosen IDs or, if the form has ``all``, to all entries that match a filter: then it walks the
+    PEL in slices. The function gets the typed values, the IDs, and the shortest idle time in the slice in
+    milliseconds (0 for chosen IDs): an entry that another consumer claimed meanwhile has a shorter one, and stays.
     """
 
     def keep(make: Callable[[Values, list[bytes], int], Command]) -> None:
@@ -545,12 +554,12 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """The commands as shown, to copy."""
+        """The commands in redis-cli's syntax, one per line."""
         return "\n".join(step.line for step in self.steps)
 
 
 def plan(action: Action, typed: Mapping[str, str]) -> Plan:
-    """Return the plan of an action: the commands that it would send."""
+    """Return the plan of an action: the commands that it would send, or why there are none yet."""
     defaults = {one.name: one.default for one in action.fields if one.default}
     filled = {**defaults, **{name: text for name, text in typed.items() if text.strip()}}
     try:
@@ -586,7 +595,7 @@ async def _one_by_one(link: Link, steps: Iterable[Step]) -> Outcome:
 
 
 def reply_text(reply: Any, depth: int = 0) -> str:
-    """Return a reply as redis-cli shows it, cut to a limited number of lines."""
+    """Return a reply in redis-cli's notation, cut to a limited number of lines."""
     pad = "   " * depth
     if isinstance(reply, RedisError):
         return f"(error) {reply}"

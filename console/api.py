@@ -26,7 +26,12 @@ class AbsentError(Exception):
 
 
 async def answer(poller: Poller, path: str, typed: Mapping[str, str]) -> dict[str, Any]:
-    """Answer a request; ``path`` is the part of its address after ``/api/``.
+    """Return the answer to a request as an object for JSON.
+
+    Args:
+        poller: reads the server.
+        path: the part of the address after ``/api/``.
+        typed: the parameters of the address.
 
     Raises:
         AbsentError: nothing is at the address.
@@ -53,7 +58,7 @@ async def answer(poller: Poller, path: str, typed: Mapping[str, str]) -> dict[st
 
 
 def streams(overview: Overview) -> dict[str, Any]:
-    """Return all streams with their groups, worst first."""
+    """Return all streams with their groups as an object for JSON, in order of trouble (``Stream.trouble``)."""
     worst = sorted(overview.streams.values(), key=lambda one: one.trouble, reverse=True)
     return {**_head(overview), "streams": [_stream(one, overview) for one in worst]}
 

@@ -85,7 +85,7 @@ class Console:
 
     @property
     def read_only(self) -> bool:
-        """Whether actions only show their commands."""
+        """Whether actions only show their commands and send none."""
         if self._read_only is not None:
             return self._read_only
         facts = self.poller.overview.facts

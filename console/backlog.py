@@ -26,7 +26,7 @@ Place = tuple[bytes, bytes]  # a stream's key and a group
 
 
 def after(entry_id: str) -> str:
-    """Return the next ID, for servers before 6.2, which have no exclusive ranges."""
+    """Return the next ID, to start a range after ``entry_id``: servers before 6.2 have no exclusive ranges."""
     milliseconds, _, sequence = entry_id.partition("-")
     if int(sequence or 0) + 1 < 1 << 64:
         return f"{milliseconds}-{int(sequence or 0) + 1}"
@@ -49,7 +49,7 @@ class _Lap:
     most: list[tuple[int, str]] = field(default_factory=list)
 
     def take(self, page: Iterable[PendingEntry], now: int) -> None:
-        """Keep the worst entries of a page."""
+        """Keep a page's entries if they are among the longest idle or most often delivered; ``now`` is in milliseconds."""
         owned = [entry for entry in page if entry.idle >= 0]
         self.oldest = heapq.nsmallest(
             KEPT, [*self.oldest, *((now - entry.idle, entry.id) for entry in owned)]
@@ -83,13 +83,14 @@ class Backlogs:
         self.first_look = 0.0  # seconds that the last round took for groups never read before
 
     def forget(self) -> None:
-        """Forget everything, because another server answers."""
+        """Forget all findings, because another server answers now."""
         self._walks.clear()
 
     async def read(self, link: Link, streams: dict[bytes, Stream], now: int) -> dict[bytes, Stream]:
-        """Continue each PEL within the budget of a round; return the streams with the findings.
+        """Read some more of each PEL, within the budget of a round; return the streams with the findings in their groups.
 
-        A PEL of one page is read completely each time. In a larger one each round rereads the worst entries, and goes on.
+        A PEL of one page is read completely each time. In a larger one each round rereads the worst entries, and
+        reads the next pages.
         """
         groups = {
             (stream.key, group.name): group

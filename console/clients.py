@@ -296,7 +296,13 @@ class Watch:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # two pages may begin or end it at once
 
     def shown(self, find: str, names: Mapping[str, str], own: Container[str]) -> list[Seen]:
-        """Return the last commands, without the console's, whose line, address or client name contains ``find``."""
+        """Return the last commands whose line, address or client name contains ``find``, the newest first.
+
+        Args:
+            find: a text, in any case.
+            names: the names of the present clients, by address.
+            own: the addresses of the console's own connections, which are left out.
+        """
         self.names |= {address: name for address, name in names.items() if address in self.by}
         wanted = find.lower()
         fits = (
@@ -314,7 +320,7 @@ class Watch:
         return list(islice(fits, SHOWN))
 
     def last(self, address: str) -> str:
-        """Return the last command of an address; empty if none was seen."""
+        """Return the line of the last command from an address; "" if none was seen."""
         return next((one.line for one in self.commands if one.address == address), "")
 
     @property

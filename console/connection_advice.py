@@ -53,5 +53,5 @@ def next_step(reason: str, address: str) -> str:
 
 
 def cannot_read(shown: str, error: Exception) -> str:
-    """Return a terminal's line about a server that cannot be read; ``shown`` is its address without the password."""
+    """Return a line for the terminal about a server that cannot be read; ``shown`` is its address without the password."""
     return f"{shown} cannot be read: {error}. {next_step(str(error), shown)}"

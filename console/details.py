@@ -32,14 +32,14 @@ MESSAGE_GROUPS: Final = 200  # groups to ask for the page of a message
 
 @dataclass(frozen=True, slots=True)
 class GroupSubject(Subject[GroupDetail]):
-    """A consumer group: its PEL, its lanes, and its lag."""
+    """A consumer group: its consumers and its PEL."""
 
     key: bytes
     group: bytes
 
     @property
     def series(self) -> tuple[Key, ...]:
-        """The series to draw."""
+        """The key of the series that the page draws: the group's."""
         return ((self.key, self.group),)
 
     async def read(self, link: Link) -> GroupDetail:
@@ -126,11 +126,11 @@ class StreamSubject(Subject[StreamDetail]):
 
     @property
     def series(self) -> tuple[Key, ...]:
-        """The series to draw."""
+        """The key of the series that the page draws: the stream's."""
         return ((self.key,),)
 
     async def read(self, link: Link) -> StreamDetail:
-        """Read as many of the newest entries as fit into few bytes."""
+        """Read the groups and the newest entries, as many as fit into a few megabytes."""
         count = await entries_of(link, self.key, NEWEST)
         now, length, groups, newest = await link.send(
             [
@@ -166,7 +166,7 @@ class StreamSubject(Subject[StreamDetail]):
 
 
 async def entries_of(link: Link, key: bytes, most: int) -> int:
-    """Return the number of entries of a stream that fit into few bytes: at least one, at most ``most``."""
+    """Return how many entries of a stream fit into ``PAGE_BYTES`` of memory: at least one, at most ``most``."""
     length, memory = await link.send([command("XLEN", key), command("MEMORY", "USAGE", key)])
     return replies.few(length, memory, most)
 
@@ -186,7 +186,16 @@ class Page:
 
 
 async def page_of(link: Link, key: bytes, start: str, count: int, field: bytes, contains: bytes) -> Page:
-    """Read a page of entries up to an ID; with a filter, only entries with the field or text."""
+    """Read a page of entries, newest first, from the ID ``start`` downwards (inclusive).
+
+    Args:
+        link: the server.
+        key: the stream.
+        start: an ID, or ``+``.
+        count: maximum number of entries on the page.
+        field: only entries that have this field; empty: any.
+        contains: only entries with a value (of that field) that contains these bytes.
+    """
     filtered = bool(field or contains)
     found: list[Entry] = []
     scanned, at = 0, start
@@ -214,7 +223,7 @@ def _fits(entry: Entry, field: bytes, contains: bytes) -> bool:
 
 
 def before(entry_id: str) -> str:
-    """Return the greatest ID below this one."""
+    """Return the next smaller ID, or 0-0 for 0-0."""
     milliseconds, _, sequence = entry_id.partition("-")
     if int(sequence or 0):
         return f"{milliseconds}-{int(sequence) - 1}"
@@ -228,7 +237,8 @@ class Standing:
     """The state of a message in a group.
 
     Attributes:
-        state: "pending", "unowned", "passed" (acknowledged, or it was never delivered to this group) or "waiting".
+        state: "pending", "unowned" (pending without a consumer, after XNACK), "passed" (acknowledged, or it was never
+            delivered to this group) or "waiting" (not delivered yet).
     """
 
     group: Group
@@ -256,7 +266,7 @@ class MessageSubject(Subject[MessageDetail]):
     id: str
 
     async def read(self, link: Link) -> MessageDetail:
-        """Read the entry, and a line of each group's PEL."""
+        """Read the entry, and its pending entry in each group."""
         now, found, groups = await link.send(
             [
                 command("TIME"),

@@ -14,7 +14,7 @@ Sample = tuple[float, float | None, float | None, float | None]
 
 
 class History:
-    """The last samples of each series; a new series replaces the one that was not used for longest."""
+    """The last samples of each series. If there are too many series, a new one replaces the least recently extended."""
 
     def __init__(self, samples: int = SAMPLES, series: int = SERIES) -> None:
         self._samples = samples
@@ -41,7 +41,7 @@ class History:
 
 
 def rate(before: Sample | None, after: Sample, column: int) -> float | None:
-    """Return the growth per second of a counter's column; None if it is unknown or the counter restarted."""
+    """Return the growth per second of a column of two samples; None if it is unknown or the counter restarted."""
     if before is None:
         return None
     old, new = before[column], after[column]
@@ -52,5 +52,5 @@ def rate(before: Sample | None, after: Sample, column: int) -> float | None:
 
 
 def rates(samples: list[Sample], column: int) -> list[float | None]:
-    """Return the rate at each sample; the first has none."""
+    """Return the growth per second of a column at each sample; None at the first."""
     return [None, *(rate(before, after, column) for before, after in pairwise(samples))]

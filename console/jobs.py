@@ -31,7 +31,7 @@ class Job:
 
     @property
     def share(self) -> float:
-        """The finished share, 0 to 1."""
+        """The finished part of the entries, from 0 to 1; 0 while their number is unknown."""
         return min(1.0, self.progress.done / self.progress.total) if self.progress.total else 0.0
 
 
@@ -49,7 +49,7 @@ class Jobs:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, link: Link, plan: Plan) -> Job:
-        """Run a plan; return when it has ended, or when a page should show its progress.
+        """Run a plan; return its job when it has ended, or after a second, when a page should show its progress.
 
         Raises:
             GoneError: the connection was lost within that time.
@@ -79,7 +79,7 @@ class Jobs:
             self._on_end()
 
     async def stop(self) -> None:
-        """Stop all, each after its current slice."""
+        """Stop all after their current slices; cancel those that take longer than a second."""
         for job in self._kept.values():
             job.progress.stopped = True
         if self._tasks:

@@ -63,7 +63,7 @@ class KeysSubject(Subject[KeysDetail]):
     cursor: str = "0"
 
     async def read(self, link: Link) -> KeysDetail:
-        """Scan some of the keys, and read the details of the shown ones."""
+        """Examine some of the keys, and read the type, expiry and memory of the ones to show."""
         pattern = (b"MATCH", b"*" + _escaped(self.find) + b"*") if self.find else ()
         at = self.cursor.encode()
         seen: dict[bytes, None] = {}

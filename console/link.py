@@ -172,20 +172,20 @@ class Link:
 
     @property
     def node(self) -> Link:
-        """Return a link to one server: the named node of a cluster, else this link itself."""
+        """A link to a single server: for a cluster the node in the address, else this link itself."""
         if not self.is_cluster:
             return self
         return self._other("node", self._address.replace("+cluster", "", 1))
 
     @property
     def actor(self) -> Link:
-        """Return the link for changes: a Rillet's recordings and faults treat its commands like those of any client."""
+        """The link for changes, which is never read-only; a Rillet's recordings and faults apply to its commands."""
         made = self._other("actor", self._address)
         made.read_only = False
         return made
 
     def another(self, protocol: int) -> redis.asyncio.Redis:
-        """Return a new client for the server at the address."""
+        """Return a new client for the server at the address; ``protocol`` is 2 or 3 (RESP)."""
         return _client(self._address.replace("+cluster", "", 1), protocol)
 
     def _other(self, what: str, address: str) -> Link:
@@ -211,18 +211,18 @@ class Link:
 
 
 class Subject(ABC, Generic[Found_co]):
-    """A thing that a page shows in detail. Equal subjects are read once, however many pages show them."""
+    """A thing that a page shows in detail, e.g. a stream. Equal subjects are read once, however many pages show them."""
 
     __slots__ = ()
 
     @property
     def series(self) -> tuple[tuple[bytes, ...], ...]:
-        """The series that its page draws; recorded as soon as a page shows it, however many groups there are."""
+        """The keys of the series (``History``) that its page draws; these are recorded from then on."""
         return ()
 
     @abstractmethod
     async def read(self, link: Link) -> Found_co:
-        """Read the detail, in few batches."""
+        """Read the data of the page in few batches of commands."""
 
 
 Place = tuple[str, int]  # host and port of a master

@@ -37,6 +37,7 @@ class Group:
     """A consumer group as XINFO GROUPS describes it.
 
     Attributes:
+        lag: the number of entries not yet delivered; None if the server does not know it.
         oldest_id: the pending entry with the longest idle time.
         oldest_idle: that idle time at ``read_at``; None if no consumer has pending entries, or nothing was read yet.
         most_id: the pending entry with the highest delivery count, which is ``most_deliveries``.
@@ -61,7 +62,7 @@ class Group:
 
     @property
     def unread(self) -> bool:
-        """Whether its PEL is not empty and was not read yet."""
+        """Whether it has pending entries of which none was read yet."""
         return bool(self.pending) and not self.read_at
 
 
@@ -124,7 +125,10 @@ class Stream:
 
     @property
     def trouble(self) -> tuple[int, int, int, int]:
-        """The sort key, worst last: poison, the oldest pending entry, lag, pending entries."""
+        """The sort key, ascending: number of groups with poison, oldest pending entry, lag, number of pending entries.
+
+        A group has poison if an entry was delivered ``POISON_DELIVERIES`` times or more.
+        """
         poison = sum(group.most_deliveries >= POISON_DELIVERIES for group in self.groups)
         return (poison, self.oldest_idle or 0, self.worst_lag or 0, self.pending)
 
@@ -163,10 +167,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A consumer with the worst of its pending entries by ID, and maxima over all its entries that were read.
+    """A consumer of a group with its worst pending entries.
 
     Attributes:
-        oldest: the longest idle time of its entries; None if it has none.
+        entries: the worst of those that were read: poison messages, then the longest idle.
+        oldest: the longest idle time of all its entries that were read; None if it has none.
         most: their highest delivery count.
     """
 
@@ -177,7 +182,7 @@ class Lane:
 
     @property
     def trouble(self) -> tuple[bool, int, int]:
-        """The sort key, worst last: poison, the oldest entry, its pending entries."""
+        """The sort key, ascending: has poison (``POISON_DELIVERIES``), its oldest entry, its number of pending entries."""
         return (
             self.most >= POISON_DELIVERIES,
             -1 if self.oldest is None else self.oldest,

@@ -1,4 +1,4 @@
-"""Show bytes to people: names and commands in redis-cli's syntax, values as cut text. Also: read words of commands."""
+"""Convert bytes to text for people: names and commands in redis-cli's syntax, values cut. Also: parse typed commands."""
 
 from __future__ import annotations
 
@@ -159,18 +159,18 @@ def name(raw: bytes) -> str:
 
 
 def ids_behind(words: Sequence[bytes], start: int) -> Sequence[bytes]:
-    """Return the IDs after the word IDS and their number; the names before ``start`` may also be "IDS"."""
+    """Return the IDs after IDS and their number; the word IDS is searched from index ``start``, as names may equal it."""
     at = [word.upper() for word in words].index(b"IDS", start)
     return words[at + 2 : at + 2 + int(words[at + 1])]
 
 
 def number_behind(words: Sequence[bytes], option: bytes, start: int) -> int | None:
-    """Return the number after an option of a command; its options begin at ``start``."""
+    """Return the number after an option of a command, searched from index ``start``; None if there is none."""
     found = [after for word, after in pairwise(words[start:]) if word.upper() == option and after.isdigit()]
     return int(found[0]) if found else None
 
 
 def whole_id(entry_id: bytes) -> bytes:
-    """Return an ID with its sequence number, as in replies."""
+    """Return an ID with its sequence number (``5`` is ``5-0``), as in replies."""
     milliseconds, _, sequence = entry_id.partition(b"-")
     return b"%d-%d" % (int(milliseconds), int(sequence or 0)) if milliseconds.isdigit() else entry_id

@@ -57,25 +57,26 @@ class Page(ABC):
 
     @abstractmethod
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Return the data for the templates.
+        """Return the template data of the live parts.
 
         Raises:
             NotFoundError: the subject of the page does not exist.
+            GoneError: the server cannot be reached.
         """
 
     async def whole_context(self, poller: Poller) -> dict[str, Any]:
-        """Return ``context`` and the data that only a freshly loaded page shows."""
+        """Return the template data of the whole page: that of ``context``, and that of parts that are not live."""
         return await self.context(poller)
 
 
 class OverviewPage(Page):
-    """All streams, those in trouble first."""
+    """All streams, the ones with the worst trouble first."""
 
     template = "overview.html"
     parts = ("streams",)
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Sort and filter the streams of the last round."""
+        """Return the template data: the last round's streams whose key contains ``find``, sorted, and totals over all."""
         overview = poller.overview
         find = self.values.text("find")
         sort = self.values.text("sort", "trouble")
@@ -125,7 +126,7 @@ def _sort_key(stream: Stream, sort: str) -> Any:
 
 
 class StreamPage(Page):
-    """A stream: its groups, its live tail, and older entries by ID, time and field."""
+    """A stream: its groups, its newest entries live, and older entries by ID, time and field."""
 
     template = "stream.html"
     parts = ("stream_facts", "stream_groups", "stream_tail", "chart_data")
@@ -136,7 +137,7 @@ class StreamPage(Page):
         self.subjects = [StreamSubject(self.key)]
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Join the live detail with the results of the rounds."""
+        """Return the template data: the stream and its groups just read, and the last rounds' findings in their PELs."""
         detail = await poller.look(StreamSubject(self.key))
         if detail.missing:
             raise NotFoundError("There is no stream with this key.")
@@ -173,7 +174,7 @@ class StreamPage(Page):
         }
 
     async def whole_context(self, poller: Poller) -> dict[str, Any]:
-        """Add the requested page of older entries."""
+        """Return the template data of ``context``, and the requested page of older entries."""
         older = await self._older(poller)
         letters = {"has_letters": _has_letters(older["page"].entries)} if older["page"] else {}
         return {**await self.context(poller), **older, **letters}
@@ -209,7 +210,7 @@ def _start(text: str) -> str:
 
 
 def kept_of(values: Values) -> dict[str, str]:
-    """Return the table's part of a group's address: the filter, the order, the page; for the way back to it."""
+    """Return the parameters of a group's table (filter, order, page) that are set, for links back to it."""
     found = {name: values.text(name) for name in (*NAMES, "sort", "at") if values.text(name)}
     if found.get("sort", PENDING_SORTS[0]) not in PENDING_SORTS:
         del found["sort"]
@@ -241,7 +242,7 @@ class GroupPage(Page):
             self._problem = str(error)
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show the group's detail, a page of the pending entries that match the filter, and the course of its lag."""
+        """Return the template data: the group, a page of the pending entries that match the filter, and the lag's chart."""
         detail = await poller.look(GroupSubject(self.key, self.group))
         if detail.missing:
             raise NotFoundError("There is no such group.")
@@ -323,7 +324,7 @@ class MessagePage(Page):
         ]
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show the entry and a line for each group."""
+        """Return the template data: the entry, its state in each group, and its history, if the server can provide one."""
         detail = await poller.look(MessageSubject(self.key, self.id))
         link = poller.link
         events: tuple[timeline.Event, ...] = ()
@@ -379,7 +380,7 @@ class KeysPage(Page):
         self.subjects = [self._subject]
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show the keys that follow a cursor."""
+        """Return the template data: the matching keys found by SCAN from ``cursor`` on."""
         return {
             "detail": await poller.look(self._subject),
             "find": self.find,
@@ -401,7 +402,7 @@ class KeyPage(Page):
         self.subjects = [keys.KeySubject(self.key)]
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show the type of a value and its start."""
+        """Return the template data: the type of the value and its first items."""
         detail = await poller.look(keys.KeySubject(self.key))
         if detail.type == "none":
             raise NotFoundError("There is no such key.")
@@ -421,7 +422,7 @@ class ClientsPage(Page):
         self.find = self.values.text("find")
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show the clients that match."""
+        """Return the template data: at most SHOWN clients whose ID, address, name, user or command contains ``find``."""
         detail = await poller.look(clients.ClientsSubject())
         await poller.look(timeline.TapeSubject())
         wanted = self.find.lower()
@@ -452,7 +453,7 @@ class PromptPage(Page):
     template = "prompt.html"
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show an empty prompt, with its own connection."""
+        """Return the template data: a new session name, and the database of the prompt."""
         return {"session": secrets.token_urlsafe(12), "place": f"db{poller.link.database}"}
 
 
@@ -464,7 +465,7 @@ class TimePage(Page):
     subjects = (debugging.DebugSubject(),)
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show the time, and the active faults."""
+        """Return the template data: the server's clock and its active faults."""
         facts = poller.overview.facts
         if facts is None or not facts.debug:
             raise NotFoundError(
@@ -487,7 +488,7 @@ class JobPage(Page):
     parts = ("job",)
 
     async def context(self, poller: Poller) -> dict[str, Any]:
-        """Show its progress."""
+        """Return the template data: the running or ended action with its progress."""
         job = poller.jobs.get(self.values.text("id"))
         if job is None:
             raise NotFoundError("What came of this action is not kept any more.")

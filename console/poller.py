@@ -75,7 +75,10 @@ class Overview:
     read: float = 0.0
 
     def aged(self, idle: int | None) -> int | None:
-        """Return the current value of an idle time from the round. The clock of a server with debug commands may be stopped."""
+        """Return an idle time of the round (milliseconds) plus the time since then.
+
+        Of a Rillet with debug commands it stays the same, because its clock may be stopped.
+        """
         if idle is None or self.gone or (self.facts is not None and self.facts.debug):
             return idle
         return idle + int((time.monotonic() - self.read) * 1_000)
@@ -155,7 +158,7 @@ class Poller:
                     due = 0.0
 
     async def freshen(self) -> None:
-        """Wait for a round if the last one is too old: no page may have been open until now."""
+        """Wait up to five seconds for a new round if the last one is too old: no page may have been open until now."""
         if self.overview.gone or time.monotonic() - self._last_round < max(
             2 * self._tick, SHARE * (self.overview.taken - self.overview.first_look)
         ):
@@ -166,23 +169,23 @@ class Poller:
                 await self.ticked()
 
     def stop(self) -> None:
-        """End ``run`` after its tick, and release all waiters."""
+        """End ``run`` at the end of its tick, and wake all that wait in ``ticked``."""
         self._stopped = True
         self._hurry.set()
         self.release()
 
     def changed(self) -> None:
-        """Forget the details and start the next round now, because data was changed."""
+        """Read everything again now, because an action changed data."""
         self._details.clear()
         self._hurry.set()
 
     def release(self) -> None:
-        """Release all that wait for a tick."""
+        """Wake all that wait in ``ticked``."""
         ticked, self._ticked = self._ticked, asyncio.Event()
         ticked.set()
 
     async def ticked(self) -> None:
-        """Wait for the end of the next tick."""
+        """Wait for the end of the current tick, in which all watched subjects are read, or for ``release``."""
         await self._ticked.wait()
 
     @contextlib.asynccontextmanager
@@ -201,7 +204,7 @@ class Poller:
             self._watched += Counter()  # drops those at 0
 
     async def look(self, subject: Subject[Found_co], *, fresh: bool = False) -> Found_co:
-        """Return a subject's detail: the last one if it is recent, else read it once for all callers.
+        """Return a subject's data: the last read if it is recent and not ``fresh``, else from one read for all callers.
 
         Raises:
             GoneError: the server cannot be reached.
@@ -270,7 +273,7 @@ class Poller:
         self._due.clear()
 
     async def check(self) -> None:
-        """Read the minimum that a round needs. Raises GoneError: the server cannot be read."""
+        """Send the least that a round needs, to see whether rounds will work. Raises GoneError: they will not."""
         keys = (await self.link.send([command("SCAN", 0, "COUNT", 1, "TYPE", "stream")]))[0]
         if isinstance(keys, RedisError):
             raise GoneError(str(keys))

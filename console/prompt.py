@@ -76,14 +76,17 @@ class Rule:
 
     @property
     def changes(self) -> bool:
-        """Whether it may change data: every command not known to only read. Flags decide; names only if flags do not tell."""
+        """Whether it may change data: True for every command that is not known to only read.
+
+        The flags decide; the name does so only if there are none that tell.
+        """
         if self.flags is None or "write" in self.flags or self.name in _SCRIPTS:
             return True
         return "readonly" not in self.flags and self.name not in _HARMLESS and not self.name.endswith("|HELP")
 
     @property
     def reads_data(self) -> bool:
-        """Whether its reply holds data of keys, which may look like a directive."""
+        """Whether its reply contains data of keys; such data may look like a directive, whose value would be hidden."""
         return self.flags is not None and not self.flags.isdisjoint({"readonly", "write"})
 
     @property
@@ -102,14 +105,14 @@ class Rule:
 
     @property
     def unknown(self) -> str:
-        """Why nothing is known about it."""
+        """A text that says why its flags are unknown."""
         if self.problem:
             return f"the server does not say what {self.title} does ({self.problem})"
         return f"this server does not know {self.title}"
 
 
 async def rule_of(link: Link, words: Sequence[bytes]) -> Rule:
-    """Ask the server about this command."""
+    """Ask the server for the flags of a command (COMMAND INFO), and return its rule."""
     first = words[0].upper().decode("latin-1")
     both = f"{first}|{words[1].upper().decode('latin-1')}" if len(words) > 1 else first
     reply = (await link.send([command("COMMAND", "INFO", words[0])]))[0]
@@ -172,7 +175,7 @@ class _State:
 
     @property
     def place(self) -> str:
-        """Return redis-cli's prompt for this state."""
+        """The prompt of redis-cli in this state: ``db5``, or within MULTI ``db5(TX)``."""
         return f"db{self.database}" + ("(TX)" if self.queued is not None else "")
 
     def follow(self, words: Sequence[bytes], reply: resp.Reply) -> None:
@@ -217,7 +220,7 @@ class _Session:
         self._connection: Any = None
 
     def may_go(self, seconds: float) -> bool:
-        """Return True if its connection may be closed, after this many seconds without a line."""
+        """Return True if its connection may be closed: no line for this many seconds, or within MULTI for longer."""
         if self.state.queued is not None:
             seconds = MULTI_IDLE_SECONDS
         return not self.users and time.monotonic() - self.used >= seconds
@@ -275,7 +278,13 @@ class Prompt:
         self._server = ""  # whose names they are
 
     async def run(self, session: str, line: str, *, read_only: bool, sure: str = "") -> Exchange:
-        """Send a line, unless it is refused or needs a confirmation; with ``sure`` send the line of the question with this nonce.
+        """Send a line, unless it is refused or needs a confirmation; return the line and its outcome.
+
+        Args:
+            session: the name of the page's prompt.
+            line: the typed line.
+            read_only: refuse commands that may change data.
+            sure: the nonce of a question; then its line is sent instead.
 
         Raises:
             GoneError: the server cannot be reached.
@@ -411,7 +420,7 @@ class Prompt:
             self._closed.popitem(last=False)
 
     async def close_idle(self) -> None:
-        """Close the connections of prompts that had no line for long; their next line reports it."""
+        """Close the connections of prompts that have been idle for long; their next line reports it."""
         self._evict([name for name, one in self._sessions.items() if one.may_go(IDLE_SECONDS)])
         await self._sweep()
 

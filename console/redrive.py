@@ -77,25 +77,25 @@ class Wanted:
     leave: tuple[bytes, ...] = ORIGIN
 
     def fits(self, entry: Entry) -> bool:
-        """Return True if an entry is wanted."""
+        """Return True if an entry matches all ``filters``; ``ids`` are not considered."""
         return all(
             any(name in {b"", own} and part in value for own, value in entry.fields)
             for name, part in self.filters
         )
 
     def target(self, entry: Entry) -> bytes:
-        """Return the target stream of an entry; empty: the entry names none."""
+        """Return the key of the stream to send an entry to; b"" if neither ``to`` nor the entry names one."""
         return self.to or next((value for name, value in entry.fields if name == self.origin), b"")
 
     def words(self, target: bytes, ids: list[str]) -> Command:
-        """Return the command that sends these entries back."""
+        """Return the command (a script) that moves these entries to ``target`` in one step."""
         leave = dict.fromkeys(self.leave if self.to else (*self.leave, self.origin))
         return command("EVAL", SEND_BACK, 2, self.key, target, len(leave), *leave, *ids)
 
 
 @dataclass(slots=True)
 class Sent:
-    """How many were sent to which stream, and how many stay, by reason."""
+    """The number of entries sent to each stream, and the number of entries that stay, by reason."""
 
     to: dict[bytes, int] = field(default_factory=dict)
     stay: dict[str, int] = field(default_factory=dict)
@@ -106,13 +106,13 @@ class Sent:
         return sum(self.to.values())
 
     def keep(self, reason: str, number: int) -> None:
-        """Count entries that stay."""
+        """Add a number of entries that stay for a reason."""
         if number:
             self.stay[reason] = self.stay.get(reason, 0) + number
 
     @property
     def reasons(self) -> list[str]:
-        """A sentence for each reason to stay."""
+        """A sentence for each reason why entries stay, with their number."""
         return [f"{number:,} not sent now: {reason}" for reason, number in self.stay.items()]
 
 

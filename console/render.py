@@ -46,7 +46,7 @@ def environment() -> Environment:
 
 
 def name(raw: bytes) -> Markup:
-    """Return a name, isolated from the text direction around it."""
+    """Return a name as HTML whose text direction does not affect the text around it."""
     return Markup("<bdi>{}</bdi>").format(names.name(raw))
 
 
@@ -56,7 +56,7 @@ def clip(text: str, length: int = 60) -> str:
 
 
 def url(path: str, **words: bytes | str | int) -> str:
-    """Return an address of the console; names are in redis-cli's syntax."""
+    """Return an address in the console: the path with these words as its query; names (bytes) are in redis-cli's syntax."""
     typed = {
         key: names.quote(word) if isinstance(word, bytes) else str(word)
         for key, word in words.items()
@@ -66,7 +66,7 @@ def url(path: str, **words: bytes | str | int) -> str:
 
 
 def linked(*words: bytes) -> bool:
-    """Return True if names are short enough for an address."""
+    """Return True if names are together short enough for a link."""
     return sum(map(len, words)) <= LINKED_BYTES
 
 
@@ -121,7 +121,7 @@ def rate(number: float | None) -> str:
 
 
 def exact(milliseconds: float) -> str:
-    """Format a time in UTC."""
+    """Format a time (milliseconds since 1970) as date and time in UTC."""
     try:
         moment = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
     except (ValueError, OverflowError, OSError):
@@ -130,7 +130,7 @@ def exact(milliseconds: float) -> str:
 
 
 def clock(milliseconds: float) -> str:
-    """Format the time of day in UTC, for log lines."""
+    """Format a time (milliseconds since 1970) as time of day in UTC, for log lines."""
     try:
         moment = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
     except (ValueError, OverflowError, OSError):
@@ -144,7 +144,10 @@ def id_time(entry_id: str) -> int:
 
 
 def ago(moment: int, now: int) -> Markup:
-    """Format how long ago a time is, with the exact time on hover. An ID that is not a time shows as a dash."""
+    """Format how long before ``now`` a moment is, both in milliseconds, as HTML with the exact time on hover.
+
+    A moment before 2001 comes from an ID that is not a time, and shows as a dash.
+    """
     if moment < 1_000_000_000_000:  # before 2001: an ID that counts
         return Markup('<span class="nil">\u2013</span>')
     words = (
@@ -158,7 +161,7 @@ def ago(moment: int, now: int) -> Markup:
 
 
 def heat(idle: int | None) -> int:
-    """Return the heat of an idle time, 0 to 5."""
+    """Return the colour step of an idle time in milliseconds: how many of ``HEAT_MS`` it has reached, 0 to 5."""
     return sum((idle or 0) >= step for step in HEAT_MS)
 
 
@@ -178,7 +181,10 @@ def _with_gaps(samples: list[Sample]) -> list[Sample]:
 
 
 def chart(samples: list[Sample], columns: Mapping[str, tuple[int, bool]]) -> str:
-    """Return the data of a chart as JSON: seconds before now, then each column; counters become rates."""
+    """Return a chart as JSON: names, and rows of numbers: the seconds before the newest sample, then each column.
+
+    ``columns`` maps each name to its column in the samples, and whether to show its growth per second.
+    """
     samples = _with_gaps(samples)
     newest = samples[-1][0] if samples else 0.0
     rows: list[Any] = [[round(sample[0] - newest, 1) for sample in samples]]

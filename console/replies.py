@@ -18,7 +18,7 @@ PAGE_BYTES: Final = 4 << 20  # of entries, or of other items, that are read for 
 
 
 def few(length: Reply, memory: Reply, most: int) -> int:
-    """Return how many of these items fit ``PAGE_BYTES``, given their memory: at least one.
+    """Return how many items of a key fit ``PAGE_BYTES`` of memory: at least one, at most ``most``.
 
     If the length or the memory is unknown (an error or a null), return ``most``.
     """
@@ -34,12 +34,12 @@ def pairs(reply: Reply) -> dict[str, Any]:
 
 
 def listed(reply: Reply) -> list[Any]:
-    """Return an array; an error or a null counts as empty."""
+    """Return an array reply as a list; [] for an error or a null."""
     return [] if reply is None or isinstance(reply, RedisError) else list(reply)
 
 
 def groups(reply: Reply, before: Iterable[Group] = ()) -> tuple[Group, ...]:
-    """Return the groups of XINFO GROUPS, with the known first pending entries, which not every round reads.
+    """Return the groups of an XINFO GROUPS reply, with the findings in their PELs from ``before``.
 
     A round reads thousands of groups. So each record is built once, and its field names stay bytes.
     """
@@ -102,7 +102,7 @@ def entry(item: Any) -> Entry:
 
 
 def now(reply: Reply) -> int:
-    """Return the milliseconds of TIME; of the console's clock if the user may not run it."""
+    """Return the server's time from the reply of TIME, in milliseconds; the console's time if the user may not run TIME."""
     if isinstance(reply, NoPermissionError):
         return int(time.time() * 1000)
     return int(reply[0]) * 1000 + int(reply[1]) // 1000

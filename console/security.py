@@ -139,7 +139,7 @@ class Guard:
         return bool(self._token)
 
     def fits(self, token: str, address: str) -> bool:
-        """Compare a token from an address, in constant time.
+        """Return True if this is the token. It is compared in constant time, and wrong ones are counted for the address.
 
         Raises:
             TooManyError: there were too many wrong ones, over all connections.
@@ -159,7 +159,7 @@ class Guard:
         return hmac.new(self._key, self._token.encode(), hashlib.sha256).hexdigest()
 
     def is_ours(self, csrf: str) -> bool:
-        """Return True if a form is from a page of this process."""
+        """Return True if a form has the token of this process' pages (``csrf``)."""
         return hmac.compare_digest(csrf.encode(), self.csrf.encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

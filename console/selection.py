@@ -24,12 +24,12 @@ _TIME: Final = re.compile(r"(\d{1,15})\s*([a-z]*)")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A filter over a PEL.
+    """A filter over a group's PEL.
 
     Attributes:
         consumer: the owner; None: any; empty: no owner.
         idle: minimum milliseconds; ``deliveries``: minimum delivery count.
-        start: the smallest ID; ``end``: the greatest.
+        start: the smallest ID; ``end``: the greatest; both inclusive.
     """
 
     key: bytes
@@ -41,7 +41,7 @@ class Selection:
     end: str = "+"
 
     def fits(self, entry: PendingEntry) -> bool:
-        """Return True if an entry matches."""
+        """Return True if an entry matches in consumer, idle time and deliveries; the ID is not considered."""
         return (
             (not self.idle or entry.idle >= self.idle)
             and entry.deliveries >= self.deliveries
@@ -49,7 +49,7 @@ class Selection:
         )
 
     def page(self, start: str) -> Command:
-        """Return the command that reads a page of candidates, starting at an ID."""
+        """Return the XPENDING that reads a page of candidates, from the ID ``start`` on (inclusive)."""
         words = command("XPENDING", self.key, self.group, start, self.end, PAGE)
         return (*words, self.consumer) if self.consumer else words
 
@@ -69,7 +69,7 @@ def selection(values: Values) -> Selection:
 
 
 def milliseconds(text: str) -> int:
-    """Parse a duration: milliseconds, or with a unit: 90s, 5min, 2h. Raises ValueError: it is not a duration."""
+    """Parse a duration to milliseconds: a number of these, or with a unit: 90s, 5min, 2h; "" is 0. Raises ValueError."""
     found = _TIME.fullmatch(text.lower())
     if not text:
         return 0
@@ -85,13 +85,13 @@ def _id(text: str, default: str) -> str:
 
 
 def pair(entry_id: str) -> tuple[int, int]:
-    """Return an ID as a pair of numbers, for comparisons."""
+    """Return an ID as (milliseconds, sequence number), for comparisons."""
     time, _, sequence = entry_id.partition("-")
     return int(time), int(sequence or 0)
 
 
 def within(entries: Iterable[PendingEntry], chosen: Selection) -> list[PendingEntry]:
-    """Return the entries that match, in all conditions including the ID."""
+    """Return the entries that match in everything, also in the ID."""
     low = (0, 0) if chosen.start == "-" else pair(chosen.start)
     high = None if chosen.end == "+" else pair(chosen.end)
     if high is not None and "-" not in chosen.end:
@@ -106,7 +106,7 @@ def within(entries: Iterable[PendingEntry], chosen: Selection) -> list[PendingEn
 
 
 def ordered(entries: list[PendingEntry], sort: str) -> list[PendingEntry]:
-    """Return entries in the order of the table: the worst first, or by ID."""
+    """Return entries sorted by ``sort``: deliveries, consumer, id, or else idle time; the worst first, except by ID."""
     if sort == "deliveries":
         return sorted(entries, key=lambda entry: (-entry.deliveries, -entry.idle))
     if sort == "consumer":

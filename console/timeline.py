@@ -64,7 +64,7 @@ async def end(link: Link) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TapeSubject(Subject[bool]):
-    """The recording. Each read fetches the new commands, and keeps those about streams."""
+    """The console's recording on a Rillet. Each read fetches the new commands, and keeps those about streams."""
 
     async def read(self, link: Link) -> bool:
         """Fetch the new commands; return True if there is a recording."""
@@ -89,7 +89,7 @@ class TapeSubject(Subject[bool]):
 
 
 def waits(link: Link) -> dict[int, tuple[bytes, ...]]:
-    """Return the commands without a reply, by client ID."""
+    """Return the recorded commands that have no reply yet, by client ID: a client's blocked command."""
     return {row[4]: tuple(row[7]) for row in link.tape.rows.values() if row[2] is None}
 
 
@@ -101,7 +101,10 @@ class FileSubject(Subject[Written | None]):
     id: str
 
     async def read(self, link: Link) -> Written | None:
-        """Return the findings; None if the server has no such file, or the recording has the whole history."""
+        """Read on in the append-only file, and return everything found so far.
+
+        Return None if the server has no such file, or if the recording has the whole history.
+        """
         if not link.controls or self._is_recorded(link):
             return None
         place = self.key, self.id

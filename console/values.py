@@ -32,7 +32,7 @@ class Values:
         return unquote(text)
 
     def number(self, name: str, default: int, least: int = 0) -> int:
-        """Return a whole number. Raises ValueError: it is not one, or too small."""
+        """Return a whole number, ``default`` if nothing is typed. Raises ValueError: it is none, or below ``least``."""
         text = self.text(name, str(default))
         if not text.removeprefix("-").isdecimal() or int(text) < least:
             raise ValueError(f"{name} is a whole number from {least} on, not {text}")

@@ -41,6 +41,7 @@ class GroupOptions(TriggerOptions):
     claim_min_idle_ms: int | None = option(
         "claimMinIdleMs", number("ms"), None, "claim what other consumers have had for so long"
     )
+    # The console and the report call an entry poison from POISON_DELIVERIES on (console/style), whatever this option is.
     max_deliveries: int | None = option(
         "maxDeliveries",
         number("deliveries", 1),
