@@ -18,5 +18,5 @@ def hash_tag(key: bytes) -> bytes:
 
 
 def key_slot(key: bytes) -> int:
-    """Return the hash slot of a key."""
+    """Return the hash slot of a key, 0 to 16383."""
     return crc_hqx(hash_tag(key), 0) % SLOTS

@@ -130,7 +130,7 @@ class RequestParser:
 
     @property
     def authenticated(self) -> bool:
-        """False while the client has yet to authenticate."""
+        """Whether the client is logged in; while False, the limits before AUTH apply."""
         return self._authenticated
 
     @authenticated.setter

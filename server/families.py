@@ -21,7 +21,7 @@ _SHARED_WITH_SENTINELS = frozenset(
 
 
 def load_specs() -> None:
-    """Import the records of every family, which fills the command registries."""
+    """Import the ``specs.py`` of every family, which registers all commands."""
     for family in FAMILIES:
         import_module(f"{_ROOT}.{family}.specs")
     # The order that clients see must not depend on the order of the modules.
@@ -33,7 +33,7 @@ def load_specs() -> None:
 
 
 def load_all() -> None:
-    """Import the records and all modules of every family, for tools and tests."""
+    """Import the ``specs.py`` and all other modules of every family, for tools and tests."""
     load_specs()
     for family in FAMILIES:
         load(f"{_ROOT}.{family}")

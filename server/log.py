@@ -46,7 +46,7 @@ class Log:
         self._write(0, text)
 
     def verbose(self, text: str) -> None:
-        """Log one of many rarely useful details."""
+        """Log one of many details that are rarely useful."""
         self._write(1, text)
 
     def notice(self, text: str) -> None:

@@ -203,7 +203,7 @@ class Server:
 
     @property
     def scripting(self) -> Scripting:
-        """Lua: EVAL, functions."""
+        """Runs scripts and functions in Lua."""
         if self.scripting_if_used is None:
             from ..commands.scripting.lua.engine import Scripting
 
@@ -232,7 +232,7 @@ class Server:
 
     @property
     def migrations(self) -> Migrations:
-        """The running MIGRATEs."""
+        """The MIGRATE commands that are running."""
         if self.migrations_if_used is None:
             from .net.migration import Migrations
 
@@ -420,7 +420,7 @@ class Server:
 
     @property
     def stopping(self) -> bool:
-        """Whether ``stop`` or ``die`` was called."""
+        """Whether the shutdown has begun (``stop`` or ``die`` was called)."""
         return self._stopping.is_set()
 
     @property
@@ -435,7 +435,7 @@ class Server:
 
     @property
     def rdb_version(self) -> int:
-        """The RDB format version of files and DUMP payloads."""
+        """The RDB version of the files and DUMP payloads that the server writes."""
         return self.config.rdb_version or self.compat.rdb_version
 
     def finish_unit(self) -> None:

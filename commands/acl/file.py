@@ -122,6 +122,6 @@ def lines(users: Users, compat: Compat | None = None) -> list[bytes]:
 
 
 def write(path: str, users: Users, *, folder: str = "") -> None:
-    """Replace the file atomically, so that a complete file always exists. Raises OSError: the file is unchanged."""
+    """Write the users to an ACL file, atomically: a complete file always exists. Raises OSError: the old file stays."""
     content = b"".join(line + b"\n" for line in lines(users))
     replace_file(Path(folder, path).resolve(), content, 0o600)  # it holds passwords, though hashed

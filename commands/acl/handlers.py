@@ -53,7 +53,7 @@ def acl_cat(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_DELUSER)
 def acl_deluser(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of users deleted."""
+    """Delete users and close their clients; reply with the number of deleted users."""
     if _DEFAULT in args[2:]:
         raise ReplyError(b"ERR The 'default' user cannot be removed")
     users = client.server.users
@@ -296,7 +296,7 @@ def acl_users(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_WHOAMI)
 def acl_whoami(client: Client, _args: list[bytes]) -> bytes:
-    """Reply with the user's name."""
+    """Reply with the name of the client's user."""
     return replies.bulk(client.user.name)
 
 

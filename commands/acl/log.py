@@ -71,7 +71,7 @@ class AclLog:
 
     @property
     def size(self) -> int:
-        """The approximate bytes of its entries: a client chooses the names of keys that it is denied."""
+        """The approximate bytes of its entries, whose subjects clients choose."""
         return sum([_ENTRY_BYTES + len(entry.subject) + len(entry.username) for entry in self.entries])
 
     def note_denial(self, client: Client, denial: Denial, context: bytes | None = None) -> None:

@@ -164,5 +164,5 @@ def _read(client: Client, name: bytes, operations: list[_Operation]) -> bytes:
 
 @handles(specs.BITFIELD_RO)
 def bitfield_ro(client: Client, args: list[bytes]) -> bytes:
-    """Reply like BITFIELD; only GET is allowed."""
+    """Run GET on integers within a string; reply like BITFIELD."""
     return _read(client, args[1], _parse(client, args, reading=True))

@@ -47,7 +47,7 @@ def parse_offset(client: Client, word: bytes, width: int | None = None) -> int:
 
 @handles(specs.SETBIT)
 def setbit(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the previous bit; if it is equal, nothing changes and nothing is propagated."""
+    """Set a bit and reply with the previous one; if both are equal, nothing changes and nothing is propagated."""
     name = args[1]
     offset = parse_offset(client, args[2])
     error = b"ERR bit is not an integer or out of range"
@@ -72,7 +72,7 @@ def setbit(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GETBIT)
 def getbit(client: Client, args: list[bytes]) -> bytes:
-    """Reply 0 or 1; 0 beyond the end of the string."""
+    """Reply with a bit, 0 or 1; 0 beyond the end of the string."""
     offset = parse_offset(client, args[2])
     value = read_string(client, args[1]) or b""
     at = offset >> 3

@@ -75,7 +75,7 @@ def _present(client: Client, name: bytes, value: Hash | None) -> Hash:
 
 @handles(specs.HGET)
 def hget(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the value, or null."""
+    """Reply with the value of a field, or null."""
     value = client.db.read(args[1])
     if value is None:
         return replies.null(client.resp)
@@ -137,14 +137,14 @@ def hvals(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HLEN)
 def hlen(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of fields, expired ones that are not deleted yet included."""
+    """Reply with the number of fields, including expired ones that are not deleted yet."""
     value = client.read_value(args[1], Hash)
     return replies.ZERO if value is None else replies.integer(len(value.fields))
 
 
 @handles(specs.HEXISTS)
 def hexists(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 or 0."""
+    """Reply 1 if the hash has the field, else 0."""
     value = client.read_value(args[1], Hash)
     if value is None or find_field(client.db, args[1], value, args[2]) is None:
         return replies.ZERO
@@ -153,7 +153,7 @@ def hexists(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HSTRLEN)
 def hstrlen(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the length in bytes; 0 for a missing field."""
+    """Reply with the length of a field's value in bytes; 0 for a missing field."""
     value = client.read_value(args[1], Hash)
     content = None if value is None else find_field(client.db, args[1], value, args[2])
     return replies.integer(len(content or b""))
@@ -161,7 +161,7 @@ def hstrlen(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HDEL)
 def hdel(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of deleted fields."""
+    """Delete fields; reply with the number of deleted ones."""
     name = args[1]
     value = client.write_value(name, Hash)
     if value is None:
@@ -179,7 +179,7 @@ def hdel(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HINCRBY)
 def hincrby(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new number; the expiry of the field stays."""
+    """Add to the number in a field and reply with the new number; the expiry of the field stays."""
     name, field = args[1], args[2]
     amount = parse_integer(args[3])
     value = client.write_value(name, Hash)
@@ -197,9 +197,9 @@ def hincrby(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HINCRBYFLOAT)
 def hincrbyfloat(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new number as a bulk string; the same text is stored.
+    """Add to the number in a field; reply with the new number as a bulk string, the text that is stored.
 
-    Propagated as HSETEX KEEPTTL of that text; before 8.0 as HSET, unless that would end the field's time to live.
+    It is propagated as HSETEX KEEPTTL with that text; before 8.0 as HSET, unless that would end the field's time to live.
     """
     name, field = args[1], args[2]
     try:

@@ -34,7 +34,7 @@ def delete_from(db: Database, name: bytes) -> None:
 
 @handles(specs.DEL, specs.UNLINK)
 def del_(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of deleted keys; large values are freed in the background (``storage.keyspace.lazyfree``)."""
+    """Delete keys and reply with their number; large values are freed in the background (``storage.keyspace.lazyfree``)."""
     deleted = 0
     for name in args[1:]:
         client.db.peek(name)
@@ -48,7 +48,7 @@ def del_(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.EXISTS)
 def exists(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of existing keys; a key named twice counts twice."""
+    """Reply with the number of the named keys that exist; a key named twice counts twice."""
     return replies.integer(sum([client.db.look(name) is not None for name in args[1:]]))
 
 

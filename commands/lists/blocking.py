@@ -62,7 +62,7 @@ def blmove(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.BRPOPLPUSH)
 def brpoplpush(client: Client, args: list[bytes]) -> bytes | None:
-    """Reply like BLMOVE source destination RIGHT LEFT."""
+    """Run BLMOVE source destination RIGHT LEFT."""
     return _move(client, args, from_left=False, to_left=True, propagated=[b"RPOPLPUSH", *args[1:3]])
 
 

@@ -55,7 +55,10 @@ def lpush(client: Client, args: list[bytes], *, left: bool, must_exist: bool = F
 @handles(specs.LPOP, left=True)
 @handles(specs.RPOP, left=False)
 def lpop(client: Client, args: list[bytes], *, left: bool) -> bytes:
-    """Reply with the element, or with a count an array in the order of removal; null if the list is missing."""
+    """Remove elements from one end: reply with one, or with a count an array in the order of removal.
+
+    Reply with null if the list is missing.
+    """
     name = args[1]
     if len(args) == 2:
         value = client.write_value(name, List)
@@ -81,7 +84,7 @@ def lpop(client: Client, args: list[bytes], *, left: bool) -> bytes:
 
 @handles(specs.LLEN)
 def llen(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the length; 0 without a list."""
+    """Reply with the number of elements; 0 without a list."""
     value = client.read_value(args[1], List)
     return replies.ZERO if value is None else replies.integer(len(value))
 
@@ -108,7 +111,7 @@ def lrange(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LINDEX)
 def lindex(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the element, null if there is none; without a list the index is not parsed."""
+    """Reply with the element at an index, null if there is none; without a list the index is not parsed."""
     value = client.read_value(args[1], List)
     if value is None:
         return replies.null(client.resp)

@@ -27,7 +27,7 @@ def lmove(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.RPOPLPUSH)
 def rpoplpush(client: Client, args: list[bytes]) -> bytes:
-    """Reply like LMOVE source destination RIGHT LEFT."""
+    """Run LMOVE source destination RIGHT LEFT."""
     reply = move(client, args[1], args[2], from_left=False, to_left=True)
     if reply is None:
         return replies.null(client.resp)

@@ -57,7 +57,7 @@ class PubSub:
         return receivers
 
     def publish_sharded(self, channel: bytes, message: bytes) -> int:
-        """Send a message to the subscribers of a shard channel; return their number."""
+        """Send a message to the subscribers of a shard channel; return the number of these clients."""
         there = self.shard_channels.get(channel)
         if not there:
             return 0

@@ -68,24 +68,24 @@ class Tracking:
 
     @property
     def remembers(self) -> bool:
-        """Whether the server must record the keys that the current command reads."""
+        """Whether the keys that the current command reads must be recorded, by BCAST, OPTIN, OPTOUT and CLIENT CACHING."""
         return not self.bcast and (not self.optin or self.caching) and not (self.optout and self.caching)
 
 
 class Replica(Protocol):
-    """The part of a replica that its connection uses; the whole class is in ``server/replication/replica.py``."""
+    """What a connection calls on its replica state; ``server/replication/replica.py`` implements it."""
 
     held_bytes: int  # bytes that wait until its snapshot is sent
 
     @property
     def is_replica(self) -> bool:
-        """Whether it requested the replication stream."""
+        """Whether it has sent PSYNC or SYNC; False after REPLCONF only."""
 
     def pause(self) -> None:
-        """Stop sending: its connection is full."""
+        """Send no more of a snapshot, because the transport's buffer is full."""
 
     def resume(self) -> None:
-        """Resume sending."""
+        """Continue to send a snapshot."""
 
 
 class Client:
@@ -275,7 +275,7 @@ class Client:
 
     @property
     def is_replica(self) -> bool:
-        """Whether it requested our replication stream."""
+        """Whether it is a replica of this server: it has sent PSYNC or SYNC."""
         return self.replica is not None and self.replica.is_replica
 
     # The state
@@ -334,7 +334,11 @@ class Client:
         raise ReplyError(WRONG_TYPE)
 
     def write_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
-        """Like ``read_value``, but for a command that may change the value."""
+        """Return the value of class ``kind`` at a key, for a command that may change it; None if the key is missing.
+
+        Raises:
+            ReplyError: WRONGTYPE for a value of another class.
+        """
         value = self.db.write(key)
         if value is None or type(value) is kind:
             return value
@@ -369,7 +373,7 @@ class Client:
         """Close the connection, by default after all written data is sent."""
 
     def update_parser(self) -> None:
-        """Apply the configured limits of requests to the parser."""
+        """Apply the configured limits (proto-max-bulk-len, client-query-buffer-limit) to the parser of requests."""
 
     def check_output(self, size: int) -> None:
         """Close the connection if its unread output and ``size`` more bytes exceed the output limit."""

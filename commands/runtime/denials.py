@@ -52,7 +52,7 @@ _NO_LONGER: Final = {
 
 
 class Named(Protocol):
-    """A user, as far as this module needs it: error texts show the name."""
+    """A user with a name, for error texts."""
 
     name: bytes
 

@@ -282,7 +282,7 @@ class Selector:
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether every command is allowed."""
+        """Whether it allows every command with all keys and channels."""
         return self.all_keys and self.all_channels and len(self.commands) == len(EVERY_MODE)
 
 
@@ -374,7 +374,7 @@ class User:
         return user
 
     def copy(self) -> User:
-        """Return a copy to try rules on."""
+        """Return a copy, on which ACL SETUSER tries its rules."""
         twin = User(self.name)
         twin.become(self)
         return twin
@@ -456,7 +456,7 @@ class User:
     # Log in
 
     def accepts(self, password: bytes) -> bool:
-        """Return True if the password matches, in constant time; False for a disabled user."""
+        """Return True if the user is enabled and the password is right, compared in constant time."""
         if not self.enabled:
             return False
         from hmac import compare_digest
@@ -573,7 +573,7 @@ class Users:
                 kept.become(user)
 
     def set_password(self, password: bytes) -> None:
-        """Set the only password of ``default``, or none, as requirepass does."""
+        """Give ``default`` this password as its only one, or with an empty one no password (requirepass)."""
         self.default.apply(b"resetpass")
         self.default.apply(b">" + password if password else b"nopass")
 

@@ -48,7 +48,7 @@ def evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> bytes
 
 @handles(specs.SCRIPT_DEBUG)
 def script_debug(_client: Client, args: list[bytes]) -> bytes:
-    """Reply OK for NO, the only mode; there is no debugger."""
+    """Reply OK for NO; refuse other modes, because there is no debugger."""
     mode = args[2].upper()
     if mode == b"NO":
         return replies.OK
@@ -59,7 +59,7 @@ def script_debug(_client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SCRIPT_EXISTS)
 def script_exists(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 or 0 for each SHA1."""
+    """Reply with 1 or 0 for each SHA1: whether the script is in the cache."""
     find = client.server.scripting.scripts.find
     return replies.array([replies.ONE if find(sha) is not None else replies.ZERO for sha in args[2:]])
 

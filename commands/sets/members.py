@@ -36,7 +36,7 @@ def remove_if_empty(client: Client, name: bytes, members: Set) -> None:
 
 @handles(specs.SADD)
 def sadd(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of new members."""
+    """Add members; reply with the number of new ones."""
     name = args[1]
     db = client.db
     keyspace = db.keyspace
@@ -64,7 +64,7 @@ def sadd(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SREM)
 def srem(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of removed members."""
+    """Remove members; reply with the number of removed ones."""
     name = args[1]
     members = client.write_value(name, Set)
     if members is None:
@@ -118,7 +118,7 @@ def smove(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SISMEMBER)
 def sismember(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 or 0."""
+    """Reply 1 if the set has the member, else 0."""
     members = client.read_value(args[1], Set)
     return replies.ZERO if members is None or args[2] not in members.members else replies.ONE
 

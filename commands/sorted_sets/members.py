@@ -150,7 +150,7 @@ def after_removal(client: Client, name: bytes, value: SortedSet, event: bytes, c
 
 @handles(specs.ZREM)
 def zrem(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the number of removed members."""
+    """Remove members; reply with the number of removed ones."""
     value = client.write_value(args[1], SortedSet)
     if value is None:
         return replies.ZERO

@@ -25,7 +25,7 @@ def score_text_in_listpack(client: Client, score: float) -> bytes:
 
 
 def score_text_7_0(score: float) -> bytes:
-    """Return the text of a score with 17 digits."""
+    """Format a score with up to 17 digits, as Redis 7.0 does."""
     return b"%.17g" % score
 
 
@@ -36,7 +36,7 @@ def encode_score(client: Client, score: float) -> bytes:
 
 
 def encode_pair(client: Client, score: float, member: bytes) -> bytes:
-    """Encode a member and its score in sequence, without an array around them."""
+    """Encode a member, then its score, without the header of an array."""
     return b"$%d\r\n%b\r\n%b" % (len(member), member, encode_score(client, score))
 
 

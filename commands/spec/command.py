@@ -98,7 +98,7 @@ class Command:
 
     @property
     def container(self) -> str | None:
-        """The name of the container of a subcommand, else None."""
+        """The container of a subcommand (``xgroup``), or None."""
         head, bar, _ = self.name.partition("|")
         return head if bar else None
 

@@ -200,7 +200,7 @@ def rdb_version_of(number: tuple[int, int]) -> int:
 
 @cache
 def compat_with(version: str) -> Compat:
-    """Return the ``Compat`` of one of VERSIONS."""
+    """Return the behaviour of a version, one of VERSIONS such as ``8.2``."""
     return Compat(version)
 
 

@@ -84,7 +84,7 @@ def require_claimable(client: Client, group: Group, stream: Stream, latest: int)
 
 
 def require_groups(client: Client, stream: Stream) -> None:
-    """Defer the command until all groups of a stream are ready, with their orders by ID."""
+    """Raise ``Deferred`` unless all groups of a stream are ready, with their orders by ID, or the client may not wait."""
     for group in stream.groups.values():
         require_group(client, group)
         require_order(client, group)

@@ -23,7 +23,7 @@ _NOT_FINITE: Final = b"ERR increment would produce NaN or Infinity"
 @handles(specs.INCR, amount=1)
 @handles(specs.DECR, amount=-1)
 def incr(client: Client, args: list[bytes], *, amount: int) -> bytes:
-    """Reply with the new number; a missing key counts as 0, and the expiry stays."""
+    """Add 1 or -1 to a number and reply with the result; a missing key counts as 0, and the expiry stays."""
     value = write_string(client, args[1])
     number = (0 if value is None else parse_integer(value)) + amount
     if not INT64_MIN <= number <= INT64_MAX:
@@ -35,13 +35,13 @@ def incr(client: Client, args: list[bytes], *, amount: int) -> bytes:
 
 @handles(specs.INCRBY)
 def incrby(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new number."""
+    """Add to a number; reply with the new one."""
     return incr(client, args, amount=parse_integer(args[2]))
 
 
 @handles(specs.DECRBY)
 def decrby(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new number."""
+    """Subtract from a number; reply with the new one."""
     amount = parse_integer(args[2])
     if amount == INT64_MIN:
         raise ReplyError(b"ERR decrement would overflow")
@@ -60,7 +60,7 @@ def _finite(text: bytes) -> Fraction | None:
 
 @handles(specs.INCRBYFLOAT)
 def incrbyfloat(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the new number as a bulk string; the same text is stored, and propagated as SET."""
+    """Add to a number; reply with the new one as a bulk string, the text that is stored and propagated as SET."""
     value = write_string(client, args[1])
     present, amount = _finite(b"0" if value is None else value), _finite(args[2])
     if present is None or amount is None:

@@ -106,7 +106,7 @@ def _parse_options(words: list[bytes], compat: Compat, *, setting: bool) -> _Opt
 
 @handles(specs.GET)
 def get(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the value, or null."""
+    """Reply with the string at a key, or null."""
     value = client.db.read(args[1])
     if value is None:
         return replies.null(client.resp)
@@ -270,7 +270,7 @@ def mget(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.MSET)
 def mset(client: Client, args: list[bytes]) -> bytes:
-    """Reply OK; for a repeated key the last value is stored."""
+    """Set several strings and reply OK; for a repeated key the last value is stored."""
     if len(args) % 2 == 0:
         raise wrong_arity("mset")
     for position in range(1, len(args), 2):
@@ -281,7 +281,7 @@ def mset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.MSETNX)
 def msetnx(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if all were set, 0 if none was."""
+    """Set several strings if no key exists; reply 1 if all were set, 0 if none was."""
     if len(args) % 2 == 0:
         raise wrong_arity("msetnx")
     for name in args[1::2]:

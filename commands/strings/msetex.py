@@ -61,7 +61,7 @@ class _Options:
 
 @handles(specs.MSETEX)
 def msetex(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if all were set, 0 if the condition fails for one key; then none is set."""
+    """Set several strings with one expiry; reply 1 if all were set, 0 if the condition fails for a key and none was."""
     error = b"ERR invalid numkeys value"
     count = parse_integer(args[1], error)
     if not 1 <= count <= _INT_MAX:

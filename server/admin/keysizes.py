@@ -19,7 +19,10 @@ MOST_KEYS: Final = 100_000
 
 
 def key_sizes(server: Server) -> Iterator[tuple[str, object]]:
-    """Yield a field for each database and type with keys: ``1=2,4=1`` maps powers of two to numbers of keys."""
+    """Yield a field (name, value) for each database and type that has keys.
+
+    The value ``1=2,4=1`` maps powers of two, lower bounds of the size, to numbers of keys.
+    """
     for database in server.keyspace.databases:
         if database.entries:
             counts = _counts(database)

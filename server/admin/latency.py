@@ -27,7 +27,7 @@ class Latency:
         self.worst: dict[str, int] = {}
 
     def add(self, event: str, milliseconds: int) -> None:
-        """Record a spike; of several within one second, only the worst is kept."""
+        """Record a spike of ``event`` that took so many milliseconds; of several within one second, keep only the worst."""
         second = self._server.clock.now // 1000
         samples = self.events.setdefault(event, deque(maxlen=_SAMPLES))
         self.worst[event] = max(self.worst.get(event, 0), milliseconds)
@@ -55,7 +55,7 @@ def latency_latest(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.LATENCY_HISTORY)
 def latency_history(client: Client, args: list[bytes]) -> bytes:
-    """Reply with ``[unix seconds, milliseconds]`` for each sample."""
+    """Reply with ``[unix seconds, milliseconds]`` for each sample of an event."""
     samples = client.server.latency.events.get(args[2].decode("latin-1"), ())
     return replies.plain(tuple(samples), client.resp)
 
@@ -102,7 +102,7 @@ def latency_doctor(client: Client, _args: list[bytes]) -> bytes:
 def latency_histogram(client: Client, args: list[bytes]) -> bytes:
     """Reply with a map of command to ``calls`` and ``histogram_usec``, which maps upper bounds to cumulative calls.
 
-    As in Redis, a bound is a power of two from 1024 ns on, plus 1/128 of it, which two digits cannot distinguish.
+    The bounds are in microseconds, those of Redis' histogram: 1, 2, 4, 8, 16, 33, 66 …
     """
     resp = client.resp
     entries = client.server.dispatcher.entries

@@ -74,7 +74,7 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.LOLWUT)
 def lolwut(client: Client, args: list[bytes]) -> bytes:
-    """Reply with text whose last line is ``Redis ver. <version>``."""
+    """Reply with a text that ends with the line ``Redis ver. <version>``."""
     if len(args) > 2 and args[1].upper() == b"VERSION":
         parse_integer(args[2])
     text = f"{_ART.lstrip(chr(10))}Redis ver. {client.server.version}\n"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @handles(specs.MEMORY_USAGE)
 def memory_usage(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the bytes of a key, or null if it is missing."""
+    """Reply with the estimated bytes of a key and its value, or null if the key is missing."""
     samples = SAMPLES
     for position in range(3, len(args), 2):
         if args[position].upper() != b"SAMPLES" or position + 1 == len(args):
@@ -130,7 +130,7 @@ def memory_malloc_stats(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.MEMORY_PURGE)
 def memory_purge(_client: Client, _args: list[bytes]) -> bytes:
-    """Collect garbage, and return free memory to the system where the C library can."""
+    """Collect garbage, and return free memory to the system if the C library can; reply OK."""
     gc.collect()
     give_back()
     return replies.OK

@@ -17,7 +17,7 @@ SERVER_BYTES: Final = 430_000
 
 
 def resident_bytes() -> int:
-    """Return the physical memory of the process, including whatever else runs in it."""
+    """Return the resident set size of the process in bytes, including any other program code in it."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except (OSError, IndexError, ValueError):
@@ -30,7 +30,7 @@ PROGRAM_BYTES: Final = resident_bytes()
 
 
 def give_back() -> None:
-    """Return free memory to the system, as far as the C library can."""
+    """Return free memory to the system, if the C library can."""
     try:
         trim = system.HERE.function_of_c("malloc_trim")
     except (ImportError, OSError):
@@ -62,7 +62,7 @@ def buffer_bytes(server: Server) -> int:
 
 
 def script_bytes(server: Server) -> tuple[int, int]:
-    """Return the bytes of the cached scripts and of the Lua interpreters."""
+    """Return the bytes of the cached scripts, and those of the Lua interpreters."""
     scripting = server.scripting_if_used
     if scripting is None:
         return 0, 0

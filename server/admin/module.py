@@ -24,13 +24,13 @@ def module_list(_client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.MODULE_LOAD, specs.MODULE_LOADEX)
 def module_load(_client: Client, _args: list[bytes]) -> bytes:
-    """Reply with an error, always."""
+    """Refuse with an error."""
     raise ReplyError(_NO_MODULES)
 
 
 @handles(specs.MODULE_UNLOAD)
 def module_unload(_client: Client, _args: list[bytes]) -> bytes:
-    """Reply with an error, always."""
+    """Refuse with an error."""
     raise ReplyError(b"ERR Error unloading module: no such module with that name")
 
 

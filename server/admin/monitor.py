@@ -44,7 +44,7 @@ def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> byte
 
 @handles(specs.MONITOR)
 def monitor(client: Client, _args: list[bytes]) -> bytes | None:
-    """Start monitoring; a client that is already a monitor gets no reply."""
+    """Send the client the commands of all clients from now on; reply OK. One that already monitors gets no reply."""
     if client.in_exec:
         raise ReplyError(b"ERR MONITOR isn't allowed for DENY BLOCKING client")
     if client.monitor:

@@ -31,7 +31,7 @@ class SlowCommand(NamedTuple):
 
 
 class Slowlog:
-    """The recorded commands, newest first."""
+    """The commands that took longer than slowlog-log-slower-than, newest first."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -118,7 +118,7 @@ def slowlog_len(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.SLOWLOG_RESET)
 def slowlog_reset(client: Client, _args: list[bytes]) -> bytes:
-    """Forget all entries; IDs continue."""
+    """Forget all entries and reply OK; the numbering of entries continues."""
     client.server.slowlog.entries.clear()
     return replies.OK
 

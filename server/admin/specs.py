@@ -1,4 +1,4 @@
-"""The records of the commands in this package."""
+"""The commands of the server itself (INFO, CONFIG, COMMAND, MEMORY …): one record each."""
 
 from __future__ import annotations
 

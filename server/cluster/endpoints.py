@@ -13,7 +13,7 @@ _NO_NAME: Final = "?"
 
 
 def host(server: Server, node: Node) -> str | None:
-    """Return the host of a node; None if clients should keep the host that they use."""
+    """Return the host to which clients are redirected for a node; None if they should keep the host that they use."""
     preferred = server.config.cluster_preferred_endpoint_type
     if preferred == "ip":
         return node.host
@@ -21,12 +21,12 @@ def host(server: Server, node: Node) -> str | None:
 
 
 def address(server: Server, node: Node) -> bytes:
-    """Return host and port in the form of MOVED and ASK."""
+    """Return ``host:port`` of a node, as in MOVED and ASK; the host is empty if clients should keep theirs."""
     return f"{host(server, node) or ''}:{node.port}".encode()
 
 
 def other_names(server: Server, node: Node) -> list[tuple[bytes, bytes]]:
-    """Return a node's names other than the preferred one, each after its kind: the metadata of CLUSTER SLOTS."""
+    """Return the names of a node that are not preferred as (kind, name), for the metadata of CLUSTER SLOTS."""
     preferred = server.config.cluster_preferred_endpoint_type
     names = [("ip", node.host), ("hostname", node.hostname)]
     return [(kind.encode(), name.encode()) for kind, name in names if name and kind != preferred]

@@ -104,7 +104,7 @@ class Shard:
 
     @property
     def replicas(self) -> list[Node]:
-        """Its nodes without the master."""
+        """The nodes of the shard without its master."""
         return [node for node in self.nodes if node is not self.master]
 
 
@@ -151,7 +151,7 @@ class Topology:
 
     @property
     def nodes(self) -> list[Node]:
-        """All nodes, by shard."""
+        """All nodes, in the order of their shards."""
         return [node for shard in self.shards for node in shard.nodes]
 
     def find(self, node_id: str) -> Node | None:
@@ -326,7 +326,7 @@ class Topology:
                 node.side = side
 
     def heal(self) -> None:
-        """End every partition."""
+        """End every partition, so that all nodes reach each other."""
         with self.changing():
             for node in self.nodes:
                 node.side = 0

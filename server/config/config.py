@@ -383,7 +383,7 @@ class Config:
         return found
 
     def text(self, directive: Directive) -> bytes:
-        """Return the current value as CONFIG GET shows it."""
+        """Return the value of a directive as CONFIG GET shows it."""
         return directive.kind.as_of(self.version).format(getattr(self, directive.attribute))
 
     def in_dir(self, path: str) -> str:

@@ -209,7 +209,7 @@ class MemoryOrPercent(Memory):
 
 
 class Octal(Kind[int]):
-    """File permission bits."""
+    """File permission bits, written as an octal number up to 777."""
 
     def parse(self, words: list[bytes], present: int) -> int:
         if not re.fullmatch(rb"[0-7]+", words[0]):
@@ -244,7 +244,7 @@ class Enum(Kind[str]):
 
 
 class Flags(Enum):
-    """Several words of an Enum, stored as one text separated by spaces."""
+    """Several words out of a few, in any case; stored in lower case, separated by spaces."""
 
     multiple = True
 
@@ -288,7 +288,7 @@ class Text(Kind[str]):
 
 
 class Filename(Text):
-    """A name without a folder; ``what`` is its name in errors."""
+    """A name without a folder; errors call the directive ``name`` and its value a ``what``."""
 
     def __init__(self, name: str, what: str = "filename", *, may_be_empty: bool = False) -> None:
         self.name = name
@@ -413,7 +413,7 @@ class Save(Kind[tuple[tuple[int, int], ...]]):
 
 
 class OutputLimit(NamedTuple):
-    """Limits of unsent output in bytes: ``hard`` at any time, ``soft`` for ``seconds``; 0 is no limit."""
+    """Limits of unsent output: ``hard`` bytes at any time, ``soft`` bytes for longer than ``seconds``; 0 is no limit."""
 
     hard: int
     soft: int
@@ -493,7 +493,7 @@ class Percentiles(Kind[tuple[float, ...]]):
 
 
 class OomValues(Kind[tuple[int, ...]]):
-    """oom-score-adj-values: three numbers."""
+    """oom-score-adj-values: three numbers from -2000 to 2000."""
 
     multiple = True
 

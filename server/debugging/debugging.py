@@ -54,7 +54,7 @@ class Debugging:
 
     @property
     def is_on(self) -> bool:
-        """Whether commands must be intercepted."""
+        """Whether a recording or a fault is active, so that commands must be intercepted."""
         return bool(self.recorder.recordings) or self.has_faults
 
     def refuses(self, client: Connection) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .fault_spec import FaultSpec
 
     class Timed(Protocol):
-        """A server or a proxy."""
+        """Something with an event loop and a clock: a server or a proxy."""
 
         @property
         def loop(self) -> asyncio.AbstractEventLoop:
@@ -33,7 +33,7 @@ class _Wait:
 
 
 class Delays:
-    """The clients of one server or proxy whose command is delayed by a fault."""
+    """The delays that faults have begun in one server or proxy, at most one for each client."""
 
     def __init__(self, server: Timed) -> None:
         self._server = server

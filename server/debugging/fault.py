@@ -41,7 +41,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The client that sent a command, with the properties that a fault can match."""
+    """The client that sent a command, with what a fault can match: ID, name, user and library."""
 
     id: int
     name: bytes

@@ -90,12 +90,12 @@ class FaultSpec:
 
     @property
     def is_of_commands(self) -> bool:
-        """Whether the fault hits commands, rather than connections or the disk."""
+        """Whether the fault hits commands, not connections or the disk."""
         return not self.connections and self.disk is None
 
     @property
     def delays(self) -> bool:
-        """Whether the fault delays a command before doing anything else."""
+        """Whether the fault delays a command (DELAY, CLOCK-DELAY)."""
         return bool(self.delay or self.clock_delay)
 
     @property
@@ -105,12 +105,12 @@ class FaultSpec:
 
     @property
     def acts_before(self) -> bool:
-        """Whether the fault acts before the command runs, or instead of it."""
+        """Whether the fault delays the command, or replaces it: DELAY, ERROR, CLOSE before."""
         return self.error is not None or self.close == b"before" or self.delays
 
     @property
     def spoils_reply(self) -> bool:
-        """Whether the command runs, but its reply is cut, withheld or slowed."""
+        """Whether the command runs, but its reply is cut, withheld or slowed (CLOSE after, SILENCE, SLOW and others)."""
         return self.close in {b"after", b"midway"} or bool({"REPLY-BYTES", "SILENCE", "SLOW"} & self.given)
 
 

@@ -90,7 +90,7 @@ class Faults(FaultSet):
         return self._delays.next_time()
 
     def time_moved(self) -> None:
-        """After a clock change, run the commands whose delay is over by the server's clock."""
+        """After a clock change, end the delays that are over by the server's clock."""
         self._delays.reschedule()
 
     # Commands

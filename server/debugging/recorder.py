@@ -276,7 +276,7 @@ class Recorder(Recordings):
             finish(*waiting, self._server.clock.now, reply, fault)
 
     def forget(self, client: Client) -> None:
-        """Forget a disconnected client, whose blocked command gets no reply."""
+        """Forget a disconnected client; if its command is blocked, the record stays without a reply."""
         self._running.pop(client, None)
         self._blocked.pop(client, None)
 

@@ -46,7 +46,7 @@ class Pause:
         self.reschedule()
 
     def reschedule(self) -> None:
-        """End the pause if it is due, else set the timer; also called after a clock change."""
+        """End CLIENT PAUSE if its time is over, else set the timer for that; also called after a clock change."""
         self.stop()
         left = self.until - self._server.clock.tick()
         if self.until and left <= 0:
@@ -63,7 +63,7 @@ class Pause:
 
     @property
     def is_on(self) -> bool:
-        """Whether any command may be postponed."""
+        """Whether CLIENT PAUSE or a holder is active."""
         return self.until > 0 or bool(self.holders)
 
     def hold_writes(self, holder: object) -> None:
@@ -99,7 +99,7 @@ class Pause:
         self.postponed.clear()
 
     def stop(self) -> None:
-        """Cancel the timer, because the pause or the server ends."""
+        """Cancel the timer of CLIENT PAUSE."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -135,7 +135,7 @@ class Propagation:
         self.active = True
 
     def disconnect(self, sink: Callable[[bytes], None]) -> None:
-        """Stop feeding a sink."""
+        """Pass no more units to ``sink``."""
         del self.sinks[sink]
         if sink == self.replicas:
             self.replicas = None

@@ -93,17 +93,17 @@ class Stats:
 
     @property
     def net_output(self) -> int:
-        """Bytes of replies and pushes."""
+        """Bytes of replies and push messages."""
         return self._total("net_out")
 
     @property
     def reads_processed(self) -> int:
-        """Reads that returned input."""
+        """How many reads of clients' sockets returned input."""
         return self._total("reads")
 
     @property
     def writes_processed(self) -> int:
-        """Writes of replies and pushes; those of one batch count as one."""
+        """How many times replies or push messages were sent; all replies of one batch count once."""
         return self._total("writes")
 
     def note_memory(self, used: int, unix_seconds: int) -> int:

@@ -103,7 +103,7 @@ class DirectTransport:
         return self.closed or (self.real is not None and self.real.is_closing())
 
     def close(self) -> None:
-        """Close once the loop runs again."""
+        """Close the connection after the script, once everything is sent."""
         self.closed = True
         if self.real is not None:
             self.real.close()
@@ -116,12 +116,12 @@ class DirectTransport:
             self.real.abort()
 
     def pause_reading(self) -> None:
-        """Keep the loop from reading once it runs again; unread bytes stay in the socket."""
+        """After the script, do not let the loop read from the socket; unread bytes stay there."""
         if self.real is not None:
             self.real.pause_reading()
 
     def resume_reading(self) -> None:
-        """Let the loop read, once it runs again."""
+        """After the script, let the loop read from the socket."""
         if self.real is not None:
             self.real.resume_reading()
 

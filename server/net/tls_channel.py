@@ -58,7 +58,7 @@ class SecureChannel(asyncio.Protocol):
 
     @property
     def state(self) -> State:
-        """The state of the connection."""
+        """The state of the client, see ``commands/runtime/state``."""
         return self.connection.state
 
     # asyncio.Protocol: from the socket
@@ -157,12 +157,12 @@ class SecureChannel(asyncio.Protocol):
             self.connection.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Pause the connection, because the client does not read."""
+        """Stop encrypting and pause the connection, because the socket accepts no more for now."""
         self._is_full = True
         self._pause_connection()
 
     def resume_writing(self) -> None:
-        """Continue to encrypt, because the client reads again."""
+        """Continue to encrypt, because the socket accepts data again."""
         self._is_full = False
         self._encrypt_later()
 

@@ -311,7 +311,7 @@ class Persistence:
         server.update_checks()
 
     def end_loading(self) -> None:
-        """Serve clients and let keys expire, because the data is loaded."""
+        """Serve clients and let keys expire again, because the load has ended."""
         server = self.server
         self.loading = server.loading = False
         server.keyspace.expiring = True
@@ -427,7 +427,7 @@ class Persistence:
         return self.aof is not None and self.aof.has_pending
 
     def switch_off(self) -> None:
-        """CONFIG SET appendonly no: complete the file and disconnect it."""
+        """CONFIG SET appendonly no: write and sync what is pending, close the file and propagate nothing to it any more."""
         aof = self.aof
         assert aof is not None
         self.rewrite.cancel()
@@ -459,7 +459,7 @@ class Persistence:
         return self.aof is not None and self.aof.is_detached
 
     def write_first_base(self) -> bool:
-        """Write the first base while every client waits; return False if that fails (the log says why)."""
+        """Write the data as the first base while every client waits; return False if that fails (the log says why)."""
         self.server.log.notice("Writing the initial AOF before exiting.")
         try:
             self.begin_again_with(rdb_pieces(self.server, self.server.keyspace, aof_base=True))

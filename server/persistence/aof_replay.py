@@ -23,7 +23,7 @@ _NEWEST: Final = compat_with(NEWEST)
 
 
 class LoaderClient(Client):
-    """The client that runs the commands of a file."""
+    """The internal client that runs the commands of an append-only file."""
 
     __slots__ = ()
 

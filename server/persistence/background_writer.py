@@ -85,7 +85,7 @@ class SnapshotWriter:
 
 
 class ForegroundWriter(SnapshotWriter):
-    """Writes while every client waits."""
+    """Writes a file while every client waits."""
 
     def write(self, pieces: Iterator[bytes]) -> None:
         """Write and sync the whole file; raises OSError, and leaves no file, if that fails."""
@@ -125,7 +125,7 @@ class BackgroundWriter(SnapshotWriter, ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop, and return once nothing is written any more."""
+        """Stop writing; the file is removed, and ``done`` is not called. Return after the last write."""
 
 
 class ForkedWriter(BackgroundWriter):

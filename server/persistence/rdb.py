@@ -291,7 +291,7 @@ class Snapshots:
             self._installed(installing)
 
     def reset(self) -> None:
-        """Stop a running save, forget the earlier ones and remove the files that they wrote."""
+        """DEBUG RESET: stop a running save, forget the earlier ones and remove the files that they wrote."""
         self.stop()
         self._forget_saves()
         self._update_refusal()

@@ -38,7 +38,7 @@ class Failover:
 
     @property
     def active(self) -> bool:
-        """Whether a failover is under way, in either state."""
+        """Whether a failover is in progress, in state WAITING or IN_PROGRESS."""
         return self.state != NONE
 
     def start(self, target: tuple[bytes, int] | None, timeout: int | None, *, forced: bool) -> None:

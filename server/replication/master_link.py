@@ -53,7 +53,7 @@ class LinkError(Exception):
 
 
 class MasterClient(Client):
-    """The master as a client: its commands run without permission checks and get no reply."""
+    """The internal client for the master's commands: they need no permissions and get no reply."""
 
     __slots__ = ("link",)
 
@@ -67,7 +67,7 @@ class MasterClient(Client):
         self.update_state()
 
     def close(self, *, after_reply: bool = True) -> None:
-        """CLIENT KILL: drop the link, which then reconnects."""
+        """CLIENT KILL of the master: drop the link, which then reconnects."""
         del after_reply
         self.begin_to_close()
         self.link.server.clients.forget(self)
@@ -130,7 +130,7 @@ class MasterLink:
     # Life
 
     def start(self) -> None:
-        """Start connecting."""
+        """Start a task that connects, follows the master and reconnects."""
         self._task = self.server.loop.create_task(self._run())
 
     def stop(self) -> None:

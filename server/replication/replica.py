@@ -63,7 +63,7 @@ class Replica:
 
     @property
     def is_replica(self) -> bool:
-        """Whether it requested the stream."""
+        """Whether it has sent PSYNC or SYNC; False after REPLCONF only."""
         return self.state != NEW
 
     @property
@@ -112,12 +112,12 @@ class Replica:
 
     @property
     def address(self) -> bytes:
-        """The address that it announced, else the one it connects from."""
+        """The host that it announced, else the one that it connects from."""
         return self.host or self.connection.address.rpartition(b":")[0].strip(b"[]")
 
     @property
     def name(self) -> str:
-        """Its name in the log."""
+        """Its host and port, as the log shows them."""
         return f"{self.address.decode('latin-1')}:{self.port or self.connection.address.rpartition(b':')[2].decode()}"
 
     def feed(self, data: bytes) -> None:

@@ -368,7 +368,7 @@ class Replicas:
             connection.close()
 
     def reset(self) -> None:
-        """Disconnect all replicas and abort a transfer; their next synchronization is a full one."""
+        """Disconnect all replicas and abort a transfer; they need a full resync when they reconnect."""
         self.stop()
         for connection in list(self.connected):
             connection.close()

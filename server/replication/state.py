@@ -183,7 +183,7 @@ class Replication:
             self.server.propagation.disconnect(self.feed)
 
     def forget_second(self) -> None:
-        """Forget the previous history."""
+        """Forget the previous history, so that no replica can continue with it."""
         self.id2 = NO_ID
         self.second_offset = -1
 

@@ -40,7 +40,7 @@ class UnitReader:
 
     @property
     def holds_unit(self) -> bool:
-        """Whether a unit was put back."""
+        """Whether ``put_back`` has returned a unit that ``take`` has not yielded again."""
         return self._kept is not None
 
     def feed(self, data: bytes) -> None:

@@ -22,7 +22,7 @@ class _Wait:
 
 
 class Waits:
-    """Clients that wait for replicas; ``server/execution/blocking`` times them out."""
+    """The clients that wait for replicas. ``server/execution/blocking`` ends their waits on timeout."""
 
     def __init__(self, replication: Replication) -> None:
         self._replication = replication

@@ -34,7 +34,7 @@ class Link(asyncio.Protocol):
 
     @classmethod
     async def open(cls, instance: Instance, on_lost: Callable[[], None]) -> Link:
-        """Connect; raises OSError if that fails."""
+        """Connect to a server and return the link; raise OSError if that fails."""
         loop = asyncio.get_running_loop()
         _, link = await loop.create_connection(lambda: cls(instance, on_lost), instance.host, instance.port)
         return link
@@ -54,14 +54,14 @@ class Link(asyncio.Protocol):
         return reply
 
     def close(self) -> None:
-        """Close the connection; commands without a reply raise."""
+        """Close the connection; the futures of commands without a reply raise ConnectionError."""
         self._transport.close()
         self._lose()
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Keep the transport for commands."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -77,7 +77,7 @@ class Link(asyncio.Protocol):
             self.close()  # the peer is not a Redis server
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the commands without a reply."""
+        """Let the futures of commands without a reply raise ConnectionError."""
         del exc
         self._lose()
 

@@ -33,13 +33,13 @@ class Monitor:
         self._retries: dict[Master, asyncio.TimerHandle] = {}
 
     def start(self) -> None:
-        """Begin to watch the masters that the configuration names."""
+        """Begin to monitor the masters that the configuration names."""
         self._server.log.notice(f"Sentinel ID is {self.sentinel.my_id}")
         for settings in self.sentinel.settings.masters.values():
             self.watch(settings)
 
     def stop(self) -> None:
-        """End every watch and failover."""
+        """End all monitoring and failovers."""
         for master in list(self.sentinel.masters.values()):
             self._drop(master)
 

@@ -44,7 +44,7 @@ class Instance:
 
     @property
     def address(self) -> str:
-        """``127.0.0.1:6379``; IPv6 in brackets."""
+        """Host and port, such as ``127.0.0.1:6379``; an IPv6 address is in brackets."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -99,12 +99,12 @@ class Master(Instance):
 
     @property
     def name(self) -> str:
-        """Its name as text."""
+        """The name from the configuration, as text."""
         return self.settings.name.decode("utf-8", "surrogateescape")
 
     @property
     def words(self) -> str:
-        """``mymaster 127.0.0.1 6379``."""
+        """Name, host and port as events show them: ``mymaster 127.0.0.1 6379``."""
         return f"{self.name} {self.host} {self.port}"
 
     def __str__(self) -> str:

@@ -40,7 +40,7 @@ class Watch:
         self._judge()
 
     def stop(self) -> None:
-        """Stop watching."""
+        """Close the connection and stop monitoring the server."""
         self._task.cancel()
         if self._timer is not None:
             self._timer.cancel()

@@ -334,7 +334,7 @@ class Interpreter:
         return self._ended(result)
 
     def call(self, function: Any, resp: int, keys: int, words: Sequence[bytes]) -> bytes:
-        """Like ``run``, but for a function of a library: the keys and the other words are its two parameters."""
+        """Like ``run``, but call a function of a library, with two tables as parameters: the keys and the other words."""
         self._expect_room_for_words(words)
         table = self.table
         try:
@@ -385,7 +385,7 @@ class Interpreter:
 
     @property
     def memory(self) -> int:
-        """The bytes that the state uses."""
+        """The bytes that the Lua state uses."""
         return int(self._memory())
 
     def close(self) -> None:

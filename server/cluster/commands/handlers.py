@@ -124,7 +124,7 @@ def cluster_help(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_KEYSLOT)
 def cluster_keyslot(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the hash slot of a key."""
+    """Reply with the hash slot of a key, 0 to 16383."""
     place_of(client)
     return replies.integer(key_slot(args[2]))
 

@@ -105,7 +105,7 @@ def _ranges(slots: list[int]) -> list[str]:
 
 @handles(specs.CLUSTER_SYNCSLOTS)
 def cluster_syncslots(client: Client, _args: list[bytes]) -> bytes:
-    """Refuse: Rillet's nodes do not send each other this command."""
+    """Refuse this command, which Redis' nodes send each other: Rillet's do not."""
     place_of(client)
     raise ReplyError(
         b"ERR CLUSTER SYNCSLOTS is between nodes of Redis; a node of Rillet sends and takes none"

@@ -105,7 +105,7 @@ def _is_address(name: str) -> bool:
 
 @handles(specs.CLUSTER_RESET)
 def cluster_reset(client: Client, args: list[bytes]) -> bytes:
-    """Refuse: a node without its cluster would be of no use."""
+    """Refuse, because a node does not work outside its cluster."""
     place_of(client)
     if len(args) == 3 and args[2].upper() not in {b"HARD", b"SOFT"}:
         raise ReplyError(SYNTAX)
@@ -134,7 +134,7 @@ def cluster_bumpepoch(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_SET_CONFIG_EPOCH)
 def cluster_set_config_epoch(client: Client, args: list[bytes]) -> bytes:
-    """Refuse: only a node that is alone may choose its epoch."""
+    """Refuse, because Redis also refuses it on a node that knows others."""
     place, _ = place_of(client)
     if parse_integer(args[2]) < 0:
         raise ReplyError(b"ERR Invalid config epoch specified: %b" % args[2])

@@ -30,7 +30,7 @@ _INVALID_ACTION: Final = b"ERR Invalid CLUSTER SETSLOT action or number of argum
 
 
 def slot_number(word: bytes) -> int:
-    """Parse a slot number; raises ReplyError if it is none."""
+    """Parse a slot number, 0 to 16383; raise ReplyError if it is none."""
     slot = parse_integer(word, _INVALID_SLOT)
     if not 0 <= slot < SLOTS:
         raise ReplyError(_INVALID_SLOT)

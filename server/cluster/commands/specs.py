@@ -1,4 +1,4 @@
-"""The commands of this room: one record each."""
+"""CLUSTER's subcommands, READONLY, READWRITE and ASKING: one record each."""
 
 from __future__ import annotations
 

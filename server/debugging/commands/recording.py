@@ -80,7 +80,7 @@ def _read(recorder: Recordings, recording: Recording, since: int, others: frozen
 
 
 def fields_of(recorder: Recordings, entry: Recorded) -> list[Plain]:
-    """Return a command as READ and STOP show it."""
+    """Return the fields of a recorded command as READ and STOP reply with them."""
     scripted = [
         (each.position, each.database, recorder.keys(each.words), each.words, each.reply)
         for each in entry.scripted

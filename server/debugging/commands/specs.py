@@ -1,4 +1,4 @@
-"""The records of the commands in this package."""
+"""The record of DEBUG."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _SAVING: Final = b"ERR Background save already in progress"
 
 @handles(specs.SAVE)
 def save(client: Client, _args: list[bytes]) -> bytes:
-    """Reply OK when the file is complete and on disk; all clients wait until then."""
+    """Write the dump file while all clients wait; reply OK when it is on disk."""
     snapshots = client.server.snapshots
     if snapshots.in_progress:
         raise ReplyError(_SAVING)

@@ -1,4 +1,4 @@
-"""The commands of this room: one record each."""
+"""SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE: one record each."""
 
 from __future__ import annotations
 

@@ -312,7 +312,10 @@ def failover(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ROLE)
 def role(client: Client, _args: list[bytes]) -> bytes:
-    """Reply ``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, link state, offset]``."""
+    """Reply ``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, link state, offset]``.
+
+    The offsets of replicas are those that they have acknowledged.
+    """
     replication = client.server.replication
     replication.count_commands()
     link = replication.link

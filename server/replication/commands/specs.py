@@ -1,4 +1,4 @@
-"""The commands of this room: one record each."""
+"""The commands of replication (REPLICAOF, PSYNC, WAIT …): one record each."""
 
 from __future__ import annotations
 

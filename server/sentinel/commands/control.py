@@ -112,7 +112,7 @@ def set_(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CONFIG)
 def config(client: Client, args: list[bytes]) -> bytes:
-    """Reply to GET with a map of the parameters that match any glob, to SET with OK."""
+    """Reply to GET with a map of the parameters that match a glob; change parameters by SET and reply OK."""
     action = args[2].upper()
     if action == b"GET":
         parameters = _parameters(client)

@@ -64,5 +64,5 @@ def role(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(pubsub.PUBLISH, in_sentinel=True)
 def publish(_client: Client, _args: list[bytes]) -> bytes:
-    """Refuse: only other sentinels publish here, and this one works alone."""
+    """Refuse: Redis Sentinels use this to talk to each other, and this one works alone."""
     raise ReplyError(b"ERR Only HELLO messages are accepted by Sentinel instances.")

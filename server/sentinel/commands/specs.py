@@ -1,4 +1,4 @@
-"""The commands of this room: one record each. They exist in sentinel mode only."""
+"""SENTINEL's subcommands: one record each. They exist in sentinel mode only."""
 
 from __future__ import annotations
 
