@@ -162,7 +162,7 @@ def function_load(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FUNCTION_RESTORE)
 def function_restore(client: Client, args: list[bytes]) -> bytes:
-    """Add the libraries of a FUNCTION DUMP payload and reply OK; if a name is taken, change nothing."""
+    """Add the libraries of a FUNCTION DUMP payload and reply OK; on any error, such as a taken name, change nothing."""
     if len(args) > 4:
         raise wrong_subcommand_arguments(args)
     policy = args[3].upper() if len(args) == 4 else b"APPEND"

@@ -17,7 +17,7 @@ SERVER_BYTES: Final = 430_000
 
 
 def resident_bytes() -> int:
-    """Return the resident set size of the process in bytes, including any other program code in it."""
+    """Return the resident set size of the process in bytes, with any other code in it; without /proc its peak."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except (OSError, IndexError, ValueError):

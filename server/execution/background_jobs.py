@@ -32,7 +32,7 @@ class BackgroundJobs:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        # Jobs in the order of their turns, each with the clients that wait for it.
+        # Jobs in the order in which they run, each with the clients that wait for it.
         self._jobs: dict[Job, list[Client]] = {}
         self._idle_jobs: dict[Job, None] = {}
         self._timer: asyncio.TimerHandle | None = None

@@ -270,7 +270,7 @@ class Busy:
     def _begin(self, run: Run) -> None:
         """Register all sockets, because a script has become slow."""
         server = self._server
-        self._leave()  # of an earlier slow script in the same turn of the loop
+        self._leave()  # of an earlier slow script in the same round of the event loop
         self._run = run
         server.replies.release_early()
         self._selector = selectors.DefaultSelector()

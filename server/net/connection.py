@@ -220,7 +220,7 @@ class Connection(Client, asyncio.Protocol):
                 self._pause_reading()
         elif self._run_for_a_while():
             if len(data) > _MORE_FOLLOWS:
-                self.resume()  # else the next read would begin another slice in the same turn of the loop
+                self.resume()  # else the next read would begin another slice in the same round of the event loop
         elif self.server.config.maxmemory_clients:
             self.server.client_eviction.evicts(self)
         if self.parser.error is not None:

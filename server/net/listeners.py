@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Wire = Connection | SecureChannel  # receives the bytes of a socket
 
-# Turns of the loop until an accepted client has its transport. Not a time, because any is too short on a busy machine.
+# Rounds of the event loop until an accepted client has its transport. Not a time, because any is too short on a busy machine.
 _TURNS_TO_ARRIVE: Final = 10
 _PORT_TAKEN: Final = " (another server has it; --port chooses another, --port 0 a free one)"
 
@@ -384,7 +384,7 @@ class Listeners:
         postponed, self._postponed = self._postponed, []
         for client in postponed:
             client.end_wait()
-            # Run it now, because other clients may be arriving in the next turn of the loop.
+            # Run it now, because other clients may be arriving in the next round of the event loop.
             client.take_turn()
 
     def close(self) -> None:

@@ -53,7 +53,7 @@ class SecureChannel(asyncio.Protocol):
         self._waiting_bytes = 0
         self._is_full = False  # the socket accepts no more for now
         self._has_paused = False  # the connection has paused writing
-        self._is_scheduled = False  # the next turn of the loop continues to encrypt
+        self._is_scheduled = False  # the next round of the event loop continues to encrypt
         self._closes = False  # close after sending all waiting bytes
 
     @property

@@ -28,7 +28,7 @@ class Failover:
         self._limit = master.settings.failover_timeout / 1000
 
     async def run(self) -> None:
-        """Run the failover to its end; if a step takes longer than ``failover-timeout``, abort it and publish why."""
+        """Run the failover to its end; without a suitable replica, or after ``failover-timeout``, publish why it is aborted."""
         monitor, master = self._monitor, self._master
         try:
             await self._run()
