@@ -20,7 +20,8 @@ class StreamState:
     """One stream at one moment: ids as integers; ``added`` and ``max_deleted`` are None before Redis 7.
 
     ``first`` and ``newest`` are existing entries; ``last`` is the last id given, whose entry may be gone or, after
-    XSETID, never was. ``samples`` are the fields and values of those two entries.
+    XSETID, never was. ``groups`` is the number of consumer groups. ``samples`` are the fields and values of those two
+    entries.
     """
 
     length: int
@@ -29,6 +30,7 @@ class StreamState:
     added: int | None
     max_deleted: int | None
     newest: int | None
+    groups: int = 0
     samples: tuple[list[bytes], ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -86,5 +88,6 @@ def parse_state(reply: list[Any]) -> StreamState:
         added=fields.get(b"entries-added"),
         max_deleted=None if deleted is None else ids.parse_reply(deleted),
         newest=None if newest is None else last if newest[0] == last_word else ids.parse_reply(newest[0]),
+        groups=fields[b"groups"],
         samples=tuple(each[1] for each in (first, newest) if each is not None),
     )

@@ -134,17 +134,16 @@ def untouched(at: Position, end: Position, now: StreamState, look: StreamLook) -
     if now.removed == snapshot.removed:
         return True
     is_head_there = now.first is not None and now.first <= max(at.id, snapshot.first or 0)
-    is_trimmed_only = now.first != snapshot.first and (now.max_deleted or 0) <= at.id
-    return is_head_there and is_trimmed_only and _is_there(end, now, look)
+    return is_head_there and _is_trimmed_only(snapshot, at, now) and _is_there(end, now, look)
 
 
 def _contradicts(snapshot: StreamSnapshot, at: Position, now: StreamState, look: StreamLook) -> bool:
     """Return True if a stream in the earlier state cannot have reached the current one."""
     if _fell(snapshot.added, now.added) or _fell(snapshot.removed, now.removed):
         return True
-    if now.first is not None and (
-        now.first <= at.id if snapshot.first is None else now.first < snapshot.first
-    ):
+    # A stream that was empty has only entries that came since.
+    earliest = at.id + 1 if snapshot.newest is None else snapshot.first
+    if _fell(earliest, now.first):
         return True
     if now.added is None or now.removed is None or snapshot.added is None:
         return False
@@ -177,10 +176,18 @@ def _surely_none(at: Position, now: StreamState, look: StreamLook) -> bool:
         return False
     if now.removed == snapshot.removed:
         return True
-    # Trimming moves the first entry. If the first entry is the same, something was removed from the middle.
-    if now.first == snapshot.first or now.max_deleted is None or now.max_deleted > at.id:
+    return _is_trimmed_only(snapshot, at, now) and _is_there(at, now, look)
+
+
+def _is_trimmed_only(snapshot: StreamSnapshot, at: Position, now: StreamState) -> bool:
+    """Return True if what was removed since was trimmed from the head, or deleted before the position.
+
+    Trimming moves the first entry. If that is still the same, something was removed from the middle, as by XTRIM
+    ACKED, which needs a group.
+    """
+    if now.max_deleted is None or now.max_deleted > at.id:
         return False
-    return _is_there(at, now, look)
+    return not now.groups if snapshot.first is None else now.first != snapshot.first
 
 
 def _is_there(at: Position, now: StreamState, look: StreamLook) -> bool:
@@ -219,7 +226,9 @@ def _is_recreated(at: Position, now: StreamState, look: StreamLook) -> bool:
         return True
     if snapshot is None or now.first == snapshot.first:
         return False
-    if snapshot.first is not None:
+    if snapshot.newest is not None:
+        if snapshot.first is None:
+            return False  # it is not known
         if now.first > snapshot.first:
             return True  # the first entry that was seen was never in it
         if look.has(snapshot.first):

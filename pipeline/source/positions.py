@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamSnapshot:
-    """The state of a stream when a position was taken: its first and newest entry (None if it was empty), and counts."""
+    """The state of a stream when a position was taken: its first and newest entry (None if it was empty), and counts.
+
+    The first entry is None, too, if a packed offset (`packed_positions`) has not kept it.
+    """
 
     first: int | None
     newest: int | None

@@ -299,14 +299,17 @@ def test_a_deletion_that_was_rolled_back_leaves_what_was_not_read(connection):
 # What servers do besides
 
 
-def test_entries_that_xtrim_acked_takes_out_of_the_middle_are_counted(running):
+@pytest.mark.parametrize("rows_at_most", [0, 100])
+def test_entries_that_xtrim_acked_takes_out_of_the_middle_are_counted(running, monkeypatch, rows_at_most):
     """It leaves `max-deleted-entry-id` where it was, on Redis 8.10 and here."""
+    monkeypatch.setattr(offsets, "_ROWS_AT_MOST", rows_at_most)
     for kind in ("redis810", "rillet"):
         with Connection(Endpoint(port=running(kind).port)) as connection:
             connection.call("FLUSHALL")
             add(connection, "s", 1, 10)
             spark = engine(connection, streams="s", failondataloss="false", maxrowspertrigger="4")
             spark.trigger()
+            spark.restart()
             connection.call("XGROUP", "CREATE", "s", "g", "0")
             connection.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
             connection.call("XACK", "s", "g", *[f"{number}-0" for number in range(7, 10)])
@@ -390,6 +393,7 @@ changes = st.one_of(
 )
 
 
+@pytest.mark.parametrize("rows_at_most", [0, 100])
 @pytest.mark.parametrize("kind", ["rillet", "redis7"])
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
@@ -400,11 +404,16 @@ changes = st.one_of(
 @example([("add", 8), ("save", None), ("add", 4), ("read", None), ("back", 0), ("add", 8)], None, "1")
 @example([("add", 8), ("save", None), ("add", 4), ("read", None), ("back", 0), ("add", 8)], "4", "3")
 @example([("add", 1), ("save", None), ("trim", 0), ("read", None), ("back", 0)], None, "1")
-def test_nothing_new_is_left_out_and_nothing_known_is_read_twice(running, kind, plan, limit, parts):
+def test_nothing_new_is_left_out_and_nothing_known_is_read_twice(
+    running, monkeypatch, kind, rows_at_most, plan, limit, parts
+):
     """Each trigger reads what is there between its position before and after, and no position passes an entry twice.
 
     An entry that was not there when a position passed its id is not read when it comes back with an earlier state.
     """
+    monkeypatch.setattr(
+        offsets, "_ROWS_AT_MOST", rows_at_most
+    )  # 0: the offset is packed, without first entries
     name = next(names)
     given_words = {"failondataloss": "false", "minpartitions": parts}
     if limit:

@@ -11,6 +11,7 @@ from support.streams.stream_history import History, Version
 from support.thorough import examples
 
 from rillet.pipeline.source.judgement import Verdict, What, describe, entry_to_check, reconcile
+from rillet.pipeline.source.packed_positions import pack, unpack
 from rillet.pipeline.source.positions import Position, StreamSnapshot
 
 HUNDRED = Version().add(*range(1, 101))
@@ -201,6 +202,30 @@ def test_a_server_is_asked_only_where_something_is_in_doubt():
     assert reconcile(READ, HUNDRED.add(101, 102).state, Witnesses()).what is What.GOES_ON
 
 
+# After a restart from a packed offset, which has no first entry
+
+
+def forgetful(at):
+    """The position as it comes back from a packed offset."""
+    return unpack(pack({"s": at}))["s"]
+
+
+RESTARTS_FROM_LOWER_IDS = [
+    name for name in CASES if name.startswith(("created again, from 1", "created again, between"))
+]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_case_has_its_verdict_without_the_first_entry_that_was_seen(name):
+    case = CASES[name]
+    verdict = judge(forgetful(case.at), case.now)
+    if name in RESTARTS_FROM_LOWER_IDS:
+        # Only explicit ids do this. It is a loss still, but nothing tells it from a rollback.
+        assert (verdict.what, verdict.is_loss) == (What.ROLLED_BACK, True)
+    else:
+        assert (verdict.what, verdict.position.id, verdict.lost) == (case.what, case.goes_on_after, case.lost)
+
+
 # Random histories
 
 
@@ -260,7 +285,23 @@ steps = st.one_of(
     st.tuples(st.just("roll back"), st.integers(0, 5)),
     st.tuples(st.just("delete key"), st.none()),
     st.tuples(st.just("read"), st.sampled_from([1, 3, 100])),
+    st.tuples(st.just("restart"), st.none()),
 )
+
+
+def change(history, what, number):
+    if what == "add":
+        history.add(number)
+    elif what in {"trim", "delete", "take out"}:
+        history.remove(what, number)
+    elif what == "set id":
+        history.set_id(number)
+    elif what == "save":
+        history.save()
+    elif what == "roll back":
+        history.roll_back(number)
+    elif what == "delete key":
+        history.delete_key()
 
 
 @settings(max_examples=examples(600))
@@ -270,26 +311,39 @@ steps = st.one_of(
 def test_nothing_new_is_left_out_and_nothing_known_is_read_twice(plan):
     history, reader = History(), Reader()
     for what, number in plan:
-        if what == "add":
-            history.add(number)
-        elif what in {"trim", "delete", "take out"}:
-            history.remove(what, number)
-        elif what == "set id":
-            history.set_id(number)
-        elif what == "save":
-            history.save()
-        elif what == "roll back":
-            history.roll_back(number)
-        elif what == "delete key":
-            history.delete_key()
-        else:
+        if what == "read":
             reader.look(history, number)
+        elif what == "restart":
+            reader.at = forgetful(reader.at)
+        else:
+            change(history, what, number)
     for _ in range(3):
         reader.look(history, 1000)
     assert len(reader.found) == len(set(reader.found))
     there = set(history.now.entries) if history.now else set()
     assert there <= set(reader.found) | reader.missed
     assert not judge(reader.at, history.now).is_loss
+
+
+@settings(max_examples=examples(600))
+@given(st.lists(steps, max_size=12), st.lists(steps, max_size=12), st.integers(0, 100))
+def test_a_loss_is_one_without_the_first_entry_too(before, after, share):
+    """But where a rollback brought the head back, and as much was deleted again behind it: nothing new is lost then."""
+    history = History()
+    for what, number in before:
+        change(history, what, number)
+    if (seen := history.now) is None:
+        return
+    at = read(seen, seen.last * share // 100)
+    history.is_same = True
+    for what, number in after:
+        change(history, what, number)
+    remembered, forgotten = judge(at, history.now), judge(forgetful(at), history.now)
+    if remembered.is_loss and not forgotten.is_loss:
+        assert not history.is_same
+        assert history.now.state.first < seen.state.first
+    if history.is_same:
+        assert (forgotten.what, forgotten.lost) == (remembered.what, remembered.lost)
 
 
 @settings(max_examples=examples(200))

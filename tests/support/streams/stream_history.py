@@ -15,6 +15,7 @@ class Version:
     added: int = 0
     last: int = 0
     max_deleted: int = 0
+    groups: int = 0
 
     @property
     def state(self) -> StreamState:
@@ -25,6 +26,7 @@ class Version:
             added=self.added,
             max_deleted=self.max_deleted,
             newest=self.entries[-1] if self.entries else None,
+            groups=self.groups,
         )
 
     def add(self, *stream_ids: int) -> Version:
@@ -41,8 +43,8 @@ class Version:
         return replace(self, entries=entries, max_deleted=max(self.max_deleted, stream_id))
 
     def take_out(self, stream_id: int) -> Version:
-        """Like XTRIM ACKED: out of the middle, and `max-deleted-entry-id` stays."""
-        return replace(self, entries=tuple(each for each in self.entries if each != stream_id))
+        """Like XTRIM ACKED: out of the middle, and `max-deleted-entry-id` stays; it needs a group."""
+        return replace(self, entries=tuple(each for each in self.entries if each != stream_id), groups=1)
 
     # What a reader may ask
 
