@@ -1,14 +1,13 @@
-"""Convert bytes to text for people: names and commands in redis-cli's syntax, values cut. Also: parse typed commands."""
+"""Convert bytes to text for people: names and commands in redis-cli's syntax, values cut."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 _ESCAPES: Final = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x07: "\\a", 0x08: "\\b", 0x22: '\\"', 0x5C: "\\\\"}
 _BACK: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "a": b"\a", "b": b"\b"}
@@ -156,21 +155,3 @@ def name(raw: bytes) -> str:
         return quote(raw)
     text = quote(raw[:NAME_CHARACTERS])
     return f"{text} … ({len(raw):,} bytes)"
-
-
-def ids_behind(words: Sequence[bytes], start: int) -> Sequence[bytes]:
-    """Return the IDs after IDS and their number; the word IDS is searched from index ``start``, as names may equal it."""
-    at = [word.upper() for word in words].index(b"IDS", start)
-    return words[at + 2 : at + 2 + int(words[at + 1])]
-
-
-def number_behind(words: Sequence[bytes], option: bytes, start: int) -> int | None:
-    """Return the number after an option of a command, searched from index ``start``; None if there is none."""
-    found = [after for word, after in pairwise(words[start:]) if word.upper() == option and after.isdigit()]
-    return int(found[0]) if found else None
-
-
-def whole_id(entry_id: bytes) -> bytes:
-    """Return an ID with its sequence number (``5`` is ``5-0``), as in replies."""
-    milliseconds, _, sequence = entry_id.partition(b"-")
-    return b"%d-%d" % (int(milliseconds), int(sequence or 0)) if milliseconds.isdigit() else entry_id

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from .history import Sample
     from .link import Subject
+    from .lives import Event
     from .model import Entry, GroupDetail, PendingEntry, Stream
     from .poller import Poller
 
@@ -327,14 +328,14 @@ class MessagePage(Page):
         """Return the template data: the entry, its state in each group, and its history, if the server can provide one."""
         detail = await poller.look(MessageSubject(self.key, self.id))
         link = poller.link
-        events: tuple[timeline.Event, ...] = ()
+        events: tuple[Event, ...] = ()
         recorded = await poller.look(timeline.TapeSubject())
         exists = detail.entry is not None
         if recorded:
             rows = [row for _, row in sorted(link.tape.rows.items())]
             events = timeline.events(rows, self.key, self.id, link.database, exists=exists)
         written = await poller.look(timeline.FileSubject(self.key, self.id))
-        from_file: tuple[timeline.Event, ...] = ()
+        from_file: tuple[Event, ...] = ()
         if written is not None and (not events or events[0].what != "added"):
             from_file = timeline.written_events(written.rows, self.id, exists=exists)
         if (

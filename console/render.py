@@ -40,6 +40,7 @@ def environment() -> Environment:
     made.filters.update(
         name=name, quote=names.quote, duration=duration, size=size, count=count, rate=rate, time=exact, clock=clock, value=names.value,
         id_time=id_time, heat=heat, clip=clip, decoded=decoding.decoded, framework=decoding.framework,
+        plain=names.plain, raw=raw,
     )  # fmt: skip
     made.globals.update(url=url, ago=ago, linked=linked, decoded_fields=decoding.FIELDS)
     return made
@@ -48,6 +49,11 @@ def environment() -> Environment:
 def name(raw: bytes) -> Markup:
     """Return a name as HTML whose text direction does not affect the text around it."""
     return Markup("<bdi>{}</bdi>").format(names.name(raw))
+
+
+def raw(text: str) -> bytes:
+    """Return the bytes of a name that ``recorded`` decoded."""
+    return text.encode(errors="surrogateescape")
 
 
 def clip(text: str, length: int = 60) -> str:

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..console.recorded import RecordedCommand
 from .clock import Clock
 from .control import ControlError
 from .faults import Fault, Hit
 from .process import StartError, StopError
-from .recording import RecordedCommand, Recording, RecordingError
+from .recording import Recording, RecordingError
 from .server import AsyncServer, Server
 from .snapshot import Snapshot, SnapshotError
 

@@ -17,8 +17,9 @@ from .server import Server
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+    from ..console.recorded import RecordedCommand
     from .faults import Seconds
-    from .recording import RecordedCommand, Recording
+    from .recording import Recording
 
     AnyServer = Server | LoopServer
     Broken = dict["Place", tuple[Exception, str]]

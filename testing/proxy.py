@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
+from ..console.recorded import command_of
 from ..server.debugging.commands.recording import fields_of
 from ..server.event_loop import new_event_loop
 from .clients import client_like, for_client, need_redis
@@ -17,7 +18,6 @@ from .log import logger
 from .process import START_SECONDS, STOP_SECONDS, InWith, StartError
 from .proxying.listener import Listener
 from .proxying.upstream import parse_url
-from .recording import command_of
 from .spies import HasSpies
 
 if TYPE_CHECKING:

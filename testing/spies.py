@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import timedelta
 
-    from .history import History
+    from ..console.lives import History
     from .streams import Group, Stream
 
 _POLL_SECONDS: Final = 0.01
@@ -105,7 +105,7 @@ class HasStreams(TakesCommands):
             AssertionError: the text says what happened to each entry that is not acknowledged.
             LookupError: the stream or the group does not exist.
         """
-        from .streams import id_of
+        from ..console.lives import id_of
 
         seen = self.stream(stream)
         found = seen.group(group)
@@ -237,8 +237,7 @@ class HasSpies(HasStreams):
         Raises:
             RecordingError: nothing was recorded.
         """
-        from .history import Lives
-        from .streams import id_of
+        from ..console.lives import Lives, id_of
 
         entry = id_of(id)
         exists = bool(self._entries_of(stream, entry)) if not database else True
@@ -254,7 +253,7 @@ class HasSpies(HasStreams):
             LookupError: the stream or the group does not exist.
             RecordingError: nothing was recorded, or commands were dropped.
         """
-        from .history import CLAIMED, DELIVERIES, Lives
+        from ..console.lives import CLAIMED, DELIVERIES, Lives
         from .streams import order_of
 
         seen = self.stream(stream)
@@ -280,7 +279,7 @@ class HasSpies(HasStreams):
             )
 
     def _unacknowledged(self, stream: Stream, group: Group, ids: list[str]) -> dict[str, str]:
-        from .history import ACKNOWLEDGED, DELIVERIES, Lives
+        from ..console.lives import ACKNOWLEDGED, DELIVERIES, Lives
 
         problems = super()._unacknowledged(stream, group, ids)
         if not self._has_recording:
@@ -296,7 +295,7 @@ class HasSpies(HasStreams):
         return problems
 
     def _explained(self, stream: str, problems: dict[str, str]) -> str:
-        from .history import Lives
+        from ..console.lives import Lives
 
         if not self._has_recording:
             return super()._explained(stream, problems)

@@ -13,7 +13,7 @@ from .log import escaped
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from .recording import RecordedCommand
+    from ..console.recorded import RecordedCommand
 
 DRIVER: Final = "driver"
 _SHOWN: Final = 80

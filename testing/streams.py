@@ -139,12 +139,6 @@ def to_bytes(word: str) -> bytes:
     return word.encode(errors="surrogateescape")
 
 
-def id_of(word: str | bytes) -> str:
-    """Return the full form of an entry ID: ``1`` is ``1-0``."""
-    entry = text(word) if isinstance(word, bytes) else word
-    return entry if "-" in entry else f"{entry}-0"
-
-
 def order_of(entry: str) -> tuple[int, int]:
     """Return an ID as (milliseconds, sequence number), by which IDs are sorted."""
     milliseconds, _, sequence = entry.partition("-")

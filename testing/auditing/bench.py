@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
+    from ...console.recorded import RecordedCommand
     from ..faults import Fault
-    from ..recording import RecordedCommand
     from .stage import Stage
 
 TIMEOUT: Final = 80.0  # seconds; Docket looks for abandoned messages each 75

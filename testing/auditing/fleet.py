@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ..history import CLAIMED
+from ...console.lives import CLAIMED
 from .sight import consumer_of, mentions, read_of
 from .verdicts import KEPT, Broken, NotTried
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from ..recording import RecordedCommand
+    from ...console.recorded import RecordedCommand
     from .bench import Bench
     from .workers import Worker
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from ...console.recorded import RecordedCommand
     from ..control import Control
-    from ..recording import RecordedCommand
     from .bench import Plan
 
 _WRITES: Final = ("XREADGROUP", "XACK", "XACKDEL", "XCLAIM", "XAUTOCLAIM", "XADD", "EVAL", "EVALSHA")

@@ -8,15 +8,15 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ...commands.spec.command import REGISTRY
+from ...console.lives import ACKNOWLEDGED, CLAIMED, DELETED, DELIVERIES, Lives, in_effect
 from ...protocol.globs import matches
 from ...server.families import load_specs
-from ..history import ACKNOWLEDGED, CLAIMED, DELETED, DELIVERIES, Lives, in_effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..history import Event
-    from ..recording import RecordedCommand
+    from ...console.lives import Event
+    from ...console.recorded import RecordedCommand
 
 load_specs()
 
@@ -123,7 +123,7 @@ class Sight:
 
     @cached_property
     def lives(self) -> Lives:
-        """The events of every entry of the stream, by entry ID (see ``testing/history.py``)."""
+        """The events of every entry of the stream, by entry ID (see ``console/lives.py``)."""
         return Lives(self.commands, self.stream, self._database)
 
     def events(self, entry: str, *what: str) -> list[Event]:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from ...console.recorded import RecordedCommand
     from ..clock import Clock
     from ..faults import Fault
     from ..proxy import Proxy
-    from ..recording import RecordedCommand
 
 _PACE_SECONDS: Final = 0.02
 REMEMBERED: Final = 50_000  # commands; a worker that polls without BLOCK sends many

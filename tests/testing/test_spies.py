@@ -15,7 +15,7 @@ from support.servers import start_server
 from support.thorough import examples
 
 import rillet.testing
-from rillet.testing.history import Lives
+from rillet.console.lives import Lives
 from rillet.testing.recording import RecordingError
 
 

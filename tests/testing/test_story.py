@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rillet.server.clock import EPOCH
-from rillet.testing.recording import RecordedCommand
+from rillet.testing import RecordedCommand
 from rillet.testing.shrinking import smallest, summary
 from rillet.testing.story import Event, event_of, told
 

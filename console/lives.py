@@ -8,17 +8,19 @@ and MAXLEN does not name the entries that it trims: such events are not certain.
 from __future__ import annotations
 
 import itertools
+import logging
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from .streams import id_of
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from .recording import RecordedCommand
+    from .recorded import RecordedCommand
+
+LOG: Final = logging.getLogger(__name__)
 
 ADDED: Final = "added"
 DELIVERED: Final = "delivered"
@@ -36,6 +38,7 @@ SCRIPT: Final = "perhaps changed by a script"
 DELIVERIES: Final = {DELIVERED, CLAIMED, READ_AGAIN}
 _ENDS: Final = {DELETED, REMOVED}
 _SCRIPTS: Final = {"EVAL", "EVALSHA", "FCALL", "EVAL_RO", "EVALSHA_RO", "FCALL_RO"}
+_ANY_DATABASE: Final = {"FLUSHALL", "SWAPDB", "COPY", "MOVE"}
 _ID: Final = re.compile(r"\*|\d")
 
 
@@ -48,7 +51,8 @@ class Event:
             back" (XNACK), "dropped from pending" (its consumer or group was removed), "deleted", "trimmed", "removed with
             its stream", "came with its stream" (RENAME, COPY or RESTORE put another stream under this key), "perhaps
             changed by a script" (an older Rillet does not record the commands of scripts).
-        time: the server's time in milliseconds; for a blocked command, the time of its reply.
+        time: the server's time in milliseconds; for a blocked command, the time of its reply. None if an append-only
+            file has no time.
         group: the group of a delivery, a claim or an acknowledgement; else "".
         consumer: the owner from then on, or the last owner; "" if unknown.
         client: the name of the client that sent the command, or ``id=…``.
@@ -56,22 +60,25 @@ class Event:
         lost: a fault hit the command, so the client may not have received the reply.
         certain: False if another command may have caused the event.
         note: a detail, e.g. ``XACK inside EVAL`` for a command of a script; "" if there is none.
+        origin: the previous owner of a claimed entry, if another; "" if unknown.
     """
 
     what: str
-    time: int
-    group: str
-    consumer: str
-    client: str
-    number: int
+    time: int | None
+    group: str = ""
+    consumer: str = ""
+    client: str = ""
+    number: int = 0
     lost: bool = False
     certain: bool = True
     note: str = ""
+    origin: str = ""
 
     def __str__(self) -> str:
         """Return one line: when, what, for whom, by which client."""
-        when = datetime.fromtimestamp(self.time / 1000, UTC)
-        words = [f"{when:%Y-%m-%d %H:%M:%S}.{self.time % 1000:03d} {self.what}"]
+        time = self.time or 0
+        when = datetime.fromtimestamp(time / 1000, UTC)
+        words = [f"{when:%Y-%m-%d %H:%M:%S}.{time % 1000:03d} {self.what}"]
         if self.consumer:
             words.append({DELIVERED: "to ", DROPPED: "of "}.get(self.what, "by ") + self.consumer)
         if self.group:
@@ -129,14 +136,18 @@ class Lives:
         commands: the commands in the order of the recording.
         stream: the key.
         database: the index of the stream's database.
+        only: the only entry whose events are kept; None for all.
 
     Attributes:
         by_id: the events of each entry, without those of the whole stream.
     """
 
-    def __init__(self, commands: Iterable[RecordedCommand], stream: str, database: int = 0) -> None:
+    def __init__(
+        self, commands: Iterable[RecordedCommand], stream: str, database: int = 0, *, only: str | None = None
+    ) -> None:
         self.stream = stream
-        self.by_id: dict[str, _Life] = {}
+        self.by_id: dict[str, _Life] = defaultdict(_Life)
+        self._only = only
         self._database = database
         self._wide: list[Event] = []  # events of the whole stream
         self._trims: list[Event] = []
@@ -158,27 +169,31 @@ class Lives:
             "UNLINK": self._remove,
             "FLUSHALL": self._remove,
             "FLUSHDB": self._remove,
-            "RENAME": self._rename,
-            "RENAMENX": self._rename,
-            "COPY": self._copy,
-            "RESTORE": self._restore,
+            "RENAME": self._move,
+            "RENAMENX": self._move,
+            "COPY": self._move,
+            "RESTORE": self._move,
             "MOVE": self._move,
+            "SWAPDB": self._move,
             "EVAL": self._script,
             "EVALSHA": self._script,
             "FCALL": self._script,
         }
         for command, self._inside in in_effect(commands):
-            act = acts.get(command.words[0].upper())
-            if (
-                act is None
-                or command.error is not None
-                or command.reply is None
-                or command.database != database
-            ):
+            name = command.words[0].upper()
+            act = acts.get(name)
+            if act is None or command.error is not None or command.reply is None:
+                continue
+            if command.database != database and name not in _ANY_DATABASE:
                 continue
             if stream in command.keys or not command.keys:
                 self._scene = command
-                act(command.words, command.reply)
+                try:
+                    act(command.words, command.reply)
+                except (LookupError, TypeError, ValueError):  # a server of another version
+                    LOG.exception(
+                        "A history leaves out command %d of the recording: %a", command.number, name[:20]
+                    )
 
     def history(self, entry: str, *, exists: bool) -> History:
         """Return the life of an entry; ``exists`` says whether the stream still has it."""
@@ -211,9 +226,10 @@ class Lives:
     def _read(self, words: Sequence[str], reply: Any) -> None:
         upper = [word.upper() for word in words]
         _, group, consumer = words[1:4]
-        asked = words[upper.index("STREAMS") + 1 :]
+        at = upper.index("STREAMS", 4)  # behind the names of the group and the consumer
+        asked = words[at + 1 :]
         starts = dict(zip(asked[: len(asked) // 2], asked[len(asked) // 2 :], strict=False))
-        unowned = "NOACK" in upper[4 : upper.index("STREAMS")]
+        unowned = "NOACK" in upper[4:at]
         found = reply.items() if isinstance(reply, dict) else reply
         for key, entries in found:
             if key != self.stream:
@@ -262,7 +278,7 @@ class Lives:
         self._leave_pending(words[2], [id_of(word) for word in words[3:]], reply, ACKNOWLEDGED)
 
     def _nack(self, words: Sequence[str], reply: Any) -> None:
-        self._leave_pending(words[2], _ids(words), reply, GIVEN_BACK)
+        self._leave_pending(words[2], ids_behind(words, 3), reply, GIVEN_BACK)
 
     def _leave_pending(self, group: str, ids: list[str], count: int, what: str) -> None:
         """Record that these entries left the PEL: all if ``count`` covers them, else those known to be pending."""
@@ -274,7 +290,7 @@ class Lives:
                 self.by_id[entry].holders.pop(group, None)
 
     def _ack_and_delete(self, words: Sequence[str], reply: Any) -> None:
-        for entry, result in zip(_ids(words), reply, strict=True):
+        for entry, result in zip(ids_behind(words, 3), reply, strict=True):
             if result > 0:
                 holder = self.by_id.get(entry, _Life()).holders.get(words[2], "")
                 self._note(entry, ACKNOWLEDGED, words[2], holder)
@@ -291,7 +307,7 @@ class Lives:
                 self._note(entry, DELETED, certain=reply == len(ids))
 
     def _delete_each(self, words: Sequence[str], reply: Any) -> None:
-        for entry, result in zip(_ids(words), reply, strict=True):
+        for entry, result in zip(ids_behind(words, 2), reply, strict=True):
             if result == 1:
                 self._note_deleted(entry, words)
 
@@ -316,41 +332,41 @@ class Lives:
                 self._note(entry, DROPPED, group, holder, note=f"XGROUP {action}")
                 del life.holders[group]
 
-    def _remove(self, words: Sequence[str], reply: Any, note: str = "") -> None:
+    def _remove(self, words: Sequence[str], reply: Any, note: str = "", *, certain: bool = True) -> None:
         del words
         if reply:
-            self._wide.append(self._event(REMOVED, note=note))
+            self._wide.append(self._event(REMOVED, note=note, certain=certain))
             for life in self.by_id.values():
                 life.holders.clear()
 
-    def _rename(self, words: Sequence[str], reply: Any) -> None:
-        _, source, target = words
-        if not reply or source == target:
-            return
-        self._replace(
-            f"{words[0].upper()} " + (f"to {target}" if source == self.stream else f"from {source}"),
-            comes=target == self.stream,
-        )
-
-    def _copy(self, words: Sequence[str], reply: Any) -> None:
-        options = [word.upper() for word in words[3:]]
-        database = int(options[options.index("DB") + 1]) if "DB" in options else self._database
-        if reply and (words[2], database) == (self.stream, self._database):
-            self._replace(f"COPY from {words[1]}", comes=True)
-
-    def _restore(self, words: Sequence[str], reply: Any) -> None:
-        del words, reply
-        self._replace("RESTORE", comes=True)
-
     def _move(self, words: Sequence[str], reply: Any) -> None:
-        if reply:
-            self._replace(f"MOVE to database {words[2]}", comes=False)
-
-    def _replace(self, note: str, *, comes: bool) -> None:
-        """Record that the stream left its key, and with ``comes`` that another stream took its place."""
-        self._remove((), reply=True, note=note)
-        if comes:
-            self._wide.append(self._event(CAME, note=note))
+        """Apply a command that removes the stream from its key, or puts another one there."""
+        name, here, at = words[0].upper(), (self.stream, self._database), self._scene.database
+        source: tuple[str, int] | None = (words[1], at)
+        target: tuple[str, int] | None = None
+        note = name
+        if name == "SWAPDB":
+            swapped = {int(word) for word in words[1:3]}
+            if len(swapped) == 1 or self._database not in swapped:
+                return
+            source = target = here
+        elif name == "MOVE":
+            target = words[1], int(words[2])
+            note += f" from database {at}" if target == here else f" to database {words[2]}"
+        elif name == "RESTORE":
+            source, target = None, source
+        else:
+            options = [word.upper() for word in words[3:]]
+            target = words[2], int(options[options.index("DB") + 1]) if "DB" in options else at
+            if source == target:
+                return
+            note += f" from {words[1]}" if target == here else f" to {words[2]}"
+            if name == "COPY":
+                source = None
+        if reply and here in {source, target}:
+            self._remove((), reply=True, note=note, certain=name != "SWAPDB")
+            if target == here:
+                self._wide.append(self._event(CAME, note=note))
 
     def _script(self, words: Sequence[str], reply: Any) -> None:
         del words, reply
@@ -358,17 +374,28 @@ class Lives:
             self._wide.append(self._event(SCRIPT, certain=False))
 
     def _note(self, entry: str, what: str, group: str = "", consumer: str = "", **more: Any) -> None:
-        self.by_id.setdefault(entry, _Life()).events.append(self._event(what, group, consumer, **more))
+        if self._only in {None, entry}:
+            life = self.by_id[entry]
+            before = life.holders.get(group, "") if what == CLAIMED else ""
+            origin = "" if before == consumer else before
+            life.events.append(self._event(what, group, consumer, origin=origin, **more))
 
     def _event(
-        self, what: str, group: str = "", consumer: str = "", *, note: str = "", certain: bool = True
+        self,
+        what: str,
+        group: str = "",
+        consumer: str = "",
+        *,
+        note: str = "",
+        certain: bool = True,
+        origin: str = "",
     ) -> Event:
         by = self._scene
         client = by.client or f"id={by.client_id}"
         when = by.time if by.answered is None else by.answered
         note = "; ".join(filter(None, (note, self._inside)))
         lost = by.fault is not None
-        return Event(what, when, group, consumer, client, by.number, lost, certain, note)
+        return Event(what, when, group, consumer, client, by.number, lost, certain, note, origin)
 
 
 def in_effect(commands: Iterable[RecordedCommand]) -> Iterator[tuple[RecordedCommand, str]]:
@@ -424,7 +451,7 @@ def _outside_transactions(commands: Iterable[RecordedCommand]) -> Iterator[Recor
 
 def _in_order(events: list[Event]) -> list[Event]:
     """Sort events by time; put XADD before the blocked XREADGROUP that it served, whose number is lower."""
-    ordered = sorted(events, key=lambda each: (each.time, each.number))
+    ordered = sorted(events, key=lambda each: (each.time or 0, each.number))
     at = next((index for index, each in enumerate(ordered) if each.what == ADDED), 0)
     while at and ordered[at - 1].time == ordered[at].time and ordered[at - 1].what == DELIVERED:
         ordered[at - 1], ordered[at] = ordered[at], ordered[at - 1]
@@ -461,7 +488,13 @@ def _lived(own: list[Event], event: Event) -> bool:
     return first <= event.number and (not ends or event.number < ends[0])
 
 
-def _ids(words: Sequence[str]) -> list[str]:
-    """Return the IDs that follow the word IDS and their count."""
-    at = [word.upper() for word in words].index("IDS")
+def ids_behind(words: Sequence[str], start: int) -> list[str]:
+    """Return the IDs after the word IDS and their number; the names before ``start`` may also be "IDS"."""
+    at = [word.upper() for word in words].index("IDS", start)
     return [id_of(word) for word in words[at + 2 : at + 2 + int(words[at + 1])]]
+
+
+def id_of(word: str | bytes) -> str:
+    """Return the full form of an entry ID: ``1`` is ``1-0``."""
+    entry = word.decode(errors="surrogateescape") if isinstance(word, bytes) else word
+    return entry if "-" in entry else f"{entry}-0"
