@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import bulk, command
+from ...protocol.replies import command
 from ...storage.groups.pending import NEVER, UNOWNED_MS, Consumer
 from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
@@ -29,10 +29,11 @@ _SETID: Final = b"*7\r\n$6\r\nXGROUP\r\n$5\r\nSETID\r\n$%d\r\n%b\r\n$%d\r\n%b\r\
 
 def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
     """Create a consumer as a side effect of a command: count a change and send the event, but propagate nothing."""
-    return _join(client, key, group, Consumer(name, client.server.keyspace.now))
+    return join(client, key, group, Consumer(name, client.server.keyspace.now))
 
 
-def _join(client: Client, key: bytes, group: Group, consumer: Consumer) -> Consumer:
+def join(client: Client, key: bytes, group: Group, consumer: Consumer) -> Consumer:
+    """Add a consumer to its group, like ``new_consumer``."""
     group.add_consumer(consumer)
     client.db.changed(key)
     client.server.keyspace.notify(events.STREAM, b"xgroup-createconsumer", key, client.db)
@@ -40,31 +41,10 @@ def _join(client: Client, key: bytes, group: Group, consumer: Consumer) -> Consu
 
 
 def claimant(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
-    """Return the consumer of XCLAIM or XAUTOCLAIM, created if missing, and mark it as seen.
-
-    Up to 7.0 only ``got_entries`` adds it to the group and marks it as seen.
-    """
-    consumer = group.consumers.get(name)
+    """Create a missing consumer of XCLAIM or XAUTOCLAIM; up to 7.0 it joins the group only if it claims an entry."""
     if client.server.compat.claims_see_consumers:
-        if consumer is None:
-            consumer = new_consumer(client, key, group, name)
-        consumer.see(client.server.keyspace.now)
-    elif consumer is None:
-        consumer = Consumer(name, NEVER)  # not in the group yet
-    return consumer
-
-
-def got_entries(client: Client, key: bytes, group: Group, consumer: Consumer) -> None:
-    """After a claim that found entries, set the consumer's active-time.
-
-    Up to 7.0, also set its seen-time, and add it to the group.
-    """
-    now = consumer.active_ms = client.server.keyspace.now
-    if client.server.compat.claims_see_consumers:
-        return
-    consumer.see(now)
-    if consumer.name not in group.consumers:
-        _join(client, key, group, consumer)
+        return new_consumer(client, key, group, name)
+    return Consumer(name, NEVER)
 
 
 def _head(key: bytes, group: bytes, consumer: bytes) -> bytes:
@@ -73,7 +53,8 @@ def _head(key: bytes, group: bytes, consumer: bytes) -> bytes:
 
 
 def _id(number: int) -> bytes:
-    return bulk(stream_id.encode(number))
+    text = stream_id.encode(number)
+    return b"$%d\r\n%b\r\n" % (len(text), text)
 
 
 def _time(ms: int) -> bytes:

@@ -12,7 +12,7 @@ from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.command import handles
 from . import specs
 from .deferral import require_order
-from .group_propagation import claimant, got_entries, propagate_claims
+from .group_propagation import claimant, join, propagate_claims
 from .lookup import find_group, latest_delivery
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
         raise
     stream, group = find_group(client, args[1], args[2])
     require_order(client, group)
-    consumer = claimant(client, args[1], group, args[3])
-    terms = ClaimTerms(latest, now)
+    consumer = group.consumers.get(args[3]) or claimant(client, args[1], group, args[3])
+    terms = ClaimTerms(latest, now, sees_always=server.compat.claims_see_consumers)
     terms.just_id = just_id
     claimed = claim(group, stream, consumer, group.pel.order.walk(start), terms, count)
-    if claimed.items:
-        got_entries(client, args[1], group, consumer)
+    if claimed.items and args[3] not in group.consumers:
+        join(client, args[1], group, consumer)
     client.db.changed(args[1], len(claimed.changes))
     if server.propagation.active and claimed.changes:
         propagate_claims(client, args[1], args[2], group, claimed.changes)

@@ -11,21 +11,20 @@ from ...storage.streams.ids import parse
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
-from .group_propagation import claimant, got_entries, propagate_claims, propagate_position
+from .group_propagation import claimant, join, propagate_claims, propagate_position
 from .lookup import find_group, latest_delivery
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
 
-def _parse_options(args: list[bytes], at: int, now: int, latest: int) -> tuple[ClaimTerms, int]:
+def _parse_options(args: list[bytes], at: int, terms: ClaimTerms) -> int:
     """Parse [IDLE ms] [TIME ms] [RETRYCOUNT n] [FORCE] [JUSTID] [LASTID id] in any order; the last of each wins.
 
     Returns:
-        The terms of the claim, and the LASTID (0 without one).
+        The LASTID (0 without one).
     """
-    terms = ClaimTerms(latest, now)
-    last_id = 0
+    now, last_id = terms.now, 0
     while at < len(args):
         word = args[at].upper()
         more = at + 1 < len(args)
@@ -50,7 +49,7 @@ def _parse_options(args: list[bytes], at: int, now: int, latest: int) -> tuple[C
         at += 1
     if not 0 <= terms.ms <= now:
         terms.ms = now
-    return terms, last_id
+    return last_id
 
 
 @handles(specs.XCLAIM)
@@ -65,18 +64,19 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     latest = latest_delivery(args[4], now, b"ERR Invalid min-idle-time argument for XCLAIM")
     entries, are_canonical = named(group, args, 5)
     at = 5 + len(entries)
-    terms, last_id = _parse_options(args, at, now, latest) if at < len(args) else (ClaimTerms(latest, now), 0)
+    terms = ClaimTerms(latest, now, sees_always=server.compat.claims_see_consumers)
+    last_id = _parse_options(args, at, terms) if at < len(args) else 0
 
     is_moved = last_id > group.last_id
     if is_moved:
         group.last_id = last_id
-    consumer = claimant(client, args[1], group, args[3])
+    consumer = group.consumers.get(args[3]) or claimant(client, args[1], group, args[3])
     if client.db.meter is not None:
         client.db.changed(args[1], 0)
     words = None if are_canonical else args[5:at]
     claimed = claim(group, stream, consumer, entries, terms, len(entries), words)
-    if claimed.items:
-        got_entries(client, args[1], group, consumer)
+    if claimed.items and args[3] not in group.consumers:
+        join(client, args[1], group, consumer)
     if claimed.changes:
         server.keyspace.dirty += len(claimed.changes)
         if server.propagation.active:

@@ -33,17 +33,20 @@ class ClaimTerms:
 
     Attributes:
         latest: only entries delivered at this time (milliseconds since the epoch) or before are claimed.
+        now: the time of the claim.
+        sees_always: a claim that finds nothing also marks the consumer as seen (since 7.2).
         ms: their new delivery time.
         retry_count: their new delivery count; if negative, one more than before, or unchanged with ``just_id``.
         just_id: return IDs instead of entries.
         force: also claim entries that are not pending.
     """
 
-    __slots__ = ("force", "just_id", "latest", "ms", "retry_count")
+    __slots__ = ("force", "just_id", "latest", "ms", "now", "retry_count", "sees_always")
 
-    def __init__(self, latest: int, ms: int) -> None:
+    def __init__(self, latest: int, now: int, *, sees_always: bool) -> None:
         self.latest = latest
-        self.ms = ms
+        self.ms = self.now = now
+        self.sees_always = sees_always
         self.retry_count = -1
         self.just_id = False
         self.force = False
@@ -81,7 +84,8 @@ def claim(
     """Claim entries one by one, in the given order.
 
     The claim skips entries that are not pending (unless forced), not idle long enough, or not in the stream. It removes
-    a pending entry from the PEL if the stream no longer has it.
+    a pending entry from the PEL if the stream no longer has it. It marks the consumer as seen, and as active if it claims
+    an entry.
 
     Args:
         group: a group of the stream.
@@ -158,6 +162,10 @@ def claim(
         changes.append((text, name, ms, count))
     if losers:
         pel.sweep(losers)
+    if items:
+        consumer.active_ms = terms.now
+    if items or terms.sees_always:
+        consumer.see(terms.now)
     return claimed
 
 
