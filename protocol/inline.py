@@ -1,4 +1,4 @@
-"""Inline requests: a line typed by hand, split into words the way a shell would."""
+"""Inline requests: a line typed by hand, split into words the way a shell would. Lines of files have the same form."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ _WORD: Final = re.compile(
 _NEEDS_CARE: Final = re.compile(rb"[\"'\v\f]").search
 _ESCAPE: Final = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
+_TO_ESCAPE: Final = re.compile(rb"[^ !#-\[\]-~]")
+_SHORT: Final = {character: b"\\" + letter for letter, character in _ESCAPED.items()} | {
+    b"\\": rb"\\",
+    b'"': rb"\"",
+}
+_PLAIN: Final = re.compile(rb"[!#-&(-\[\]-~]+")
 
 
 def split_inline(line: bytes) -> list[bytes] | None:
@@ -59,3 +65,13 @@ def _unescape(found: re.Match[bytes]) -> bytes:
     if digits is not None:
         return bytes((int(digits, 16),))
     return _ESCAPED.get(character, character)
+
+
+def word_of(word: bytes) -> bytes:
+    """Format a word for a line: bare if ``split_inline`` returns it unchanged, else quoted."""
+    return word if _PLAIN.fullmatch(word) else quote(word)
+
+
+def quote(word: bytes) -> bytes:
+    r"""Return ``word`` in double quotes, in ASCII: bytes without a short escape become ``\xHH``."""
+    return b'"%b"' % _TO_ESCAPE.sub(lambda found: _SHORT.get(found[0]) or b"\\x%02x" % ord(found[0]), word)

@@ -284,7 +284,7 @@ def _pairs(reply: list[bytes]) -> dict[bytes, bytes]:
 
 
 def _quoted(word: object) -> str:
-    from ..server.config.quoting import quote
+    from ..protocol.inline import quote
 
     return quote(str(word).encode()).decode()
 

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...commands.runtime.redaction import redacted
 from ...commands.spec.command import handles
 from ...protocol import replies
 from ...protocol.errors import ReplyError
+from ...protocol.inline import quote
 from . import specs
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
-
-_SPECIAL: Final = re.compile(rb"[^ !#-\[\]-~]")
-_NAMED: Final = {
-    b"\\": rb"\\", b'"': rb"\"", b"\n": rb"\n", b"\r": rb"\r", b"\t": rb"\t", b"\a": rb"\a", b"\b": rb"\b"
-}  # fmt: skip
-
-
-def quoted(word: bytes) -> bytes:
-    r"""Return a word in double quotes with C escapes (``\n``, ``\xff``), printable ASCII only."""
-    return b'"%b"' % _SPECIAL.sub(_escaped, word)
-
-
-def _escaped(match: re.Match[bytes]) -> bytes:
-    byte = match[0]
-    return _NAMED.get(byte) or b"\\x%02x" % byte[0]
 
 
 def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> bytes:
@@ -38,7 +23,7 @@ def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> byte
         client: the client that ran it, with its currently selected database.
     """
     address = b"unix:" + client.address.removesuffix(b":0") if client.unix_socket else client.address
-    words = b" ".join([quoted(word) for word in redacted(argv)])
+    words = b" ".join([quote(word) for word in redacted(argv)])
     return b"+%.6f [%d %b] %b\r\n" % (unix_seconds, client.db.index, address, words)
 
 

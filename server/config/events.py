@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...protocol.inline import quote
 from ...storage.keyspace import notifications as events
 from .kinds import Kind
-from .quoting import quote
 
 _BITS: Final = {
     "K": events.KEYSPACE, "E": events.KEYEVENT, "g": events.GENERIC, "$": events.STRING, "l": events.LIST,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from ... import __version__
 from ...protocol.errors import ReplyError
-from ...protocol.inline import split_inline
+from ...protocol.inline import quote, split_inline, word_of
 from ...storage.files import replace_file
 from .config import DIRECTIVES, Config
-from .quoting import quote, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from ...commands.runtime.arguments import is_host
-from .quoting import quote, word_of
+from ...protocol.inline import quote, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from ...protocol.inline import split_inline, word_of
 from ..files import BINARY, FileOperations, Log, silent
 
 if TYPE_CHECKING:
@@ -20,14 +21,6 @@ if TYPE_CHECKING:
 
 LINE_LIMIT = 1024
 _LONG_LONG_MAX = 2**63 - 1
-_SPACES = b" \t\n\v\f\r\0"
-_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
-_SPELLED = {value[0]: b"\\" + key for key, value in _ESCAPES.items()} | {0x22: b'\\"', 0x5C: b"\\\\"}
-_WORD = re.compile(
-    rb"""(?:[^\s\0"'])+ | "(?:\\x[0-9a-fA-F]{2}|\\[\s\S]|[^"\\])*"(?=[\s\0]|$) | '(?:\\'|[^'])*'(?=[\s\0]|$)""",
-    re.VERBOSE,
-)
-_ESCAPED = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|([\s\S]))")
 _LEADING_NUMBER = re.compile(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 
 
@@ -46,7 +39,7 @@ class FileInfo(NamedTuple):
 
     def encode(self) -> bytes:
         """Return its line in the manifest, with the line end."""
-        line = b"file %s seq %d type %s" % (quote(os.fsencode(self.name)), self.seq, self.type.encode())
+        line = b"file %s seq %d type %s" % (word_of(os.fsencode(self.name)), self.seq, self.type.encode())
         if self.start_offset is not None:
             line += b" startoffset %d" % self.start_offset
         if self.end_offset is not None:
@@ -226,52 +219,10 @@ def make_folder(directory: Path, files: FileOperations) -> None:
         raise AofError(f"Can't open or create append-only dir {directory.name}: {error.strerror}") from error
 
 
-def quote(name: bytes) -> bytes:
-    """Encode a name as one word of a manifest line: bare if possible, else in double quotes."""
-    # Redis leaves a name with a single quote bare, and then cannot read its own manifest.
-    if name and all(0x20 < byte < 0x7F and byte not in b"\"'\\" for byte in name):
-        return name
-    spelled = (
-        _SPELLED.get(byte) or (bytes((byte,)) if 0x20 <= byte < 0x7F else b"\\x%02x" % byte) for byte in name
-    )
-    return b'"%s"' % b"".join(spelled)
-
-
-def split_words(line: bytes) -> list[bytes] | None:
-    r"""Split a line into words; "…" with \n \xHH escapes and '…' may contain blanks; None for unbalanced quotes."""
-    words: list[bytes] = []
-    at = 0
-    while True:
-        while at < len(line) and line[at] in _SPACES:
-            at += 1
-        if at == len(line):
-            return words
-        word = b""
-        while at < len(line) and line[at] not in _SPACES:
-            match = _WORD.match(line, at)
-            if match is None:
-                return None
-            word += _unquoted(match[0])
-            at = match.end()
-        words.append(word)
-
-
 def leading_number(text: bytes) -> int:
     """Parse a number as C's atoi does: ignore everything after the digits; return 0 without digits."""
     match = _LEADING_NUMBER.match(text)
     return int(match[1]) if match else 0
-
-
-def _unquoted(piece: bytes) -> bytes:
-    if piece[:1] == b"'":
-        return piece[1:-1].replace(b"\\'", b"'")
-    if piece[:1] != b'"':
-        return piece
-
-    def plain(match: re.Match[bytes]) -> bytes:
-        return bytes((int(match[1], 16),)) if match[1] else _ESCAPES.get(match[2], match[2])
-
-    return _ESCAPED.sub(plain, piece[1:-1])
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
@@ -285,7 +236,7 @@ def _lines(data: bytes) -> Iterator[bytes]:
 
 
 def _parse_line(line: bytes) -> FileInfo:
-    words = split_words(line)
+    words = split_inline(line)
     if words is None or len(words) < 6 or len(words) % 2:
         raise ValueError("Invalid AOF manifest file format")
     name: bytes | None = None

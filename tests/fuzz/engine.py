@@ -32,8 +32,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import pytest
 
-from rillet.protocol.inline import split_inline
-from rillet.server.config.quoting import quote
+from rillet.protocol.inline import quote, split_inline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,7 +9,7 @@ from ....commands.runtime.arguments import INT64_MAX, Arguments, is_host, parse_
 from ....commands.spec.command import handles
 from ....protocol import replies
 from ....protocol.errors import SYNTAX, ReplyError
-from ....storage.aof.manifest import split_words
+from ....protocol.inline import split_inline
 from . import specs
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _parse_flag(value: bytes) -> bool:
 
 def _filter(replica: Replica, value: bytes) -> None:
     """Limit the snapshot of a replica to the parts that it names."""
-    parts = split_words(value)
+    parts = split_inline(value)
     if parts is None:
         raise ReplyError(b"ERR Missing rdb-filter-only values")
     replica.needs_data = replica.needs_functions = False

@@ -2,7 +2,8 @@ import pytest
 from support.wired_server import WiredServer, talk
 
 from rillet.commands.runtime.state import State
-from rillet.server.admin.monitor import monitor_line, quoted
+from rillet.protocol.inline import quote
+from rillet.server.admin.monitor import monitor_line
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_a_unix_socket_shows_its_path(client):
 
 
 def test_words_are_quoted_as_in_c():
-    assert quoted(b'x y\n\r\t\a\b\x00\xff"q\\~\x7f') == rb'"x y\n\r\t\a\b\x00\xff\"q\\~\x7f"'
+    assert quote(b'x y\n\r\t\a\b\x00\xff"q\\~\x7f') == rb'"x y\n\r\t\a\b\x00\xff\"q\\~\x7f"'
 
 
 def test_passwords_are_not_shown(client):

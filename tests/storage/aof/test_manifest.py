@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rillet.protocol.inline import split_inline, word_of
 from rillet.storage.aof.manifest import (
     AofError,
     FileInfo,
     Manifest,
     adopt_single_file,
     leading_number,
-    quote,
-    split_words,
 )
 from rillet.storage.files import FileOperations
 
@@ -50,7 +49,7 @@ def test_a_manifest_survives_being_written_and_read(manifest):
 
 @given(st.binary(max_size=30))
 def test_any_quoted_name_is_read_back_as_one_word(name):
-    assert split_words(quote(name)) == [name]
+    assert split_inline(word_of(name)) == [name]
 
 
 @given(st.binary(max_size=200))
@@ -69,21 +68,21 @@ def test_a_manifest_of_redis_is_written_byte_for_byte_as_redis_writes_it():
 
 
 def test_names_are_quoted_as_redis_quotes_them():
-    assert quote(b"a b.aof") == b'"a b.aof"'
-    assert quote("é.aof".encode()) == b'"\\xc3\\xa9.aof"'
-    assert quote(b'a"b') == b'"a\\"b"'
-    assert quote(b"a#b") == b"a#b"
+    assert word_of(b"a b.aof") == b'"a b.aof"'
+    assert word_of("é.aof".encode()) == b'"\\xc3\\xa9.aof"'
+    assert word_of(b'a"b') == b'"a\\"b"'
+    assert word_of(b"a#b") == b"a#b"
 
 
 def test_a_name_with_a_single_quote_is_quoted_because_a_bare_one_can_not_be_read_back():
-    assert quote(b"a'b") == b'"a\'b"'
+    assert word_of(b"a'b") == b'"a\'b"'
 
 
 def test_words_are_cut_at_blanks_and_quotes_keep_blanks():
-    assert split_words(b'  a "b c" \'d\\\' e\'\t"\\x41\\n\\q" ') == [b"a", b"b c", b"d' e", b"A\nq"]
-    assert split_words(b'ab"c d"') == [b"abc d"]
-    assert split_words(b'"a"b') is None
-    assert split_words(b"'open") is None
+    assert split_inline(b'  a "b c" \'d\\\' e\'\t"\\x41\\n\\q" ') == [b"a", b"b c", b"d' e", b"A\nq"]
+    assert split_inline(b'ab"c d"') == [b"abc d"]
+    assert split_inline(b'"a"b') is None
+    assert split_inline(b"'open") is None
 
 
 def test_numbers_are_read_as_far_as_they_are_digits():

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rillet.protocol.inline import quote
 from rillet.protocol.inline import split_inline as split
-from rillet.server.config.quoting import quote
 
 
 @pytest.mark.parametrize(
