@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final
 
 
 class State(Enum):
     """What happens to the next command of a client.
 
-    Only ``Client.update_state``, ``wait``, ``end_wait`` and ``begin_to_close`` change the state, along ``LEGAL``.
+    Only ``Client.update_state``, ``wait``, ``end_wait`` and ``begin_to_close`` change the state, along
+    ``LEGAL`` in ``tests/server/net/test_states.py``.
     A client that does not read its replies while it waits for something else becomes CONGESTED after that wait.
 
     Attributes:
@@ -32,16 +30,6 @@ class State(Enum):
         self.meaning = meaning
         self.runs = runs
 
-
-_RUNNING: Final = frozenset(state for state in State if state.runs)
-_AFTER_A_WAIT: Final = _RUNNING | {State.CONGESTED, State.CLOSING}
-
-LEGAL: Final[Mapping[State, frozenset[State]]] = {
-    **dict.fromkeys(_RUNNING, frozenset(State)),
-    **dict.fromkeys((State.BLOCKED, State.POSTPONED, State.CONGESTED, State.AWAITING_TURN), _AFTER_A_WAIT),
-    State.CLOSING: frozenset(),
-}
-"""The states that may follow each state. A wait ends before another begins, and nothing follows CLOSING."""
 
 # Looking up a member in its class takes longer than looking up a name in a module.
 PLAIN: Final = State.PLAIN

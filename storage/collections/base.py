@@ -70,10 +70,6 @@ class Collection(Freeable):
     def make_whole(self) -> None:
         """Repair the value after an interrupted change: recompute the fields that its elements determine."""
 
-    @abstractmethod
-    def check_invariants(self) -> None:
-        """Assert that its parts agree with one another; for tests."""
-
     @property
     @abstractmethod
     def payload_bytes(self) -> int:

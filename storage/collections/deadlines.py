@@ -68,9 +68,3 @@ class Deadlines(Freeable):
         twin.when = dict(self.when)
         twin.heap = list(self.heap)
         return twin
-
-    def check_invariants(self) -> None:
-        """Assert that the heap is in order, and has the time of each name; for tests."""
-        heap = self.heap
-        assert all(heap[(at - 1) // 2] <= heap[at] for at in range(1, len(heap)))
-        assert {(when, name) for name, when in self.when.items()} <= set(heap)

@@ -158,15 +158,6 @@ class Hash(Collection):
             if not self.times:
                 self.times = None
 
-    def check_invariants(self) -> None:
-        """Assert that only existing fields have an expiry, and that a walk returns exactly the fields; for tests."""
-        if self.times is not None:
-            assert self.times.when
-            assert self.times.when.keys() <= self.fields.keys()
-            self.times.check_invariants()
-        if self._order is not None:
-            self._order.check_invariants(self.fields.keys())
-
     @property
     def payload_bytes(self) -> int:
         """Bytes of fields and values, without the expiries."""

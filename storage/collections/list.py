@@ -252,11 +252,6 @@ class List(Collection):
         """Yield the elements in order."""
         return iter(self._items[self._start :])
 
-    def check_invariants(self) -> None:
-        """Assert that the room is within the array, and that ``size`` is that of the elements; for tests."""
-        assert 0 <= self._start <= len(self._items)
-        assert self.size == _AROUND + sum(map(element_size, self._items[self._start :]))
-
     @property
     def payload_bytes(self) -> int:
         """The bytes of one listpack that holds all elements."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ..freeing import Freeable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
 _STEP: Final = 32
 _PATIENCE: Final = 10  # places examined per key that a page may have, as Redis examines buckets
@@ -108,14 +108,6 @@ class ScanOrder(Freeable):
             place = randrange(len(keys))  # noqa: S311 - this need not be unpredictable
             if (place < self._filled or place >= self._next) and keys[place] not in self._gone:
                 return keys[place]
-
-    def check_invariants(self, present: Collection[bytes]) -> None:
-        """Assert that each of these keys, and no other, has exactly one place; for tests."""
-        assert 0 <= self._filled <= self._next <= len(self._keys)
-        places = [*self._keys[: self._filled], *self._keys[self._next :]]
-        assert self._gone <= set(places)
-        assert sorted([key for key in places if key not in self._gone]) == sorted(present)
-        assert len(self) == len(present)
 
     def parts(self) -> Iterable[object]:
         """Return the containers of the keys, present and removed."""

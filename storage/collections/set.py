@@ -203,12 +203,6 @@ class Set(Collection):
         """Yield the members, sorted."""
         return iter(sorted(self.members))
 
-    def check_invariants(self) -> None:
-        """Assert that a walk returns exactly the members, and that an intset has only integers; for tests."""
-        assert self.encoding is not INTSET or all(map(is_integer, self.members))
-        if self._order is not None:
-            self._order.check_invariants(self.members.keys())
-
     @property
     def payload_bytes(self) -> int:
         """Estimated bytes of the members and of their slots in the dict and, if there is one, in the scan order."""

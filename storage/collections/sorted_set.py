@@ -256,12 +256,6 @@ class SortedSet(Collection):
         """Rebuild the order from the scores."""
         self.order = SortedSet(self.scores).order
 
-    def check_invariants(self) -> None:
-        """Assert that scores, order and walk have the same members; for tests."""
-        assert list(self.order) == sorted([(score, member) for member, score in self.scores.items()])
-        if self._scan is not None:
-            self._scan.check_invariants(self.scores.keys())
-
     @property
     def payload_bytes(self) -> int:
         """Estimated bytes of members with their scores, pairs and slots."""

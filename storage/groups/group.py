@@ -188,12 +188,6 @@ class Group(Freeable):
 
         return self.do_later(acknowledge())
 
-    def check_invariants(self) -> None:
-        """Finish ``work``, then assert that the PEL and the consumers agree; for tests."""
-        self.pel.check_invariants({self.unowned, *self.consumers.values()})
-        for entry in self:
-            assert (entry.ms == UNOWNED_MS) == (entry.consumer is self.unowned)
-
 
 class BusyGroup(Group):
     """A group while it has ``work``: any access to its consumers or its PEL first finishes the work.

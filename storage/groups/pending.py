@@ -794,23 +794,3 @@ class Pel(Freeable):
         for entry in changed:
             idle.add(entry)
         idle.sweep(len(self.by_text), len(changed))
-
-    def check_invariants(self, owners: set[Consumer]) -> None:
-        """Assert that all orders agree and that consumers count their entries correctly; for tests."""
-        alive = sorted(self.by_text.values(), key=_number)
-        assert all(encode(entry.number) == text == entry.text for text, entry in self.by_text.items())
-        assert list(self.order.walk()) == alive
-        assert len(self.order.items) <= 2 * len(alive) + _SLACK
-        assert self.order.end >= max(map(_number, alive), default=0)
-        assert {entry.consumer for entry in alive} <= owners
-        for consumer in owners:
-            own = [entry for entry in alive if entry.consumer is consumer]
-            assert consumer.pending == len(own)
-            order = None if self._owned is None else self._owned.get(consumer, Order(consumer))
-            if order is not None:
-                assert list(order.walk()) == own
-                assert len(order.items) <= 2 * len(own) + _SLACK
-                assert order.living(list(order.late or ())) == list(order.late or ())
-        if self._idle is not None:
-            in_turn = sorted(alive, key=attrgetter("ms", "turn", "number"))
-            assert list(self._idle.oldest(MAX_MS)) == in_turn

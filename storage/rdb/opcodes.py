@@ -6,7 +6,6 @@ HASH_TEMPLATE: Final = 0xF2
 SLOT_IMPORT_OR_KEY_META: Final = 0xF3  # slot import in Valkey, key metadata in Redis
 SLOT_INFO: Final = 0xF4
 FUNCTION: Final = 0xF5
-FUNCTION_PRE_RELEASE: Final = 0xF6
 MODULE_AUX: Final = 0xF7
 IDLE: Final = 0xF8
 FREQUENCY: Final = 0xF9

@@ -187,14 +187,6 @@ class Chunk:
         self.offsets = self.offsets[: number + 1]
         self.data = bytes(self.data[: self.offsets[number]])
 
-    def check_invariants(self) -> None:
-        """Assert that the columns agree; for tests."""
-        size = len(self)
-        assert size == len(self.seq) == len(self.heads) == len(self.offsets) - 1 > 0
-        assert len(self.data) == self.offsets[-1]
-        assert all(begin < end for begin, end in pairwise(self.offsets))
-        assert all(self.id_at(at - 1) < self.id_at(at) for at in range(1, size))
-
     def pack(self, worth_while: float) -> Packed | None:
         """Return the packed form of a closed chunk, None if it is not much smaller.
 

@@ -189,13 +189,6 @@ class ChunkCache:
             elif first.packed is None:
                 self._again.append(place)
 
-    def check_invariants(self) -> None:
-        """Assert that the bytes of unpacked chunks are counted and bounded; for tests."""
-        sizes = [size for _, size in self._unpacked]
-        assert self._unpacked_bytes == sum(sizes)
-        assert self._unpacked_bytes <= self.limit or len(sizes) == 1
-        assert len(self._read_once) <= _MOST_READ_ONCE
-
 
 def _find(place: Place) -> tuple[Stream, int, Chunk] | None:
     """Return the stream of an unpacked chunk, the chunk's index, and the chunk; None if it was removed or packed meanwhile."""

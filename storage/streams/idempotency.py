@@ -42,12 +42,6 @@ class Idempotency(Freeable):
         """Return the producers."""
         return (self.producers,)
 
-    def check_invariants(self) -> None:
-        """Assert that no producer is empty or has too many iids; for tests."""
-        for known in self.producers.values():
-            assert 0 < len(known) <= self.maxsize
-        assert self.added >= 0 <= self.duplicates
-
     @property
     def tracked(self) -> int:
         """The number of remembered iids of all producers."""

@@ -9,7 +9,6 @@ under the limits of that time.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from itertools import pairwise, repeat
 from operator import add, attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -305,28 +304,6 @@ class MacroNodes(Freeable):
         twin.known = [node.copy() for node in self.known]
         twin.shared = self.shared[:]
         return twin
-
-    def check_invariants(self) -> None:
-        """Assert that nodes and chunks agree; for tests."""
-        known = self.known
-        assert len(self.shared) == max(len(known) - 1, 0)
-        for one, other, shared in zip(known, known[1:], self.shared, strict=False):
-            assert one.last_id < other.first_id
-            assert shared == shared_bytes(one.first_id, other.first_id)
-        for node in known:
-            assert node.live > 0 <= node.deleted or node is known[0]  # a trim by MINID can leave it empty
-            assert node.first_id <= node.last_id
-        assert not known or known[-1].last_id <= self.accounted
-        ids = [
-            chunk.id_at(at)
-            for chunk in map(opened, self._chunks)
-            for at in range(len(chunk))
-            if chunk.id_at(at) <= self.accounted
-        ]
-        firsts = [node.first_id for node in known]
-        assert Counter(bisect_right(firsts, number) - 1 for number in ids) == Counter(
-            {index: node.live for index, node in enumerate(known)}
-        )
 
     def _account(self, pending: AnyChunk, sizes: _Sizes | None = None) -> None:
         """Assign the pending entries of a chunk to nodes; ``sizes`` saves work when many chunks follow each other."""

@@ -11,7 +11,7 @@ from operator import add, attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ..freeing import Freeable
-from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, copy_of, estimate, ids_in, opened
+from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, copy_of, estimate, ids_in
 from .chunk_codec import pack
 from .ids import MAX_COUNT, MAX_U64
 from .macro_nodes import FAR, MacroNodes
@@ -559,18 +559,3 @@ class Stream(Freeable):
         twin.macro_nodes = self.macro_nodes.copy(twin.chunks, twin.firsts)
         twin.packed_to = self.packed_to
         return twin
-
-    def check_invariants(self) -> None:
-        """Assert that chunks, lower bounds, macro nodes and counters agree; for tests."""
-        assert len(self.chunks) == len(self.firsts)
-        number, before = 0, -1
-        for each, first in zip(self.chunks, self.firsts, strict=True):
-            chunk = opened(each)
-            chunk.check_invariants()
-            assert before < first <= chunk.id_at(0)
-            number, before = number + len(chunk), chunk.id_at(-1)
-        assert self.length == number
-        assert before <= self.last_id
-        assert self.first_id == (opened(self.chunks[0]).id_at(0) if self.chunks else 0)
-        assert self.tail is None or self.tail is self.chunks[-1]
-        self.macro_nodes.check_invariants()

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from differential.anything import LATER_MS, LATER_S, UNORDERED
 from differential.as_redis_8 import without_tree
+from support.left_out import LEFT_OUT
 from support.masks import change_at, sort_elements
-
-from rillet.commands.spec.left_out import LEFT_OUT
 
 if TYPE_CHECKING:
     from differential.anything import Words

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from hiredis import Reader
+from support.invariants import check_invariants
 
 from rillet.commands.runtime.client import Client
 from rillet.commands.runtime.state import State
@@ -376,7 +377,7 @@ def _faults_inside(value: Value) -> Iterator[str]:
             if len(entries) != len(group.pel):
                 yield f"{name!r}: a PEL of another length"
             try:
-                group.check_invariants()
+                check_invariants(group)
             except AssertionError as error:
                 yield f"{name!r}: {error!r} in {traceback.extract_tb(error.__traceback__)[-1].line}"
     elif (scores := getattr(value, "scores", None)) is not None:

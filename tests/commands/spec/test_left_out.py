@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.declarations import OF_REDIS
+from support.left_out import LEFT_OUT
 
 import rillet
-from rillet.commands.spec.left_out import LEFT_OUT
 
 ROOT = Path(rillet.__file__).parent
 NAMED = ("AR…", "V…", "HOTKEYS", "BACKUP", "TRIMSLOTS", "PFDEBUG", "PFSELFTEST", "modules", "cluster")

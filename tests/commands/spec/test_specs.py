@@ -8,9 +8,9 @@ import re
 import pytest
 from support import declarations
 from support.declarations import as_documented, docs, infos, tree
+from support.left_out import LEFT_OUT
 
 from rillet.commands.spec.command import CATEGORIES, FLAGS, REGISTRY, handler_for, keys_of, legacy_positions
-from rillet.commands.spec.left_out import LEFT_OUT
 from rillet.commands.spec.usage import help_lines, usage_line
 from rillet.commands.spec.versions import NEWEST, VERSIONS, compat_with
 from rillet.server.families import load_all

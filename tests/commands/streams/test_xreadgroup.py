@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.fake_server import reply, run
 from support.groups import effects, forget, group_client, stated
+from support.invariants import check_invariants
 
 from rillet.commands.spec.key_finders import keys_of_streams
 from rillet.commands.spec.versions import compat_with
@@ -438,4 +439,4 @@ def test_a_history_is_what_looking_at_each_pending_entry_gives(fates, after, cou
     for _ in range(2):
         reply = run(client, "XREADGROUP", "GROUP", "g", "c", *words, "STREAMS", "s", after)
         assert reply == b"*1\r\n*2\r\n$1\r\ns\r\n*%d\r\n%b" % (len(expected), b"".join(expected))
-        group.check_invariants()
+        check_invariants(group)

@@ -9,8 +9,17 @@ from support.alone import Alone
 from support.thorough import examples
 
 from rillet.commands.runtime.client import Client
-from rillet.commands.runtime.state import LEGAL, State
+from rillet.commands.runtime.state import State
 from rillet.protocol.replies import command
+
+_RUNNING = frozenset(state for state in State if state.runs)
+_AFTER_A_WAIT = _RUNNING | {State.CONGESTED, State.CLOSING}
+# The states that may follow each state. A wait ends before another begins, and nothing follows CLOSING.
+LEGAL = {
+    **dict.fromkeys(_RUNNING, frozenset(State)),
+    **dict.fromkeys((State.BLOCKED, State.POSTPONED, State.CONGESTED, State.AWAITING_TURN), _AFTER_A_WAIT),
+    State.CLOSING: frozenset(),
+}
 
 WORDS = [
     [b"PING"],

@@ -7,6 +7,7 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.invariants import check_invariants
 from support.live import words
 
 from rillet.server.config.config import Config
@@ -69,7 +70,7 @@ def loaded(batch: list[list[bytes]]) -> list[bytes | None]:
     replay(server, mock.Mock(), client, batch_of(*SETUP))
     replay(server, mock.Mock(), client, batch)
     for group in server.keyspace.databases[0].entries[b"s"].groups.values():
-        group.check_invariants()
+        check_invariants(group)
     looks = ["XINFO STREAM s FULL COUNT 0", "XINFO CONSUMERS s g"]
     looks += [f"XPENDING s {group} IDLE 0 - + 100" for group in "gh"]
     looks += [f"XAUTOCLAIM s {group} e 0 0 COUNT 10 JUSTID" for group in "gh"]

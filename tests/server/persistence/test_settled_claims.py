@@ -7,6 +7,7 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.invariants import check_invariants
 from support.live import words
 from support.thorough import examples
 
@@ -181,9 +182,9 @@ def loaded(batch: list[list[bytes]]) -> list[object]:
         replay(server, mock.Mock(), client, batch)
     for stream in server.keyspace.databases[0].entries.values():
         if type(stream) is Stream:
-            stream.check_invariants()
+            check_invariants(stream)
             for group in stream.groups.values():
-                group.check_invariants()
+                check_invariants(group)
     found: list[object] = [server.keyspace.hits, server.keyspace.misses, warning.mock_calls]
     looks = [f"XINFO STREAM {key} FULL COUNT 0" for key in ("s", "t", "missing")]
     looks += ["XINFO GROUPS s", "XINFO GROUPS t", "XINFO CONSUMERS s g", "XINFO CONSUMERS s h"]

@@ -1,5 +1,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
+from support.invariants import check_invariants
 
 from rillet.storage.collections.deadlines import Deadlines
 from rillet.storage.collections.encoding_limits import Limits
@@ -45,7 +46,7 @@ def test_a_hash_behaves_as_two_dictionaries(steps):
             before, value = value, value.copy()
             for field in list(before.fields):
                 before.discard(field)
-        value.check_invariants()
+        check_invariants(value)
         assert list(value.fields.items()) == list(fields.items())
         assert (value.times.when if value.times else {}) == times
         assert value.times is None or value.times.first()[0] == min(times.values())
@@ -131,7 +132,7 @@ def test_deadlines_know_the_first_and_do_not_pile_up(steps):
         else:
             deadlines.set(name, when)
         first = deadlines.first()
-        deadlines.check_invariants()
+        check_invariants(deadlines)
         if deadlines.when:
             assert deadlines.when[first[1]] == first[0] == min(deadlines.when.values())
         else:

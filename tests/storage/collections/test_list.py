@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.invariants import check_invariants
 
 from rillet.storage.codecs import listpack
 from rillet.storage.collections.encoding_limits import Limits
@@ -98,7 +99,7 @@ class AgainstAList(RuleBasedStateMachine):
 
     @invariant()
     def they_are_equal(self):
-        self.mine.check_invariants()
+        check_invariants(self.mine)
         assert len(self.mine) == len(self.model)
         assert list(self.mine.digest_parts()) == self.model
         assert self.mine.slice(0, len(self.model)) == self.model

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from support.invariants import check_invariants
 from support.thorough import examples
 
 from rillet.storage.collections.scan_order import ScanOrder
@@ -201,7 +202,7 @@ class ScanGuarantee(RuleBasedStateMachine):
     @invariant()
     def knows_exactly_the_keys(self):
         order = self.order()
-        order.check_invariants(self.db.entries.keys())
+        check_invariants(order, self.db.entries.keys())
         assert sorted(order.page(0, 1000)[1]) == sorted(self.db.entries)
         assert len(order) == len(self.db.entries)
         assert not order or order.random() in self.db.entries

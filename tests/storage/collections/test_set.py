@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.invariants import check_invariants
 from support.thorough import examples
 
 from rillet.storage.collections.encoding_limits import Limits
@@ -79,7 +80,7 @@ class SetMachine(RuleBasedStateMachine):
 
     @invariant()
     def both_are_equal(self):
-        self.value.check_invariants()
+        check_invariants(self.value)
         assert set(self.value) == self.model == set(self.value.members)
         assert len(self.value) == len(self.model)
         assert list(self.value.digest_parts()) == sorted(self.model)

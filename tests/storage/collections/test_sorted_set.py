@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.invariants import check_invariants
 from support.thorough import examples
 
 from rillet.storage.collections.encoding_limits import Limits
@@ -133,7 +134,7 @@ class SortedSetMachine(RuleBasedStateMachine):
 
     @invariant()
     def both_are_equal(self):
-        self.value.check_invariants()
+        check_invariants(self.value)
         assert self.value.scores == self.model
         assert list(self.value.order) == self.pairs
         assert len(self.value) == len(self.model)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.invariants import check_invariants
 from support.streams.pending import acknowledge, idle_ids, move, pending_ids
 from support.thorough import examples
 
@@ -292,9 +293,9 @@ class PelMachine(RuleBasedStateMachine):
     @invariant()
     def the_representation_is_sound(self) -> None:
         if self.group.work is None:
-            self.group.check_invariants()
-        self.stream.check_invariants()
-        self.cold.check_invariants()
+            check_invariants(self.group)
+        check_invariants(self.stream)
+        check_invariants(self.cold)
 
     @invariant()
     def consumers_count_what_they_own(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.invariants import check_invariants
 from support.streams.pending import taken
 from support.thorough import examples
 
@@ -180,8 +181,8 @@ class PackedAgainstPlain(RuleBasedStateMachine):
     @invariant()
     def the_representation_is_sound(self):
         if hasattr(self, "packed"):
-            self.packed.check_invariants()
-            self.cold.check_invariants()
+            check_invariants(self.packed)
+            check_invariants(self.cold)
 
     @invariant()
     def agree(self):
@@ -350,7 +351,7 @@ def test_a_chunk_that_was_cut_before_it_is_packed_is_packed_as_it_is_then():
     sweep(cold)
     assert cold_chunks(stream) == [0, 1, *range(3, 19)]
     assert len(stream.chunks[0]) == MAX_ENTRIES - 1
-    stream.check_invariants()
+    check_invariants(stream)
 
 
 def test_columns_are_freed_with_their_stream_though_they_were_kept_for_readers():
