@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class LabelledError(Exception):
-    """An error whose text starts with a token that alerts and retries can look for.
+    """An error whose text starts with a fixed token, by which alerts and retries can recognise it.
 
     Attributes:
         label: the token, in capitals; it never changes for a class.

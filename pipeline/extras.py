@@ -40,5 +40,5 @@ def need(*packages: str, by: str = "rillet.pipeline", extra: str | None = None) 
 
 
 def install(extra: str) -> str:
-    """Return the command that installs an extra."""
+    """Return the shell command that installs an extra: ``pip install 'rillet[spark]'``."""
     return f"pip install 'rillet[{extra}]'"

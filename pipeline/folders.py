@@ -39,12 +39,12 @@ class LocalFolder:
         return f"file:{self.local.joinpath(*parts).resolve()}"  # not escaped: Hadoop reads it as it is
 
     def names(self, *parts: str) -> list[str]:
-        """Return the names in the folder at a path within it; none if that is no folder."""
+        """Return the names in the folder at a path within this one; [] if there is no such folder."""
         path = self.local.joinpath(*parts)
         return [each.name for each in path.iterdir()] if path.is_dir() else []
 
     def text(self, *parts: str) -> str:
-        """Read a file in it."""
+        """Return the text of a file in it."""
         return self.local.joinpath(*parts).read_text(encoding="utf-8")
 
     def make(self) -> None:
@@ -77,7 +77,7 @@ class SparkFolder:
         return "/".join([self._root.rstrip("/"), *parts])
 
     def names(self, *parts: str) -> list[str]:
-        """List a folder in it.
+        """Return the names in the folder at a path within this one; [] if there is no such folder.
 
         Raises:
             OSError: it cannot be listed.
@@ -90,7 +90,7 @@ class SparkFolder:
             raise _os_error(self.path(*parts), error) from error
 
     def text(self, *parts: str) -> str:
-        """Read a file in it.
+        """Return the text of a file in it.
 
         Raises:
             OSError: it cannot be read.
@@ -123,10 +123,10 @@ Folder = LocalFolder | SparkFolder
 
 
 def folder_of(word: str, spark: SparkSession | None) -> Folder:
-    """Return the folder for a word of the command line: a path, or a URI of any file system that Spark knows.
+    """Return the folder for a path, or a URI of any file system that Spark knows, from the command line.
 
     Args:
-        word: as the user wrote it.
+        word: the path or URI as the user wrote it.
         spark: None or a session of Spark Connect: only local folders are possible.
 
     Raises:
@@ -144,7 +144,7 @@ def folder_of(word: str, spark: SparkSession | None) -> Folder:
 
 
 def local_folder(word: str) -> Path:
-    """Return the folder for a word of the command line, for verbs that work without Spark.
+    """Return the path of a local folder from the command line, for verbs that work without Spark.
 
     Raises:
         JobError: it is on a file system that is not mounted here.

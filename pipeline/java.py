@@ -66,7 +66,7 @@ class Java:
 
     @property
     def flags(self) -> str:
-        """Options that its JVM needs to be safe: another garbage collector for the first releases of 25."""
+        """JVM options that this runtime needs to be safe: the first releases of Java 25 need another garbage collector."""
         return "-XX:+UseParallelGC" if self.version[0] == 25 and self.version < _SOUND_25 else ""
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ def use_java(*, quiet: bool = False) -> str:
 
 
 def inspect(home: Path, found_by: str) -> Java | None:
-    """Return what a Java folder holds, read from its ``release`` file or asked from its program; None if it does not run."""
+    """Return the Java in a folder, read from its ``release`` file or asked from its program; None if it does not run."""
     program = home / "bin" / "java"
     if not os.access(program, os.X_OK):
         return None

@@ -108,13 +108,13 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def stream_reader(reader: Any) -> DataSourceStreamReader:
-    """Adapt a reader written for PySpark 4.2 to the installed version."""
+    """Return a reader for the installed version of PySpark from one written for PySpark 4.2."""
     found: DataSourceStreamReader = reader if HAS_LIMITS else UnaskedReader(reader)
     return found
 
 
 def stream_writer(writer: Any, schema: StructType) -> DataSourceStreamWriter:
-    """Adapt a writer of Arrow batches to the installed version, which may pass rows."""
+    """Return a writer for the installed version of PySpark from one that takes Arrow batches."""
     found: DataSourceStreamWriter = writer if _STREAMS_ARROW else RowWriter(writer, schema)
     return found
 
@@ -140,19 +140,19 @@ class UnaskedReader(DataSourceStreamReader):
         return type(self), (self._reader,)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the start of a new query; the same each time."""
+        """Return the offset of a new query; the same each time."""
         if self._first is None:
             self._first = self._reader.initialOffset()
         return self._first
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - as Spark 4.0 has it
-        """Return the end of the next batch."""
+        """Return the offset after the next batch."""
         start = self.initialOffset() if self._at is None else self._at
         self._at = self._reader.latestOffset(start, self._reader.getDefaultReadLimit())
         return self._at
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the parts of a batch; none when a restarted query passes its position."""
+        """Return the partitions of a batch; none when a restarted query only passes its position."""
         if self._at is None:
             self._at = end
         if start == end:
@@ -161,7 +161,7 @@ class UnaskedReader(DataSourceStreamReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of one partition."""
+        """Yield the rows of one partition."""
         found: Iterator[pa.RecordBatch] = self._reader.read(partition)
         return found
 
@@ -187,7 +187,7 @@ class RowWriter(DataSourceStreamWriter):
         self._schema = schema
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
-        """Write or stage the rows of a task."""
+        """Write or stage the rows of a task; return its message to the driver."""
         found: WriterCommitMessage = self._writer.write(self._batches(iterator))
         return found
 

@@ -12,7 +12,7 @@ _WHOLE: Final = re.compile(r"\d+")
 
 
 def parse_time(word: str) -> int:
-    """Return milliseconds since 1970 for a number of them, or for an ISO time (UTC if it names no zone).
+    """Return milliseconds since 1970 for such a number, or for an ISO time (UTC if it names no zone).
 
     Raises:
         ValueError: the word is neither.
@@ -55,7 +55,10 @@ def parse_duration(word: str, *, as_option: bool = False) -> int:
 
 
 def format_time(ms: int | None, *, precise: bool = True) -> str:
-    """Return ``2026-11-20 11:25:16.042`` (UTC), or a dash."""
+    """Format milliseconds since 1970 as ``2026-11-20 11:25:16.042`` (UTC), or a dash for None.
+
+    Without ``precise`` it has no milliseconds.
+    """
     if ms is None or not 0 <= ms < 253_402_300_800_000:
         return "-"
     text = datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -63,7 +66,7 @@ def format_time(ms: int | None, *, precise: bool = True) -> str:
 
 
 def format_duration(ms: float | None) -> str:
-    """Return ``22 ms``, ``1.4 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``, or a dash."""
+    """Format milliseconds as ``22 ms``, ``1.4 s``, ``3 min 20 s``, ``2 h 5 min`` or ``3 d 4 h``; None: a dash."""
     if ms is None:
         return "-"
     if ms < 999.5:

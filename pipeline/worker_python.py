@@ -13,7 +13,7 @@ _SECONDS: Final = 60
 
 
 def what_is_wrong(worker: str) -> tuple[str, str] | None:
-    """Try a worker's Python; return what is wrong with it and what helps, or None.
+    """Try a worker's Python; return what is wrong with it and what helps, or None if it can import Rillet.
 
     Args:
         worker: a path, or a name on PATH.
@@ -34,6 +34,9 @@ def what_is_wrong(worker: str) -> tuple[str, str] | None:
 
 
 def is_this_one(worker: str) -> bool:
-    """Return True if the worker is this process' program. Compare paths only: environments may link to the same Python."""
+    """Return True if the worker's program is this process' Python.
+
+    Only paths are compared, because environments may link to the same Python.
+    """
     found = shutil.which(worker)
     return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)  # noqa: PTH100 - does not follow links

@@ -35,7 +35,12 @@ _RAISED: Final = re.compile(r"(?:: )?[A-Za-z_][\w.]*: ")
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report: ``state`` is ok, warning or wrong; ``advice`` says what to do."""
+    """One line of the report.
+
+    Attributes:
+        state: ``ok``, ``warning`` or ``wrong``.
+        advice: what the user can do about it; "" if nothing.
+    """
 
     state: str
     about: str
@@ -48,7 +53,7 @@ class Finding:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare where Redis is, and whether to start Spark."""
+    """Declare the arguments of the verb: the address of Redis, and whether to start Spark."""
     parser.add_argument(
         "--spark", action="store_true", help="also start a session and let a worker read Redis"
     )
@@ -56,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the findings; return 1 if anything is wrong."""
+    """Print the findings; return the exit status: 1 if anything is wrong, 2 if an option is."""
     address = endpoint_options(arguments)
     given = address | {"retries": "0", "timeoutMs": "5000"}
     try:
@@ -86,7 +91,7 @@ def check_python() -> Iterator[Finding]:
 
 
 def check_packages() -> Iterator[Finding]:
-    """Check the packages from PyPI."""
+    """Check that the packages from PyPI are installed, in versions that work."""
     for name, least in _NEEDED:
         wanted = ".".join(map(str, least))
         try:
@@ -186,7 +191,7 @@ def check_redis(endpoint: Endpoint, *, is_asked: bool = True) -> Iterator[Findin
 
 
 def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
-    """Start a session, and a worker that reads streams that do not exist."""
+    """Start a session, and let a worker read a pattern that matches no stream."""
     from ..sessions import session
 
     about = "spark"

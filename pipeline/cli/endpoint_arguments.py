@@ -1,4 +1,4 @@
-"""Declare where Redis is: the endpoint options of the Spark formats as arguments, with dashes."""
+"""Declare the address of Redis: the endpoint options of the Spark formats as command-line arguments, with dashes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_endpoint_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare where Redis is, for verbs that need it."""
+    """Declare arguments for the address of Redis and the login."""
     group = parser.add_argument_group("Redis")
     for each in records(Endpoint).values():
         word = "--" + re.sub("[A-Z]", lambda letter: f"-{letter[0].lower()}", each.name)
@@ -25,7 +25,10 @@ def add_endpoint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def endpoint_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the parsed endpoint arguments as options of the Spark formats; the password may come from REDIS_PASSWORD."""
+    """Return the parsed endpoint arguments as options of the Spark formats.
+
+    Without a password argument, the environment variable REDIS_PASSWORD is used.
+    """
     found = {name: value for name in records(Endpoint) if (value := getattr(arguments, name)) is not None}
     password = os.environ.get("REDIS_PASSWORD")
     if password and "@" not in found.get("url", "") and not any(name in found for name in SECRETS):

@@ -35,7 +35,7 @@ class Progress:
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Run one step; the texts given to ``note`` end its line."""
+        """Run one step, during a ``with`` block; then print its title, the text from ``note``, and its duration."""
         self._done += 1
         head = f"[{self._done}/{self._steps}] {title}"
         self._noted = ""
@@ -56,11 +56,11 @@ class Progress:
             self.say(f"{head}{result} ({time.monotonic() - begun:.1f} s)")
 
     def note(self, words: str) -> None:
-        """Add a text to the step's line."""
+        """Set the text that is printed behind the title of the current step."""
         self._noted = words
 
     def say(self, line: str) -> None:
-        """Write a line that belongs to no step."""
+        """Print a line that belongs to no step."""
         self._out.write(f"{_CLEAR if self._out.isatty() else ''}{line}\n")
         self._out.flush()
 

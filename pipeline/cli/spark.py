@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare where Spark is, and how much of its log to show."""
+    """Declare the arguments for Spark's master and for the level of its log."""
     parser.add_argument("--master", help="Spark's master (default: all cores of this machine)")
     parser.add_argument("--verbose", action="store_true", help="show what Spark logs")
 
@@ -26,7 +26,7 @@ def has_session() -> bool:
 
 
 def start_spark(arguments: argparse.Namespace, progress: Progress, **conf: Any) -> SparkSession:
-    """Start a session as a step of the progress, unless there is one."""
+    """Return the process' session, or start one as a step of the progress; ``conf`` are Spark settings."""
     from ..sessions import session
 
     if arguments.master is not None:

@@ -66,7 +66,9 @@ class Acknowledger(StreamingQueryListener):
         self._lock = threading.Lock()
 
     def settle(self, checkpoint: str | os.PathLike[str]) -> int:
-        """Acknowledge the last batch that a checkpoint records as committed, and close; return its number, or -1.
+        """Acknowledge the last batch that a checkpoint records as committed; return its number, -1 without one.
+
+        Call it after the query has stopped: it closes the connection.
 
         Args:
             checkpoint: a local folder, or as a string the address of a folder on any file system that Spark can reach.

@@ -29,7 +29,10 @@ _IN_A_ROUND_TRIP: Final = 20
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a batch. The byte limit counts fields and values; a batch exceeds it by at most one reply."""
+    """The limits of a batch: rows, and bytes of fields and values (None: no limit).
+
+    A batch exceeds the byte limit by at most one reply.
+    """
 
     rows: int
     size: int | None = None
@@ -37,7 +40,12 @@ class Limits:
 
 @dataclass
 class Batch:
-    """The gathered entries, and counts of the others: deleted before they were read, or moved to the dead letters."""
+    """The gathered entries (``pieces``), with their number (``rows``) and bytes (``size``).
+
+    Attributes:
+        gone: the stream and id of each entry that was deleted before it could be read.
+        dead: the number of entries moved to the dead letters.
+    """
 
     pieces: list[BatchPart] = field(default_factory=list)
     rows: int = 0
@@ -57,12 +65,12 @@ class Batch:
 
 
 class Gatherer:
-    """Gathers one batch after another. A new gatherer first looks for entries that were delivered but are in no batch.
+    """Gathers one batch of entries after another. A new one begins with entries that were delivered but are in no batch.
 
     Args:
         member: the consumer that reads.
         options: the options of the source.
-        clock: seconds; decides when to look for idle entries again.
+        clock: returns seconds; it decides when to look for idle entries again.
     """
 
     def __init__(self, member: Member, options: GroupOptions, clock: Callable[[], float]) -> None:
@@ -77,7 +85,7 @@ class Gatherer:
         self._streams_at: float | None = None
 
     def streams(self) -> list[str]:
-        """Return the streams to read; a pattern is looked up again regularly."""
+        """Return the streams to read; the streams that match a pattern are listed again every ``discovery_ms``."""
         now = self._clock()
         if self._streams_at is None or now - self._streams_at >= self._options.discovery_ms / 1000:
             self._streams = self._options.names(self.member.connection)
@@ -85,7 +93,11 @@ class Gatherer:
         return list(self._streams)
 
     def has_any(self, until: dict[str, int] | None) -> bool:
-        """Return True if there seem to be entries to gather, as far as this shows without delivering them."""
+        """Return True if there seem to be pending or new entries; this asks the server without a delivery.
+
+        Args:
+            until: the last id to read, by stream; None: no bound.
+        """
         streams = self.streams() if until is None else list(until)
         facts = self.member.all_facts(streams)
         return any(
@@ -108,9 +120,11 @@ class Gatherer:
     def gather(self, limits: Limits, until: dict[str, int] | None) -> Batch:
         """Return the next batch; empty if there is nothing to read.
 
+        It has our own pending entries, then idle entries of other consumers, then new entries.
+
         Args:
             limits: of this batch.
-            until: the last id to read, by stream; None: no bound.
+            until: the last id to read, by stream, inclusive; None: no bound.
         """
         batch = Batch()
         streams = self.streams() if until is None else list(until)

@@ -65,14 +65,25 @@ class DeadLetter:
 
 
 def is_poison(entry: Idle, most: int | None) -> bool:
-    """Return True if an entry has used up its deliveries (``maxDeliveries``; None: it has any number of them)."""
+    """Return True if an entry was delivered ``most`` times or more (``maxDeliveries``; None: never True)."""
     return most is not None and entry.deliveries >= most
 
 
 def move_poison(
     member: Member, options: GroupOptions, stream: str, poison: Sequence[Idle], least_idle_ms: int
 ) -> tuple[int, list[int]]:
-    """Move entries that used up their deliveries; return how many were moved, and the ids of deleted ones."""
+    """Claim entries that have used up their deliveries, and move them to the dead-letter stream.
+
+    Args:
+        member: the consumer that claims them.
+        options: name the dead-letter stream.
+        stream: the stream of the entries.
+        poison: the entries.
+        least_idle_ms: leave out entries that were delivered more recently.
+
+    Returns:
+        The number of moved entries, and the ids of entries that the stream no longer had.
+    """
     taken = member.take(stream, poison, least_idle_ms, deliver=False)
     reason = f"delivered too often and never acknowledged (maxDeliveries={options.max_deliveries})"
     moved, gone = move_to_dead_letters(member, stream, options.dead_letters_of(stream), taken.ours, reason)

@@ -84,7 +84,7 @@ def judge(
 
 
 def take_positions(member: Member, streams: Iterable[str]) -> dict[str, Position]:
-    """Return the current positions; leave out keys that are no streams or that the group does not read."""
+    """Return the current position of the group in each stream; leave out keys without a stream or without the group."""
     states = fetch_states(member.connection, streams)
     facts = member.all_facts([name for name, now in states.items() if now is not None])
     found = {name: _position(states[name], row) for name, row in facts.items()}

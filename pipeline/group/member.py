@@ -27,7 +27,7 @@ _GREATEST_COUNT: Final = 2**63 - 1
 
 @dataclass(frozen=True)
 class Idle:
-    """A pending entry that may be claimed: its owner, and how often it was delivered."""
+    """A pending entry that may be claimed: its id, its owner, and its delivery count."""
 
     stream_id: int
     owner: str
@@ -36,9 +36,12 @@ class Idle:
 
 @dataclass
 class Taken:
-    """The result of claiming entries: ours now, left to other consumers, or no longer in the stream.
+    """The result of claiming entries.
 
-    ``size`` is the bytes of our entries, if the caller asked for it.
+    Attributes:
+        ours: the claimed entries, each with its previous owner and its new delivery count, by id.
+        gone: ids that the stream no longer has; XCLAIM removed them from the PEL.
+        size: the bytes of our entries, if the caller asked for them.
     """
 
     ours: list[Idle] = field(default_factory=list)
@@ -75,11 +78,11 @@ class Member:
     # Pending entries
 
     def own(self, stream: str, most: int) -> list[Idle]:
-        """Return our pending entries; while no batch is running, these are entries that were never in a batch."""
+        """Return at most ``most`` of our pending entries, by id. While no batch is running, they were never in a batch."""
         return self._pending_with(self.consumer, stream, "-", "+", most)
 
     def pending_between(self, stream: str, first: int, last: int, owner: str) -> list[Idle]:
-        """Return the pending entries of a consumer between two ids, both included."""
+        """Return the pending entries of a consumer between two ids, both inclusive."""
         return self._pending_with(owner, stream, ids.text(first), ids.text(last), _GREATEST_COUNT)
 
     def _pending_with(self, owner: str, stream: str, start: str, end: str, most: int) -> list[Idle]:
@@ -94,12 +97,15 @@ class Member:
         return found
 
     def idle(self, stream: str, least_idle_ms: int, most: int) -> list[Idle]:
-        """Return pending entries of other consumers that are idle for at least this long, or were released (XNACK)."""
+        """Return pending entries of others that were idle for ``least_idle_ms`` or longer, or were released (XNACK).
+
+        ``most`` limits the entries examined; our own ones among these are left out.
+        """
         page = self._pending(stream, ["IDLE", least_idle_ms, "-", "+", most])
         return [each for each in page if each.owner != self.consumer]
 
     def pending(self, stream: str, texts: Sequence[str]) -> list[Idle]:
-        """Return the ids that are pending, with any consumer."""
+        """Return the pending entries with these ids, of any consumer."""
         asked = [("XPENDING", key_of(stream), self.group, text, text, 1) for text in texts]
         return [_idle(row) for rows in checked(self.connection.pipeline(asked)) for row in rows]
 
@@ -169,10 +175,10 @@ class Member:
         """Read new entries of several streams in one round trip.
 
         Args:
-            most: the most entries, by stream.
+            most: the maximum number of entries, by stream.
 
         Returns:
-            The entries by stream, or None, and their bytes.
+            By stream: the entries (None without any), and their bytes.
         """
         reader = ("XREADGROUP", "GROUP", self.group, self.consumer)
         asked = [(*reader, "COUNT", count, "STREAMS", key_of(name), ">") for name, count in most.items()]
@@ -180,10 +186,10 @@ class Member:
         return {name: _run(name, reply) for name, reply in zip(most, replies, strict=True)}
 
     def read_new_within(self, stream: str, most: int, size: int) -> tuple[Run | None, int]:
-        """Read new entries of one stream until a byte limit is reached, if the server supports that.
+        """Read at most ``most`` new entries of one stream, and about ``size`` bytes if the server has MAXSIZE.
 
         Returns:
-            The entries, or None, and their bytes.
+            The entries (None without any), and their bytes.
         """
         reader = ("XREADGROUP", "GROUP", self.group, self.consumer, "COUNT", most)
         return _run(stream, self._sized.call(reader, size, ("STREAMS", key_of(stream), ">")))
@@ -229,11 +235,11 @@ class Member:
     def acknowledge(
         self, pieces: Iterable[BatchPart], without: Mapping[str, frozenset[int]] | None = None
     ) -> None:
-        """Acknowledge all entries of a batch, of any owner; repeating it is harmless.
+        """Acknowledge the entries of a batch, whoever owns them; repeating it is harmless.
 
         Args:
             pieces: of the batch.
-            without: entries that the batch left out, by stream.
+            without: ids that the batch left out, by stream; these are not acknowledged.
         """
         every = list(pieces)
         kept = {

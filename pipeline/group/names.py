@@ -25,7 +25,7 @@ _MOST_STREAMS: Final = 100
 
 
 def refuse_a_shared_name(server: Connection, options: GroupOptions, consumer: str, query: str) -> None:
-    """Refuse a consumer name that a query with another checkpoint uses; if two start at once, the first continues.
+    """Check that no query with another checkpoint uses our consumer name; if two start at once, the first continues.
 
     Args:
         server: our driver's connection, which gets its client name here.

@@ -41,7 +41,10 @@ _MODE: Final = "group"
 
 @dataclass(frozen=True)
 class Run:
-    """New entries of a stream: ``count`` is all that existed from ``first`` to ``last`` when they were delivered."""
+    """New entries of a stream: the ``count`` entries that existed from ``first`` to ``last`` when they were delivered.
+
+    Both ids are inclusive, and no other entry existed between them.
+    """
 
     stream: str
     first: int
@@ -53,8 +56,10 @@ class Run:
 class Claim:
     """Entries claimed from ``owner``, all with the same delivery count.
 
-    If ``owner`` is our own name, an earlier run of this query left them. ``deliveries`` includes this delivery;
-    ``ids`` ascend.
+    Attributes:
+        owner: the previous consumer; our own name if an earlier run of this query left the entries.
+        deliveries: the delivery count, including this delivery.
+        ids: in ascending order.
     """
 
     stream: str
@@ -73,11 +78,12 @@ BatchPart = Run | Claim
 
 @dataclass(frozen=True)
 class GroupOffset:
-    """One batch, and the position of a query. ``batch`` is one higher than before even if the same ids return.
+    """One batch, and the position of a query.
 
     Attributes:
-        gone: entries that were deleted before they could be read, since the query began.
-        dead: entries moved to the dead-letter stream, since the query began.
+        batch: its number; one higher than before even if the batch has the same ids again.
+        gone: the number of entries that were deleted before they could be read, since the query began.
+        dead: the number of entries moved to the dead-letter stream, since the query began.
         positions: the state of each stream when entries of it were last in a batch, or when its group was created.
         query: a random name, unique to this checkpoint.
         is_named_only: the batch that begins here is gathered only once this offset, and with it the consumer's name,
@@ -110,7 +116,7 @@ class GroupOffset:
         positions: Mapping[str, Position],
         query: str = "",
     ) -> GroupOffset:
-        """Return the offset of the next batch."""
+        """Return the offset of the next batch; ``gone`` and ``dead`` are added to the totals so far."""
         return replace(
             self,
             consumer=consumer,
@@ -124,7 +130,7 @@ class GroupOffset:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the form that Spark keeps: a dict of plain values."""
+        """Return the offset as the dict of plain values that Spark keeps in its log."""
         streams: dict[str, list[list[Any]]] = {}
         for piece in self.pieces:
             if isinstance(piece, Run):
@@ -192,7 +198,7 @@ class GroupOffset:
 
 
 def claims_of(stream: str, taken: Iterable[tuple[int, str, int]], most: int) -> list[Claim]:
-    """Group (id, owner, deliveries) into claims of at most ``most`` ids each."""
+    """Return claims for entries given as (id, owner, deliveries), with at most ``most`` ids each."""
     alike: dict[tuple[str, int], list[int]] = {}
     for stream_id, owner, deliveries in taken:
         alike.setdefault((owner, deliveries), []).append(stream_id)
@@ -205,7 +211,7 @@ def claims_of(stream: str, taken: Iterable[tuple[int, str, int]], most: int) -> 
 
 
 def shares(pieces: Sequence[BatchPart], weights: Sequence[float], parts: int) -> list[list[BatchPart]]:
-    """Split the pieces, in order, into at most ``parts`` lists of about equal weight, none empty."""
+    """Split the pieces, in order, into at most ``parts`` non-empty lists of about equal weight."""
     total = sum(weights)
     result: list[list[BatchPart]] = [[] for _ in range(parts)]
     before = 0.0
@@ -221,9 +227,9 @@ def _run(stream: str, first: str | int, last: str | int | None = None, count: in
 
 
 def steps_of_ids(members: Sequence[int]) -> str:
-    """Write ascending ids, each as its distance from the previous one: ``"1700000000000-0 3-0 0-1"``.
+    """Encode ascending ids, each as its distance from the previous one: ``"1700000000000-0 3-0 0-1"``.
 
-    A new time restarts the sequence number.
+    If the milliseconds differ, the sequence number is written as it is.
     """
     words = []
     for before, now in pairwise((0, *members)):
@@ -234,7 +240,7 @@ def steps_of_ids(members: Sequence[int]) -> str:
 
 
 def ids_of_steps(packed: str) -> tuple[int, ...]:
-    """Parse the result of ``steps_of_ids``."""
+    """Decode the result of ``steps_of_ids``."""
     members: list[int] = []
     ms = seq = 0
     for word in packed.split():

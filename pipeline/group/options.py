@@ -69,21 +69,24 @@ class GroupOptions(TriggerOptions):
                     )
 
     def dead_letters_of(self, stream: str) -> str:
-        """Return the dead-letter stream of a stream: ``<stream>`` becomes the stream's hash tag, with braces."""
+        """Return the name of a stream's dead-letter stream.
+
+        ``<stream>`` in the option becomes the stream's hash tag in braces, so that both are in one slot of a cluster.
+        """
         target = self.dead_letter_stream
         assert target is not None
         before, placed, after = target.partition(_PLACE)
         return name_of(key_in_slot_of(key_of(stream), before, after)) if placed else target
 
     def start_of(self, stream: str) -> str:
-        """Return the id after which a new group reads a stream, as XGROUP CREATE takes it."""
+        """Return the id after which a new group reads a stream, in the form for XGROUP CREATE."""
         start = self.start.of(stream)
         if isinstance(start, int):
             return ids.text(start)
         return "0" if start == EARLIEST else "$"
 
     def later_start_of(self, stream: str) -> str:
-        """Return the start for a stream that appears during the query: its beginning, unless an id or a time is given."""
+        """Return the start for a stream that appears during the query: ``0``, unless the option names an id or a time."""
         start = self.start.later(stream)
         return ids.text(start) if isinstance(start, int) else "0"
 

@@ -38,7 +38,7 @@ _KEPT_BATCHES: Final = 100
 
 
 def left_out(connection: Connection, batch: GroupOffset) -> Without:
-    """Return the entries that a batch leaves out, by stream."""
+    """Return the ids that a batch leaves out, by stream, as recorded in the server."""
     words: list[bytes] = connection.call("HGETALL", _key(batch.group, batch.consumer))
     found: dict[str, set[int]] = {}
     for name, value in zip(words[::2], words[1::2], strict=True):
@@ -52,7 +52,7 @@ def left_out(connection: Connection, batch: GroupOffset) -> Without:
 
 
 def leave_out_of_batch(connection: Connection, batch: GroupOffset, without: Without) -> None:
-    """Record the entries that a batch leaves out, for 30 days after its last start."""
+    """Record in the server the ids that a batch leaves out (by stream); the record expires after 30 days."""
     key = _key(batch.group, batch.consumer)
     streams = {stream: steps_of_ids(sorted(members)) for stream, members in without.items()}
     commands: list[tuple[str | int, ...]] = [
@@ -66,35 +66,38 @@ def leave_out_of_batch(connection: Connection, batch: GroupOffset, without: With
 def leave_out_of_any(
     connection: Connection, group: str, consumer: str, stream: str, members: Iterable[int]
 ) -> None:
-    """Record entries that any batch leaves out."""
+    """Record in the server ids of a stream that every batch of this consumer leaves out; it expires after 30 days."""
     key = _key(group, consumer)
     fields = [word for each in members for word in (json.dumps([ids.text(each), stream]), "")]
     checked(connection.pipeline([("HSET", key, *fields), ("PEXPIRE", key, _KEPT_MS)], repeatable=True))
 
 
 def keep_first(connection: Connection, batch: GroupOffset) -> None:
-    """Record the entries of a first batch, which was gathered after its offset was in Spark's log."""
+    """Record in the server the entries of a query's first batch.
+
+    It is gathered after its offset is in Spark's log, so the log does not have them.
+    """
     connection.call("SET", _first_key(batch), json.dumps(batch.as_json()), repeatable=True)
 
 
 def first_kept(connection: Connection, batch: GroupOffset) -> GroupOffset | None:
-    """Return a first batch with its recorded entries; None if it has not been gathered."""
+    """Return a query's first batch with its recorded entries; None if it has not been gathered."""
     text = connection.call("GET", _first_key(batch))
     return None if text is None else GroupOffset.of_json(text.decode())
 
 
 def forget_first(connection: Connection, batch: GroupOffset) -> None:
-    """Let the record of an acknowledged first batch expire in 30 days."""
+    """Let the record of a first batch expire in 30 days, because the batch is acknowledged."""
     connection.call("PEXPIRE", _first_key(batch), _KEPT_MS, repeatable=True)
 
 
 def trial_size(entries: int) -> int:
-    """Return how many of these entries, one of which may be the poison, to try in one batch."""
+    """Return how many of ``entries`` entries to try in one batch to find the poison: a sixteenth, at least one."""
     return max(-(-entries // _DIVIDED_BY), 1)
 
 
 class Redelivery:
-    """Decides about the entries of a batch that is repeated.
+    """Decides which entries of a repeated batch are delivered again.
 
     Args:
         member: the consumer that repeats it.
@@ -108,10 +111,14 @@ class Redelivery:
     def divide(
         self, batch: GroupOffset, without: Without
     ) -> tuple[dict[str, list[Idle]], dict[str, list[Idle]], dict[str, list[Idle]]]:
-        """Divide the entries, by stream: deliver again, leave for a later batch, move to the dead letters.
+        """Return three sets of entries by stream: deliver again, leave for a later batch, move to the dead letters.
 
-        Entries that another consumer has claimed, or that are acknowledged, are in none of the three: they stay in the
-        batch.
+        Entries that another consumer has claimed, or that are acknowledged, are in none of the three: they stay in
+        the batch.
+
+        Args:
+            batch: the batch that Spark repeats.
+            without: ids that it already leaves out, by stream.
         """
         pending = self._pending(batch, without)
         again: dict[str, list[Idle]] = {}
@@ -157,12 +164,12 @@ class Redelivery:
 
 
 def ids_by_stream(entries: Mapping[str, Sequence[Idle]]) -> Without:
-    """Return only the ids."""
+    """Return the ids of these entries, by stream."""
     return {stream: frozenset(each.stream_id for each in members) for stream, members in entries.items()}
 
 
 def joined(one: Mapping[str, frozenset[int]], other: Mapping[str, frozenset[int]]) -> Without:
-    """Merge two sets of entries by stream."""
+    """Return the union of two mappings from streams to ids."""
     return {
         stream: one.get(stream, frozenset()) | other.get(stream, frozenset()) for stream in {*one, *other}
     }

@@ -143,11 +143,11 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._consumer = consumer
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Record the current ends of the streams; entries added later belong to another run."""
+        """Record the present last ids of the streams; this run ends there."""
         self._until = self._gathering().ends()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limits of the options. Spark only shows them; this reader enforces them."""
+        """Return the limit of the options. Spark only displays it; this reader enforces it."""
         if self._options.max_bytes is not None:
             return ReadMaxBytes(self._options.max_bytes)
         return ReadMaxRows(self._options.max_rows)
@@ -312,7 +312,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     @gc_paused()
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Return by stream the group's last delivered id, the stream's end, lag (null if unknown) and pending."""
+        """Return by stream: the group's last delivered id, the stream's last id, lag (null: unknown) and PEL size."""
         gatherer = self._gathering()
         rows = gatherer.member.all_facts(gatherer.streams())
         newest = gatherer.last_ids(rows)
@@ -329,7 +329,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     @gc_paused()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[GroupPartition]:
-        """Distribute the entries of a batch over tasks."""
+        """Return the partitions of a batch: its entries, distributed over tasks."""
         if start == end:
             return []
         batch = self._own(GroupOffset.of_json(end))
@@ -460,7 +460,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     # Called in a task
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Fetch the entries of a partition; always the same ones.
+        """Yield the entries of a partition as rows; they are always the same.
 
         Raises:
             DataLossError: some were deleted since they were delivered, and ``failOnDataLoss`` is on.

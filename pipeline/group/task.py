@@ -32,9 +32,11 @@ GROUP_COLUMNS: Final = {"consumer": pa.string(), "delivery_count": pa.int64(), "
 
 @dataclass
 class GroupPartition(InputPartition):
-    """The entries that one task reads, except ``without`` (by stream), with all it needs to know of its batch.
+    """The entries that one task reads, and the facts of its batch that it needs.
 
-    ``missed`` is where the task records entries that it does not find (`source.missed`).
+    Attributes:
+        without: ids that the batch leaves out, by stream.
+        missed: where the task records entries that it does not find (`source.missed`).
     """
 
     consumer: str

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb; return 1 if some letters could not be moved, 2 if the arguments do not say which to requeue."""
+    """Run the verb; return the exit status: 1 if some letters could not be moved, 2 if it is unclear which to requeue."""
     from ..cli.endpoint_arguments import endpoint_options
     from ..redis.options import Endpoint
 
@@ -117,7 +117,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_letters(connection: Connection, stream: str, wanted: list[int] | None = None) -> Iterator[Letter]:
-    """Yield the letters of a stream, all or the wanted ones, oldest first; skip entries that are not letters.
+    """Yield the letters of a dead-letter stream, oldest first; skip entries that are not dead letters.
+
+    ``wanted`` selects entry ids; None selects all.
 
     Raises:
         RedisError: the key is not a stream, or the server is unreachable.
@@ -136,7 +138,7 @@ def read_letters(connection: Connection, stream: str, wanted: list[int] | None =
 def choose(
     letters: Iterator[Letter], stream: str | None, group: str | None, reason: str | None
 ) -> Iterator[Letter]:
-    """Return the letters of a stream, of a group, or whose reason matches a pattern."""
+    """Yield the letters from this stream and group whose reason matches this pattern; None selects all."""
     pattern = re.compile(reason or "")
     return (
         each
@@ -148,7 +150,13 @@ def choose(
 
 
 def requeue(connection: Connection, stream: str, letters: Iterator[Letter], to: str | None = None) -> int:
-    """Move letters back to their streams, each exactly once; return how many.
+    """Move letters back to their streams, each exactly once; return how many were moved.
+
+    Args:
+        connection: to the server.
+        stream: the dead-letter stream.
+        letters: the letters.
+        to: a stream for all of them; None: each goes to the stream it came from.
 
     If two callers requeue the same letters at once, each letter moves once: the dead-letter stream is watched.
 

@@ -21,7 +21,7 @@ _SOME: Final = 10_000
 
 
 def read_entries(source: Path, stream: str, first: int, last: int, *, db: int = 0) -> Iterator[Entry]:
-    """Return the entries of a stream between two ids, both included, in order.
+    """Return the entries of a stream between two ids, both inclusive, in ID order.
 
     Args:
         source: the folder of an ingest job (with the default columns), or an append-only folder, manifest or file.

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the existing entries, or follow new ones."""
+    """Write the existing entries, or with ``--follow`` also new ones; return the exit status."""
 
     def read(spark: SparkSession) -> tuple[DataFrame, Column | None]:
         from pyspark.sql import functions as f

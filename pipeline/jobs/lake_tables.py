@@ -26,7 +26,7 @@ class DeltaTarget:
         self._folder = folder / "delta"
 
     def write(self, batch: DataFrame, number: int, query: str) -> None:
-        """Append the rows of a batch, unless the table has them."""
+        """Append the rows of a batch, unless the table already has this batch."""
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
         path = str(self._folder)
@@ -46,7 +46,7 @@ class IcebergTarget:
         self._name = name
 
     def write(self, batch: DataFrame, number: int, query: str) -> None:
-        """Append the rows of a batch, unless the table has them."""
+        """Append the rows of a batch, unless the table already has this batch."""
         rows = batch.toArrow()
         with self.table(rows.schema) as table:
             if self._last_batch(table, query) < number:

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the existing events, or follow new ones."""
+    """Write the existing events, or with ``--follow`` also new ones; return the exit status."""
 
     def read(spark: SparkSession) -> tuple[DataFrame, Column | None]:
         from pyspark.sql import functions as f

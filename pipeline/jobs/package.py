@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def pack(target: Path) -> int:
-    """Write the zip; return its number of files."""
+    """Write the zip, and return the number of files in it."""
     root = Path(__file__).parents[2]
     names = sorted(_files(root))
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -41,7 +41,7 @@ class ParquetTarget:
         self._day = day
 
     def write(self, batch: DataFrame, number: int, query: str) -> None:  # noqa: ARG002 - one query a folder
-        """Replace the folders of this batch."""
+        """Write the rows of a batch; the folders of an earlier try are replaced."""
         from pyspark.sql import functions as f
 
         keys = ["batch"]
@@ -97,12 +97,12 @@ def start(
 
 
 def committed(folder: Folder) -> int:
-    """Return the number of the last batch that Spark will not repeat; -1 before the first."""
+    """Return the number of the last batch in Spark's commit log, which it will not repeat; -1 without any."""
     return _last(folder, "commits")
 
 
 def begun(folder: Folder) -> int:
-    """Return the number of the last batch whose rows are determined; -1 before the first."""
+    """Return the number of the last batch in Spark's offset log, whose rows are determined; -1 without any."""
     return _last(folder, "offsets")
 
 

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay."""
+    """Replay the entries, and return the exit status."""
     from ..cli.endpoint_arguments import endpoint_options
     from ..redis.options import Endpoint
 
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def paced(entries: Iterable[Entry], rate: float | None, speed: float | None) -> Iterator[Entry]:
-    """Yield entries at a rate per second, with the time between their ids divided by a speed, or at once."""
+    """Yield entries at ``rate`` per second, or at ``speed`` times the pace of their ids, or without pauses."""
     begun, origin = time.monotonic(), None
     for number, entry in enumerate(entries):
         ms, _ = ids.split(entry.stream_id)
@@ -106,7 +106,7 @@ def paced(entries: Iterable[Entry], rate: float | None, speed: float | None) -> 
 
 
 def chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """Yield entries in chunks: those that arrive within 0.1 s, at most 500."""
+    """Yield entries in lists: the ones that arrive within 0.1 s, at most 500."""
     chunk: list[Entry] = []
     begun = time.monotonic()
     for entry in entries:
@@ -121,17 +121,17 @@ def chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
 def send(
     connection: Connection, target: bytes, marker: bytes | None, portions: Iterable[list[Entry]]
 ) -> tuple[int, int]:
-    """Add the entries that are not there yet.
+    """Add the entries that the target does not have yet.
 
     Args:
         connection: to the target's server.
         target: the stream.
-        marker: the key that keeps the last id sent; each transaction sets it and adds entries with new ids. None: entries
-            keep their ids, and those up to the target's last id are there.
+        marker: the key that keeps the last id sent; each transaction sets it, and adds entries with new ids. None:
+            entries keep their ids, and the target has the ones up to its last id.
         portions: entries in order.
 
     Returns:
-        The number of added entries, and of present ones.
+        The number of added entries, and of entries that the target already had.
 
     Raises:
         RedisError: the server refuses an entry, or is unreachable; the replay may be started again.

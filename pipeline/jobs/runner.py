@@ -60,7 +60,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the options given with ``--option``.
+    """Return the options given with ``--option NAME=VALUE``.
 
     Raises:
         JobError: a word has no =.
@@ -78,13 +78,13 @@ def run(
     read: Callable[[SparkSession], tuple[DataFrame, Column | None]],
     acknowledging: Callable[[StreamingQuery], Acknowledger | None] = lambda _: None,
 ) -> int:
-    """Run a job to its end; return 1 if it failed.
+    """Run a job to its end; return the exit status: 1 if it failed.
 
     Args:
         arguments: with those of ``add_target_arguments``.
         name: the verb.
         read: returns the rows, and the column of their day.
-        acknowledging: returns the acknowledger of a query that reads as a member of a group.
+        acknowledging: returns the acknowledger of a query that reads as a member of a group, else None.
     """
     from pyspark.errors import StreamingQueryException
 
@@ -187,11 +187,11 @@ class Stopping:
         self._restore()
 
     def is_asked(self) -> bool:
-        """Return True if the job is to stop."""
+        """Return True if a signal has asked the job to stop."""
         return self._asked.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the request; return True if it came."""
+        """Wait up to ``seconds`` for a stop request; return True if there is one."""
         return self._asked.wait(seconds)
 
     def _ask(self, *_: object) -> None:

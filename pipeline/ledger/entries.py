@@ -42,7 +42,7 @@ _RESTORE: Final = frozenset({b"RESTORE", b"RESTORE-ASKING"})
 
 
 class Entry(NamedTuple):
-    """An entry: its id as a number, and its fields and values in one flat list."""
+    """An entry: its id as an integer, and its fields and values in one flat list."""
 
     stream_id: int
     words: list[bytes]
@@ -149,10 +149,11 @@ class _Streams:
 
 
 def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Iterator[Entry]:
-    """Yield all entries that a stream ever had with ids between two, both included, in ID order.
+    """Yield all entries that a stream ever had with ids from ``first`` to ``last``, both inclusive, in ID order.
 
     These are the entries added under the name, and the entries of the streams that it was renamed, copied, moved or
-    restored from, up to that moment. Entries that were deleted later are included. An id that was used twice comes
+    restored from, up to that moment. Entries that were deleted later are included. An id that was used twice is
+    returned
     once.
 
     Raises:
@@ -171,9 +172,14 @@ def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Ite
 def find_contents(
     source: str, wanted: Collection[tuple[int, str, str]], *, history: bool = True
 ) -> dict[tuple[int, str, str], list[bytes]]:
-    """Return the fields of some entries, by (database, stream, id) in the ledger's spelling, in one walk over the files.
+    """Return the fields and values of some entries, in one walk over the files.
 
-    If streams of one name used an id twice, the later entry counts. Entries that the files do not hold are left out.
+    Entries that the files do not hold are left out. If streams of one name used an id twice, the later entry counts.
+
+    Args:
+        source: the append-only folder.
+        wanted: (database, stream, id) of each entry; names are in the ledger's spelling.
+        history: whether kept files of earlier rewrites are read, too.
 
     Raises:
         LedgerError: the files cannot be read.

@@ -12,12 +12,12 @@ class LedgerError(LabelledError):
 
 
 class SplitError(LedgerError):
-    """A supposed record border was none, or the state there differs from the expected one."""
+    """A piece of a file does not begin or end between two records, or the state there differs from the expected one."""
 
     label = "LEDGER_SPLIT"
 
 
 class RowsLostError(LedgerError):
-    """Files are gone that had not been read."""
+    """Files were removed before they had been read."""
 
     label = "LEDGER_ROWS_LOST"

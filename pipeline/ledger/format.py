@@ -98,7 +98,7 @@ class LedgerPartition(InputPartition):
 
 
 class LedgerReader(QuickAck, DataSourceReader):
-    """Reads a folder in its current state; ignores what is appended later."""
+    """Reads a folder as it is when the reader plans; what is appended later is ignored."""
 
     def __init__(self, options: FilesOptions) -> None:
         self._options = options
@@ -110,7 +110,7 @@ class LedgerReader(QuickAck, DataSourceReader):
         return [LedgerPartition(piece) for piece in pieces]
 
     def read(self, partition: LedgerPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """Return the rows of a piece."""
+        """Yield the rows of a piece."""
         return read_piece(partition.piece)
 
 
@@ -133,28 +133,28 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         return LedgerStreamReader, (self._options,), {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the start of a new query."""
+        """Return the offset of a new query: the first record of the ledger."""
         follower = self._follower
         start = follower.first() if self._options.start == "earliest" else follower.last()
         return self._first_batch.begins_at(start.encode())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the byte limit of a batch."""
+        """Return the limit of a batch in bytes."""
         return ReadMaxBytes(self._options.max_bytes)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the end of the next batch; ``start`` if nothing is new."""
+        """Return the offset after the next batch; ``start`` if nothing is new."""
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 1 << 62
         at = Place.decode(start)
         self._ahead = self._follower.ahead(at, most)
         return start if self._ahead == at else self._first_batch.following(start, self._ahead.encode())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Ignore everything that is written from now on."""
+        """Take the present end of the files as the end of this run."""
         self._follower.stop_here()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Return the server's position, and the distance from the end of the last batch to it."""
+        """Return the server's position in the file, and the bytes and seconds that the query is behind."""
         if self._ahead is None:
             return None
         backlog = self._follower.backlog(self._ahead)
@@ -168,16 +168,16 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LedgerPartition]:
-        """Return the pieces of a batch."""
+        """Return the partitions of a batch: one piece of a file each."""
         pieces = self._follower.pieces(Place.decode(begin_of(start, end)), Place.decode(end))
         return [LedgerPartition(piece) for piece in pieces]
 
     def read(self, partition: LedgerPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """Return the rows of a piece."""
+        """Yield the rows of a piece."""
         return read_piece(partition.piece)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Close files that only this batch needed: it is committed."""
+        """Close the files before ``end``: their batch is committed."""
         self._follower.forget(Place.decode(end))
 
     def stop(self) -> None:

@@ -1,78 +1,78 @@
-r"""One row of the ledger: its columns, its events, and how each value is known.
+r"""The rows of the ledger: their columns, their events, and the source of each value.
 
 Every row comes from one record of the file alone, so that many tasks can read one file. What a record *means* may
 depend on what was there before it (does the entry still exist? who owned it?): ``spans`` replays the rows, and its
 spans say which consumer held what at which moment.
 
-Where a row stands:
+The position of a row:
 
 - ``file_seq`` is the number of the incr file (``appendonly.aof.7.incr.aof`` is 7). Rows of the base that lies before
   the first file read have the number of that file and a *negative* ordinal: they describe the state at the beginning
   and are not events (``ordinal < 0``).
 - ``ordinal`` orders the rows of a file. It is made of the 64 KiB block of the file in which the record ends (from bit
-  38), the number of the record among those that end there (from bit 25) and the number of the row in its record. It
-  depends on the file alone, never on how it was split. In a base, 2^62 is taken off.
+  38), the number of the record in this block (from bit 25) and the number of the row in its record. It depends on the
+  file alone, never on how it was split. In a base, 2^62 is subtracted.
 
-Rows sorted by ``(file_seq, ordinal)`` are in the order in which the server did what they say. Tasks give them in
-another one.
+Rows sorted by ``(file_seq, ordinal)`` are in the order of the server's commands. Tasks return them in another order.
 
-When it happened:
+The time of a row:
 
 - ``clock_ms`` is the last annotation before the record, in Unix milliseconds: ``#MS:`` (Rillet's
-  ``aof-timestamp-enabled ms``) or ``#TS:`` times 1000; null before the first and in files without.
+  ``aof-timestamp-enabled ms``) or ``#TS:`` times 1000; null before the first annotation and in files without any.
 - ``at_ms`` is the event's own time. ``delivered`` and ``claimed``: the TIME of the record. ``added``: the
-  milliseconds of the id (where they are beyond 2^63-1: as clock_ms). All others: as ``clock_ms``.
+  milliseconds of the id (``clock_ms`` if they exceed 2^63-1). All others: ``clock_ms``.
 
-Text: ``stream``, ``group``, ``consumer`` are the names where they are UTF-8; a byte that is not, and every backslash
-of such a name, is spelled ``\xNN``. ``entry_id`` and ``last_id`` are canonical (``5`` is ``5-0``, ``007-1`` is ``7-1``).
+Text: ``stream``, ``group``, ``consumer`` are the names if they are UTF-8; in other names each byte that is not UTF-8,
+and each backslash, is spelled ``\xNN``. ``entry_id`` and ``last_id`` are canonical (``5`` is ``5-0``, ``007-1`` is
+``7-1``).
 
-The events, with the columns they fill beside ``db``, ``stream``, ``event``, ``at_ms``, ``clock_ms`` and the position:
+The events, with their columns besides ``db``, ``stream``, ``event``, ``at_ms``, ``clock_ms`` and the position:
 
 ==================  =============================================================================================
-added               entry_id. XADD. Null entry_id: the id is not in the file (only files not made by a server).
-deleted             entry_id; detail null (XDEL), KEEPREF, DELREF or ACKED (XDELEX). After it the entry is not there;
-                    with DELREF no group has it pending either; with ACKED only if no group still needs it.
-trimmed             XTRIM, or XADD with a limit (then its row follows that of ``added``). last_id is the MINID: all below
-                    it is gone. Or retry_count is the MAXLEN: of the oldest so many are gone that this many are left.
-                    detail as for ``deleted``. Which ids went only ``spans`` knows.
-delivered           group, entry_id, consumer, at_ms, retry_count, last_id. An XCLAIM record that says "for the first
-                    time": RETRYCOUNT is 1 and the group had not come further than this entry (LASTID, or no LASTID
-                    as in a base).
+added               entry_id. XADD. Null entry_id: the id is not in the file (only in files that no server wrote).
+deleted             entry_id; detail null (XDEL), KEEPREF, DELREF or ACKED (XDELEX). The entry no longer exists; with
+                    DELREF no group has it pending either; ACKED deletes it only if no group still needs it.
+trimmed             XTRIM, or XADD with a limit (then its row follows that of ``added``). last_id is the MINID: all
+                    entries below it are removed. Or retry_count is the MAXLEN: the oldest entries are removed until
+                    this many are left. detail as for ``deleted``. Only ``spans`` derives the removed ids.
+delivered           group, entry_id, consumer, at_ms, retry_count, last_id. An XCLAIM record of a first delivery:
+                    RETRYCOUNT is 1, and the group's last delivered id is not beyond this entry (LASTID; a base has
+                    no LASTID).
 claimed             the same columns; any other XCLAIM record. An entry moved to another consumer, was delivered
-                    once more, or (its message being gone) left the pending list: servers write this the same way.
+                    once more, or left the PEL because it was deleted: servers write these in the same way.
                     A JUSTID claim of the newest entry, still at count 1, is written as a delivery by servers before
                     8.4 and therefore ``delivered``. Spans distinguish first deliveries from others without exception.
-acked               group, entry_id. XACK; detail null. XACKDEL: detail is its policy; if the entry was pending it is
-                    then deleted as that says.
-nacked              group, entry_id; XNACK. detail SILENT, FAIL or FATAL, with " FORCE" behind where given; retry_count
-                    is its RETRYCOUNT or null. No consumer owns the entry from here on.
-group-created       group, last_id ("$": the newest entry there), retry_count: ENTRIESREAD (-1 unknown, null not said)
+acked               group, entry_id. XACK; detail null. XACKDEL: detail is its policy; a pending entry is then
+                    deleted according to it.
+nacked              group, entry_id; XNACK. detail SILENT, FAIL or FATAL, followed by " FORCE" if given; retry_count is
+                    its RETRYCOUNT or null. From then on no consumer owns the entry.
+group-created       group, last_id ("$": the newest entry there), retry_count: ENTRIESREAD (-1: unknown, null: not given)
 group-set           the same columns; XGROUP SETID, which also follows deliveries.
 group-destroyed     group
-consumer-created    group, consumer. Consumers also come into being by deliveries, with no such row.
-consumer-deleted    group, consumer. What it had pending is pending no more.
-stream-set          last_id, retry_count: ENTRIESADDED or null. XSETID. ``added`` counts from here.
-key-deleted         the key holds no stream from here on: DEL, UNLINK, GETDEL, or something else was stored there (SET,
-                    MSET, RESTORE, … STORE). Emitted for every key, whatever it held. stream null: the whole database
-                    (FLUSHDB); db null as well: all of them (FLUSHALL).
-key-copied          the key now holds what another one held at this moment, groups and pending lists included; detail
-                    is that other one, as "<db> <stream>". COPY, and with a following ``key-deleted`` of the other one
+consumer-created    group, consumer. A delivery can also create a consumer, without such a row.
+consumer-deleted    group, consumer. Its pending entries leave the PEL.
+stream-set          last_id, retry_count: ENTRIESADDED or null. XSETID. ``added`` counts from this on.
+key-deleted         the key holds no stream any more: DEL, UNLINK, GETDEL, or another value was stored there (SET,
+                    MSET, RESTORE, … STORE). There is a row for every key, whatever its type. stream null: the whole
+                    database (FLUSHDB); db null as well: all of them (FLUSHALL).
+key-copied          the key now holds the value that another key held at this moment, with groups and PELs; detail is
+                    that other key, as "<db> <stream>". COPY, and with a following ``key-deleted`` of the other key
                     RENAME, RENAMENX and MOVE.
-databases-swapped   db and the database whose number is in detail changed contents. SWAPDB.
+databases-swapped   db and the database whose number is in detail exchanged their contents. SWAPDB.
 ==================  =============================================================================================
 
-A RESTOREd stream, and the streams of an RDB base, come as the rows that would make them: added, stream-set,
+A RESTOREd stream, and the streams of an RDB base, appear as the rows that would create them: added, stream-set,
 group-created, consumer-created, and delivered, claimed or nacked ("FAIL FORCE") by their counter; of these the detail
-ends in FOUND, or in GONE if the message is not there any more though the entry is still pending.
+ends in FOUND, or in GONE if the entry is pending but no longer in the stream.
 
-What no such file contains, of any server:
+No append-only file of any server contains:
 
-- Reading one's own history (XREADGROUP with an id) counts a delivery and sets its time, and is not written. The next
-  record of the entry shows the new count.
-- Entries that are pending though their message is gone are not in a base in command form (aof-use-rdb-preamble no).
-  A server that restarts from one has forgotten them; a ledger that begins before that base has not.
-- Consumers that never got anything, when they were made by a command that delivered nothing (before 8.8).
-- Up to the first annotation of a file, what time it was. With ``yes`` a file may begin up to a second before it, with
+- Reads of a consumer's own history (XREADGROUP with an id): they count a delivery and set its time. The next record of
+  the entry has the new count.
+- Pending entries that were deleted, in a base in command form (aof-use-rdb-preamble no). A server that restarts from
+  one has lost them; a ledger that begins before that base has not.
+- Consumers that were created by a command without a delivery, and never got one (before 8.8).
+- The time before the first annotation of a file. With ``yes`` a file may begin up to a second before it, with
   ``ms`` each file begins with one.
 """
 
@@ -173,7 +173,7 @@ def struct() -> StructType:
 
 
 def arrow(*, spans: bool = False) -> pa.Schema:
-    """Return the schema of the batches, equal to the one that Spark derives from ``struct``; or the schema of spans."""
+    """Return the Arrow schema of the rows' batches, equal to Spark's for ``struct``; with ``spans`` that of the spans."""
     import pyarrow as pa
 
     kinds = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}

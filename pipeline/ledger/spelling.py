@@ -46,6 +46,6 @@ def canonical_id(word: bytes) -> bytes:
 
 
 def id_number(text: str | bytes) -> int:
-    """Return a canonical id as an integer with the same order."""
+    """Return a canonical id as an integer, by which ids are ordered."""
     ms, _, seq = text.partition("-" if isinstance(text, str) else b"-")  # type: ignore[arg-type]
     return int(ms) << 64 | int(seq)

@@ -22,9 +22,12 @@ class Lag:
 
     Attributes:
         stream: its name; None: the values are of all that the query reads.
-        gone: entries that were trimmed or deleted unread.
-        bytes_behind: of an append-only file.
-        dead: entries that group mode moved to the dead letters.
+        entries_behind: the number of entries not read yet.
+        seconds_behind: the difference in time between the last entry read and the newest one.
+        gone: the number of entries that were trimmed or deleted before they were read, since the query began.
+        pending: the number of entries in the group's PEL.
+        bytes_behind: the bytes of an append-only file that are not read yet.
+        dead: the number of entries that group mode moved to the dead-letter stream, since the query began.
     """
 
     stream: str | None = None
@@ -56,7 +59,7 @@ class Lag:
 
 @dataclass(frozen=True)
 class QueryState:
-    """The last report of a query, and the number of rows in all reports so far."""
+    """The last progress report of a query; ``rows_total`` counts the rows in all reports so far."""
 
     name: str
     batch_id: int = -1
@@ -97,7 +100,7 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[Lag, ...]:
 
 
 def read_whole(sources: Iterable[Mapping[str, Any]]) -> tuple[Lag, ...]:
-    """Return what a progress report says of the whole query: the lag of its ledgers, and the losses of group mode."""
+    """Return the lag of a query's ledgers together, and the numbers of entries that group mode did not process."""
     trees = [(_tree(source.get("endOffset")), _tree(source.get("latestOffset"))) for source in sources]
     ledgers = [latest for _, latest in trees if latest.get("mode") == "ledger"]
     groups = [end for end, _ in trees if end.get("mode") == "group"]

@@ -34,7 +34,7 @@ LOG: Final = logging.getLogger("rillet.pipeline")
 
 
 class LagListener(StreamingQueryListener):
-    """Keeps the state of each query; a query without a name goes by its id.
+    """Records how far each query is behind, from its progress reports; a query without a name is listed by its id.
 
     Args:
         prometheus_file: rewritten after each batch, for node_exporter's textfile collector.

@@ -45,7 +45,7 @@ class QueryMetrics(Collector):
         self._registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics that have a sample."""
+        """Return the metrics, leaving out those without a sample."""
         found = {
             name: Metric(PREFIX + name.removesuffix("_total"), text, kind)
             for name, (kind, text) in _METRICS.items()
@@ -60,7 +60,7 @@ class QueryMetrics(Collector):
         return generate_latest(self._registry).decode()
 
     def serve(self, port: int, host: str) -> WSGIServer:
-        """Answer scrapes in a separate thread; return the server, which the caller shuts down."""
+        """Serve ``/metrics`` in a thread; return the server, which the caller must shut down."""
         return start_http_server(port, host, self._registry)[0]
 
 

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 
 class RangeBatchReader(QuickAck, DataSourceReader):
-    """Plans the ranges when an action starts; a second action on the same DataFrame may see newer entries.
+    """Reads ranges of ids for ``spark.read``; they are planned when an action starts.
+
+    A second action on the same DataFrame may therefore see newer entries.
 
     Raises:
         OptionError: a named stream does not exist, or a field of the entries has the name of a metadata column.
@@ -43,7 +45,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
 
     @gc_paused()
     def partitions(self) -> list[InputPartition]:
-        """Return the ranges to read."""
+        """Return the partitions: the ranges of ids to read, distributed over tasks."""
         options = self._options
         start: dict[str, Position] = {}
         end: dict[str, Position] = {}
@@ -81,7 +83,7 @@ class PushingBatchReader(RangeBatchReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Use the filters on ids and stream names; return the filters that Spark still has to evaluate."""
+        """Use the filters on ids and stream names to read less; return the filters that Spark still has to evaluate."""
         prefix = self._options.columns.prefix
         ours = {prefix + name: name for name in COLUMNS if prefix + name in self._schema.names}
         self._narrowed, left = narrow(filters, ours)
@@ -99,7 +101,10 @@ def earlier(one: Position, other: Position) -> Position:
 
 
 def resolve(bound: int | str, now: StreamState) -> Position:
-    """Resolve a bound to a position in the stream as it is now: at the beginning, at the end, or at an id."""
+    """Return the position of a bound (earliest, latest, or an id) in a stream with this state.
+
+    An id beyond the stream's last one stands for the last one.
+    """
     if bound == EARLIEST:
         return Position(0, now.removed)
     if bound == LATEST:

@@ -27,7 +27,10 @@ _ROWS_WORTH_A_RANGE: Final = 4
 def worth_of_entries(
     start: Mapping[str, Position], end: Mapping[str, Position], options: SourceOptions, connection: Connection
 ) -> dict[str, float]:
-    """Return how many rows one entry counts for, by stream (see `rows_worth`); streams with 1 may be missing."""
+    """Return the number of rows that an entry counts for, by stream, because of its bytes (see `rows_worth`).
+
+    A stream whose entries count for 1 may be missing.
+    """
     if options.max_bytes_per_partition is None:
         return {}
     places = {
@@ -44,7 +47,10 @@ def names_to_cut(
     options: SourceOptions,
     worth: Mapping[str, float],
 ) -> list[str]:
-    """Return the streams whose partitions depend on their current state: uncounted ones, and ones that may be cut."""
+    """Return the streams whose current state is needed to plan partitions.
+
+    These are the streams with an unknown number of rows, and the ones that may be cut into several ranges.
+    """
     return [
         name
         for name, to in end.items()

@@ -30,9 +30,11 @@ _KEY_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class Narrowed:
-    """The rows that a query can still want: ids from ``low`` to ``high``, both included, of some streams.
+    """The rows that a query can still want: ids from ``low`` to ``high``, both inclusive, of some streams.
 
-    Their names are in ``names`` (None for any) and begin with every one of the prefixes.
+    Attributes:
+        names: the names of the streams; None: any.
+        prefixes: each of them must be a prefix of the name.
     """
 
     low: int = 0

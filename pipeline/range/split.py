@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IdRange:
-    """The ids of one task: after ``after``, up to and including ``upto``; ``rows`` is their exact number, if known."""
+    """The ids greater than ``after``, up to and including ``upto``; ``rows`` is the exact number of entries, if known."""
 
     after: int
     upto: int
@@ -39,11 +39,11 @@ def split_evenly(after: int, upto: int, parts: int, *, first: int | None = None)
 
 
 def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list[IdRange]:
-    """Join small counted steps into at most ``parts`` pieces of about equal row counts.
+    """Join counted ranges into at most ``parts`` ranges with about equal numbers of rows.
 
     Args:
-        after: where the first step begins.
-        steps: the last id and the number of rows of each step, in order.
+        after: exclusive lower bound of the first step.
+        steps: the last id (inclusive) and the number of rows of each step, in order.
         parts: at least 1.
     """
     total = sum(rows for _, rows in steps)
@@ -59,15 +59,18 @@ def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list
 
 
 def part_count(rows: int, *, least: int, rows_per_part: float) -> int:
-    """Return the number of tasks for this many rows."""
+    """Return the number of tasks for ``rows`` rows: at least ``least``, and at most ``rows_per_part`` rows in each.
+
+    ``least`` never makes more tasks than rows.
+    """
     return max(1, min(least, rows), math.ceil(rows / rows_per_part))
 
 
 def share_rows(limit: int, backlogs: dict[str, int]) -> dict[str, int]:
-    """Divide a number of rows among streams in proportion to their backlogs; each stream with a backlog gets some.
+    """Divide ``limit`` rows among streams in proportion to their backlogs (rows), and return each stream's share.
 
-    Streams without a backlog are left out. The shares add up to the limit, or to one row each if there are more
-    streams than that.
+    Streams without a backlog are left out, and all others get at least one row. The shares add up to the limit, or to
+    one row each if there are more streams than that, or to the backlogs if these are smaller.
     """
     waiting = {name: rows for name, rows in backlogs.items() if rows > 0}
     total = sum(waiting.values())

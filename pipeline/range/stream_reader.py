@@ -57,7 +57,7 @@ _ENDED_KEPT: Final = 100
 
 
 class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads ranges for one streaming query. It lives in the driver; tasks get copies without the connection."""
+    """Reads ranges of ids for one streaming query. It lives in the driver; tasks get copies without the connection."""
 
     def __init__(self, schema: StructType, options: RangeStreamOptions) -> None:
         self._schema = schema
@@ -86,7 +86,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     @gc_paused()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query starts."""
+        """Return the offset at which a new query starts."""
         found: dict[str, Position] = {}
         for name, now in stream_state.fetch_states(self._connection, self._find_names()).items():
             bound = self._options.start.of(name)
@@ -97,7 +97,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return self._first_batch.begins_at(offsets.dump(found, self._options.endpoint.db))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the read limit that Spark passes to ``latestOffset``, which applies all limits itself."""
+        """Return the limit of the options, which Spark passes to ``latestOffset``."""
         options = self._options
         if options.max_rows is not None:
             return ReadMaxRows(options.max_rows)
@@ -108,12 +108,12 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Record the current ends of the streams; the query ends when it has read up to them."""
+        """Record the present last ids of the streams; the query ends when it has read up to them."""
         self._targets = stream_state.fetch_states(self._connection, self._find_names())
 
     @gc_paused()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the end of the next batch; ``start`` itself if there is nothing to read.
+        """Return the offset after the next batch; ``start`` itself if there is nothing to read.
 
         Raises:
             DataLossError: entries are gone, or a stream was replaced, and ``failOnDataLoss`` is set.
@@ -173,10 +173,10 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     @gc_paused()
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the ends of the streams; progress reports show them as ``latestOffset``.
+        """Return the offset at the last ids of the streams; progress reports show it as ``latestOffset``.
 
-        Spark calls this right after `latestOffset`, so its result is reused: with ten thousand streams a second look
-        would take a quarter of the planning time.
+        Spark calls this right after `latestOffset`, so its result is reused: with ten thousand streams reading it
+        again would take a quarter of the planning time.
         """
         states, self._seen = self._seen, None
         if states is None:
@@ -186,7 +186,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     @gc_paused()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the ranges of one batch; planning it again gives the same ids."""
+        """Return the partitions of one batch; planning it again gives the same ids."""
         begin, to = self._positions(begin_of(start, end)), self._positions(end)
         worth = worth_of_entries(begin, to, self._options, self._connection)
         states = stream_state.fetch_states(self._connection, names_to_cut(begin, to, self._options, worth))
@@ -207,7 +207,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     # Called by Spark in tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of one range."""
+        """Yield the rows of one partition."""
         assert isinstance(partition, RangePartition)
         return read_range(partition, self._schema, self._options)
 

@@ -35,10 +35,12 @@ _SHORT_ROWS: Final = 100
 
 @dataclass(frozen=True)
 class StreamRange:
-    """The ids of one stream: after ``after``, up to and including ``upto``.
+    """A range of ids of one stream: greater than ``after``, up to and including ``upto``.
 
-    ``rows`` is the exact number of entries, if it is known. Otherwise ``first`` and ``deleted`` (the first entry and
-    the greatest deleted id when the batch was planned) reveal whether an entry was removed since.
+    Attributes:
+        rows: the exact number of entries; None if unknown.
+        first, deleted: the first entry and the greatest deleted id when the batch was planned: without ``rows`` they
+            reveal whether an entry was removed since.
     """
 
     stream: str

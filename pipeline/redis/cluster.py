@@ -168,7 +168,7 @@ class ClusterConnection(Connection):
         return sum(node.received for node in self._nodes.values())
 
     def hold(self) -> None:
-        """Keep to the connections that are opened from now on, until ``close``: every command fails if one breaks."""
+        """From now on, do not reopen broken connections until ``close``: a command on one of them fails."""
         self._held = True
 
     def close(self) -> None:
@@ -180,7 +180,9 @@ class ClusterConnection(Connection):
         self._held = False
 
     def ask_masters(self, ask: Callable[[Connection], Answer]) -> list[Answer]:
-        """Ask each master that serves slots; if one died, wait until another one leads.
+        """Call ``ask`` with a connection to each master that serves slots; return the answers.
+
+        If a master died, wait until another one serves its slots.
 
         Raises:
             ConnectionLost: a master stayed away for all tries.
@@ -197,15 +199,15 @@ class ClusterConnection(Connection):
         return self._patiently(once)
 
     def written(self) -> list[Connection]:
-        """Return the open connections: those to the nodes that were written to."""
+        """Return the open connections, which are to the nodes that were written to."""
         return list(self._nodes.values())
 
     def ask_server_of(self, key: bytes, ask: Callable[[Connection], Answer]) -> Answer:
-        """Ask the node that serves a key, as ``ask_masters`` does."""
+        """Call ``ask`` with a connection to the key's master, and return the answer; wait like ``ask_masters``."""
         return self._patiently(lambda: self._ask(self._place_of_slot(key_slot(key)), ask))
 
     def shard_of(self, name: bytes | str) -> str:
-        """Return the master that serves a stream: ``127.0.0.1:7000``."""
+        """Return the address of the master that serves a stream: ``127.0.0.1:7000``."""
         return place_text(self._patiently(lambda: self._place_of_slot(key_slot(_bytes(name)))))
 
     def is_moving(self) -> bool:
@@ -402,7 +404,10 @@ def command_key(words: Sequence[Word]) -> bytes | None:
 
 
 def key_in_slot_of(key: bytes, prefix: str, suffix: str) -> bytes:
-    """Return ``<prefix>{tag}<suffix>`` in the slot of ``key``: the tag is the key's own, or the whole key if possible."""
+    """Return ``<prefix>{tag}<suffix>``, a key in the slot of ``key``.
+
+    The tag is the key's own hash tag or the whole key; if that has braces, it is a number in the same slot.
+    """
     tag = hash_tag(key)
     if any(brace in tag for brace in _BRACES):
         slot = key_slot(key)

@@ -183,7 +183,7 @@ class Connection:
         raise AssertionError("the last attempt returns or raises")
 
     def hold(self) -> None:
-        """Open the connection and do not reopen it: until ``close`` every command fails if it breaks, as in MULTI.
+        """Open the connection, and do not reopen it until ``close``: every command fails if it breaks, as in MULTI.
 
         Raises:
             ConnectionLost: there was no reply.
@@ -194,7 +194,10 @@ class Connection:
     # The methods that differ for a cluster, which has several servers
 
     def ask_masters(self, ask: Callable[[Connection], Answer]) -> list[Answer]:
-        """Call ``ask`` for each server that has a part of the data; it must only read, and may be called twice."""
+        """Call ``ask`` with a connection to each server that has a part of the data; return the answers.
+
+        ``ask`` must only read, because it may be called twice.
+        """
         return [ask(self)]
 
     def written(self) -> list[Connection]:
@@ -202,7 +205,7 @@ class Connection:
         return [self]
 
     def ask_server_of(self, key: bytes, ask: Callable[[Connection], Answer]) -> Answer:
-        """Call ``ask`` for the server of a key, for commands without a key; it may be called twice."""
+        """Call ``ask`` with a connection to the server of a key, and return the answer; it may be called twice."""
         del key
         return ask(self)
 
@@ -342,7 +345,7 @@ class Connection:
 def in_spite_of_losses(
     once: Callable[[], Answer], retries: int, lost: Callable[[], None] = lambda: None
 ) -> Answer:
-    """Run something that can be started again, and restart it when a connection is lost.
+    """Call ``once``, and call it again each time a connection is lost; return its result.
 
     Args:
         once: checks itself how much was done before the loss.
@@ -361,7 +364,7 @@ def in_spite_of_losses(
 
 
 def checked(replies: list[Reply]) -> list[Reply]:
-    """Return the replies of a pipeline, if none of them is an error.
+    """Return these replies of a pipeline unchanged, if none of them is an error.
 
     Raises:
         ServerError: the first error.
@@ -378,7 +381,7 @@ def read_facts(reply: Sequence[Any]) -> dict[bytes, Any]:
 
 
 def packed(commands: Sequence[Sequence[Word]]) -> bytes:
-    """Return the RESP of several commands."""
+    """Return the RESP bytes of several commands."""
     # hiredis' own stub says a tuple of one word.
     return b"".join(hiredis.pack_command(tuple(words)) for words in commands)  # type: ignore[arg-type]
 
@@ -390,7 +393,7 @@ def command_name(words: Sequence[Word]) -> str:
 
 
 def is_not_yet(reply: Reply) -> bool:
-    """Return True if a reply says that the server did not run the command, but will be able to in a while."""
+    """Return True if a reply is the error of a server that will serve soon (LOADING …); the command did not run."""
     return isinstance(reply, ServerError) and str(reply).startswith(_LATER)
 
 

@@ -73,7 +73,7 @@ def from_ms(ms: int) -> int:
 
 
 def key(stream_id: int) -> bytes:
-    """Return an id as sixteen bytes, big-endian, which sort as ids do."""
+    """Return an id as sixteen bytes, big-endian, whose order is that of ids."""
     return stream_id.to_bytes(_KEY_BYTES, "big")
 
 

@@ -51,7 +51,7 @@ SECRET: Final = Kind("text", is_secret=True)
 
 
 def number(unit: str = "", least: int = 0, most: int = 2**63 - 1) -> Kind:
-    """Return the kind for whole numbers between two bounds."""
+    """Return the kind for whole numbers from ``least`` to ``most``, both inclusive; ``unit`` is for the docs."""
 
     def parse(text: str) -> int:
         try:
@@ -98,11 +98,12 @@ class Option:
 
     Attributes:
         name: as documented; users may write it in any case.
+        kind: its type.
         default: the text used if none is given; None: no default.
         meaning: for the docs.
         kafka: the name of the same option of Spark's Kafka source.
         required: whether a missing value is an error.
-        excludes: options that go without this one: a name, or name=value.
+        excludes: options that must not be given with this one: a name, or name=value.
         needs: options, one of which must be given; written like ``excludes``.
     """
 
@@ -116,7 +117,7 @@ class Option:
     needs: tuple[str, ...] = ()
 
     def parse(self, text: str | None) -> Any:
-        """Parse a text; return the value, or None.
+        """Parse a text (None: the default); return the value, or None if there is neither.
 
         Raises:
             OptionError: it is malformed.
@@ -140,14 +141,14 @@ def option(
     excludes: tuple[str, ...] = (),
     needs: tuple[str, ...] = (),
 ) -> Any:
-    """Declare an option as a field of a dataclass."""
+    """Declare an option as a field of a dataclass; the arguments are those of ``Option``."""
     text = str(default).lower() if isinstance(default, bool) else None if default is None else str(default)
     record = Option(name, kind, text, meaning, kafka, required, excludes, needs)
     return field(default=record.parse(text), repr=not kind.is_secret, metadata={"option": record})
 
 
 def part(form: Any) -> Any:
-    """Declare a nested dataclass of options as a field."""
+    """Declare a field of a dataclass that is itself a dataclass of options."""
     return field(default_factory=form, metadata={"part": form})
 
 
@@ -172,7 +173,7 @@ class Options:
         self._given = {name.lower(): str(value) for name, value in given.items()}
 
     def items(self) -> ItemsView[str, str]:
-        """Return names, in lower case, and texts."""
+        """Return the names, in lower case, with their texts."""
         return self._given.items()
 
     def __contains__(self, name: str) -> bool:
@@ -182,7 +183,7 @@ class Options:
         return iter(self._given)
 
     def text(self, name: str) -> str | None:
-        """Return the string."""
+        """Return the text given for an option; None without one. The name may be in any case."""
         return self._given.get(name.lower()) or None
 
     def __getitem__(self, record: Option) -> Any:
@@ -237,7 +238,7 @@ class Options:
         return bool(self[record] == record.parse(value)) if value else self._is_given(record)
 
     def refuse_unknown(self, form: Any) -> None:
-        """Refuse an unknown option, because a misspelt limit must not silently mean no limit.
+        """Check that all names are known options of a dataclass: a misspelt limit must not silently mean no limit.
 
         Raises:
             OptionError: with the nearest known name.
@@ -385,7 +386,7 @@ class Endpoint:
             )
 
     def at(self, place: Place) -> Endpoint:
-        """Return a copy for one server; the caller chooses the next place to try."""
+        """Return a copy with the address of one server; the caller chooses which place to try next."""
         host, port = place
         return replace(self, host=host, port=port, kind="server", places=(), service=None, retries=0)
 

@@ -29,7 +29,7 @@ class Written(NamedTuple):
 
 
 def written_by_shard(connection: Connection) -> dict[str, Written]:
-    """Return the current position of each master, by ``Connection.shard_of``; empty if no replicas are read."""
+    """Return the replication position of each master, by ``Connection.shard_of``; {} if replicas are not read."""
     endpoint = connection.endpoint
     if not endpoint.read_replicas:
         return {}
@@ -43,7 +43,7 @@ def written_by_shard(connection: Connection) -> dict[str, Written]:
 
 @contextmanager
 def reading(endpoint: Endpoint, shard: str, written: Written | None, key: bytes) -> Iterator[Connection]:
-    """Connect a task to the server that it reads from.
+    """Yield a task's connection to the server that it reads from.
 
     Args:
         endpoint: the servers.

@@ -18,13 +18,14 @@ _SCAN_COUNT: Final = 1000
 def connect(
     endpoint: Endpoint, *, near: str = "", replica: bool = False, at_start: bool = False
 ) -> Connection:
-    """Return a connection, which opens at its first use.
+    """Return a connection to an endpoint, which opens at its first use.
 
     Args:
         endpoint: the servers.
         near: the shard that a task was planned for, as ``Connection.shard_of`` returned it.
         replica: read from a replica, if there is one.
-        at_start: a query or a job starts: refuse a cluster node and a sentinel if one server is wanted.
+        at_start: refuse a cluster node or a sentinel if the endpoint names a single server; used when a query or a
+            job starts.
     """
     if endpoint.kind == "cluster":
         return ClusterConnection(endpoint, near="" if replica else near, replica=replica)
@@ -34,7 +35,7 @@ def connect(
 
 
 def scan(connection: Connection, pattern: str) -> list[str]:
-    """Return the streams of all shards that match a glob pattern, in order of their names.
+    """Return the names of all streams that match a glob pattern, on all shards, sorted.
 
     While slots move, a stream may move from a shard not yet scanned to a scanned one: then all are scanned again.
     """

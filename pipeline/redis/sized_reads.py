@@ -19,14 +19,14 @@ _UNKNOWN = "syntax error"
 
 
 class SizedReads:
-    """Commands of one connection; the first one finds out if the server supports MAXSIZE."""
+    """Reads on one connection with a limit of bytes, if the server supports MAXSIZE; the first read finds out."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._has_max_size = True
 
     def call(self, head: Sequence[Word], size: int | None, tail: Sequence[Word]) -> Reply:
-        """Run the command ``head`` + ``tail``, with MAXSIZE between them if a size is given.
+        """Run the command ``head`` + ``tail``, with MAXSIZE between them if ``size`` (bytes) is given and supported.
 
         Raises:
             ServerError: the server replied with an error.

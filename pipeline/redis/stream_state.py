@@ -17,11 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamState:
-    """One stream at one moment: ids as integers; ``added`` and ``max_deleted`` are None before Redis 7.
+    """The state of one stream at one moment, with ids as integers.
 
-    ``first`` and ``newest`` are existing entries; ``last`` is the last id given, whose entry may be gone or, after
-    XSETID, never was. ``groups`` is the number of consumer groups. ``samples`` are the fields and values of those two
-    entries.
+    Attributes:
+        length: the number of entries.
+        last: the last generated id; its entry may be gone or, after XSETID, never existed.
+        first, newest: the first and the last existing entry; None if the stream is empty.
+        added: the number of entries ever added; None before Redis 7.
+        max_deleted: the greatest deleted id; None before Redis 7.
+        groups: the number of consumer groups.
+        samples: the fields and values of the first and the newest entry.
     """
 
     length: int
@@ -35,11 +40,14 @@ class StreamState:
 
     @property
     def removed(self) -> int | None:
-        """Number of entries trimmed or deleted since the stream was created."""
+        """The number of entries trimmed or deleted since the stream was created; None before Redis 7."""
         return None if self.added is None else self.added - self.length
 
     def added_at(self, stream_id: int) -> int | None:
-        """Return the number of entries added up to an id; None between existing entries, which the server does not count."""
+        """Return the number of entries ever added up to an id, inclusive.
+
+        None for an id between existing entries, which the server does not count, and before Redis 7.
+        """
         if self.added is None:
             return None
         if stream_id >= self.last:

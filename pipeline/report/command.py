@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def draw(report: Report, out: Path, progress: Progress) -> Path:
-    """Write the page into a folder; return its path."""
+    """Write the HTML page of a report into a folder; return the page's path."""
     from .page import render
 
     with progress.step("drawing the page"):

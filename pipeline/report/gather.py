@@ -53,7 +53,7 @@ class Gathering:
     contents: bool = True
 
     def run(self) -> page.Report:
-        """Write all tables; return what the page shows.
+        """Write all tables, and return the data that the page shows.
 
         Raises:
             LedgerError: the ledger has no event of a stream.

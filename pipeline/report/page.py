@@ -73,7 +73,7 @@ class Chart(NamedTuple):
 
 
 def render(report: Report) -> str:
-    """Return the HTML."""
+    """Return the HTML of the page."""
     folder, common = files(__package__), files(shared)
     tile, base, plot_style, plot, chart = (
         common.joinpath(*path.split("/")).read_text(encoding="utf-8")

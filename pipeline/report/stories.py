@@ -1,4 +1,4 @@
-"""Tell the story of single messages: contents, owners over time, and the commands that help."""
+"""The history of single messages for the page ("stories"): contents, owners over time, and the commands that help."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class Story:
-    """One message of a group.
+    """The history of one message in a group.
 
     Attributes:
         anchor: the HTML anchor on the page.
         row: the last step, with database, stream, group and id.
-        steps: rows of ``histories``.
+        steps: rows of ``histories``, one per delivery.
         gap: the number of steps left out in between.
         fields: the contents; None if unknown.
         more: the number of fields not shown.
@@ -64,12 +64,12 @@ class Story:
 
     @property
     def state(self) -> str:
-        """Return the final state of the message."""
+        """The final state of the message: "pending", or how its last span ended ("acked", "claimed" …)."""
         return "pending" if self.row["ended"] is None else str(self.row["ended"])
 
     @property
     def help(self) -> dict[str, str]:
-        """Return commands to copy, by their purpose: for a pending message those that end it, else the one that shows it."""
+        """Commands to copy, by their purpose: how to end a pending message, or how to look at one that is not pending."""
         row = self.row
         stream, group, entry_id = row["stream"], row["group"], row["entry_id"]
         look = {"look at it": redis_cli(row, "XRANGE", stream, entry_id, entry_id)}
@@ -124,12 +124,12 @@ def story_key(row: Row) -> tuple[Any, ...]:
 
 
 def message_of(row: Row) -> Message:
-    """Return the message of a row."""
+    """Return the message of a row: database, stream and id."""
     return row["db"], row["stream"], row["entry_id"]
 
 
 def redis_cli(row: Row, *words: str) -> str:
-    """Return a redis-cli command for a shell; names are in the ledger's spelling."""
+    """Return a redis-cli command line for a shell; the names in ``words`` are in the ledger's spelling."""
     return _line(["redis-cli", *(["-n", str(row["db"])] if row["db"] else []), *words])
 
 

@@ -135,7 +135,7 @@ class Bounds:
         return (self.until_ms - self.from_ms) // self.step_ms
 
     def outside(self) -> str:
-        """Return a remark if the moment is before the first event or after the last one; else ""."""
+        """Return a remark for the page if the chosen moment is before the first event or after the last one; else ""."""
         moment, first, last = (format_time(ms) for ms in (self.at_ms, self.from_ms, self.until_ms))
         if self.at_ms < self.from_ms:
             return (
@@ -170,14 +170,14 @@ def look(spark: SparkSession, settings: Settings) -> Bounds:
 
 
 def define(spark: SparkSession) -> None:
-    """Create the views ``held`` and ``messages`` of the table ``spans``; the ledger's own views then read ``spans``, too."""
+    """Create the views ``held`` and ``messages`` of the table ``spans``; the ledger's own views then read it, too."""
     spark.table("spans").createOrReplaceTempView(f"{REPLAYED}_spans")
     spark.sql(HELD).createOrReplaceTempView("held")
     spark.sql(MESSAGES).createOrReplaceTempView("messages")
 
 
 def groups(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
-    """Return per group: messages, deliveries, redeliveries, final states, and acknowledgement times."""
+    """Return one row per group: messages, deliveries, redeliveries, final states, and times to acknowledgement (ms)."""
     first = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - first_ms, 0), null)", "ack")
     whole = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - added_ms, 0), null)", "total")
     return spark.sql(f"""
@@ -192,7 +192,7 @@ def groups(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
 
 
 def times(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
-    """Return per group the distribution of the time from first delivery to acknowledgement, by percentile."""
+    """Return percentiles of the time from first delivery to acknowledgement, in milliseconds, per group."""
     marks = [each / 200 for each in range(1, 200)] + [0.999, 1.0]
     return spark.sql(f"""
         SELECT {_OF_GROUP}, explode(arrays_zip(marks, took)) AS each FROM (
@@ -212,7 +212,7 @@ def repeats(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
 
 
 def poison(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
-    """Return messages that were delivered again and again, worst first."""
+    """Return the messages with at least ``settings.poison_from`` deliveries, the most delivered first."""
     return spark.sql(f"""
         SELECT {_OF_GROUP}, entry_id, greatest(handed, deliveries) AS deliveries, consumers, path, consumer,
             coalesce(ended, 'pending') AS state, first_ms, last_ms, ended_ms
@@ -222,7 +222,7 @@ def poison(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
 
 
 def consumers(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Return per consumer: deliveries, claims, acknowledgements, entries lost to others, speed, and when it was last seen."""
+    """Return one row per consumer: deliveries, claims, acknowledgements, lost entries, times, and when it was last seen."""
     took = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - began_ms, 0), null)", "ack")
     return spark.sql(f"""
         SELECT {_OF_GROUP}, consumer, count(*) AS deliveries, count_if(began = 'first') AS first,
@@ -238,7 +238,7 @@ def consumers(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def abandoned(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
-    """Return consumers that fell silent with pending messages, whether still pending or taken over by others."""
+    """Return the consumers silent for ``settings.abandoned_ms`` that had pending entries, or had them taken over."""
     return spark.sql(f"""
         SELECT {_OF_GROUP}, consumer, pending, taken_away, last_seen_ms, silent_ms FROM consumers
         WHERE silent_ms >= {settings.abandoned_ms} AND pending + taken_away > 0
@@ -247,7 +247,7 @@ def abandoned(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
 
 
 def pending(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Return the pending entries at the chosen moment, as XPENDING would have listed them."""
+    """Return the entries pending at the chosen moment (``bounds.position``), with the columns of XPENDING and more."""
     from pyspark.sql.functions import expr
 
     found = views.pending_at(spark, bounds.position, prefix=REPLAYED)
@@ -259,7 +259,7 @@ def pending(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def histories(spark: SparkSession, entry_ids: Iterable[str]) -> DataFrame:
-    """Return the deliveries of some entries, in any stream and group: the first and the last ones of each.
+    """Return the deliveries of some entries, in any stream and group; of many deliveries only the first and the last ones.
 
     Args:
         spark: with the view ``held``.
@@ -278,7 +278,7 @@ def histories(spark: SparkSession, entry_ids: Iterable[str]) -> DataFrame:
 
 
 def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Return per point in time: entries added, first deliveries, redeliveries, acknowledgements."""
+    """Return one row per point in time: entries added, first deliveries, redeliveries, acknowledgements."""
     point = _point(bounds)
     return spark.sql(f"""
         WITH counted AS (
@@ -296,7 +296,7 @@ def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Return per group and point in time: undelivered entries, and pending entries, at its end.
+    """Return one row per group and point in time: undelivered and pending entries at its end.
 
     Entries are numbered in the order in which they were added, from 1 again when their key or database is deleted. A
     group's position is the number of the last entry that was delivered to it, or that it was set to. Entries deleted
@@ -364,7 +364,7 @@ def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def sums(spark: SparkSession) -> dict[str, DataFrame]:
-    """Return the totals of the ledger, and of the pending lists by group and consumer."""
+    """Return the totals of the ledger, and the sums of pending entries by group and consumer."""
     ends = "percentile(if(ended = 'acked', greatest(ended_ms - first_ms, 0), null), {0})"
     return {
         "whole": spark.sql(f"""

@@ -97,7 +97,7 @@ def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: S
 
 
 def check_wait(options: SinkOptions, replies: Sequence[Any]) -> None:
-    """Check the replies of ``options.wait_commands``.
+    """Check the replies of ``options.wait_commands`` (WAIT, WAITAOF).
 
     Raises:
         SinkError: the confirmations did not come in time; the rows are in the server all the same.

@@ -50,7 +50,13 @@ class Staged:
 
 @dataclass(frozen=True)
 class Progress:
-    """The content of the marker: the last batch that was begun, and how many of its parts are published."""
+    """The content of the marker.
+
+    Attributes:
+        batch: the last batch whose publication began; -1 before the first.
+        published: how many of its parts are published.
+        steps: the number of its parts.
+    """
 
     batch: int = -1
     published: int = 0
@@ -58,7 +64,7 @@ class Progress:
 
     @classmethod
     def of(cls, text: bytes) -> Progress | None:
-        """Parse a marker; None if it is something else."""
+        """Parse the value of a marker; None if it is something else."""
         try:
             fields = json.loads(text)
             found = cls(int(fields["batch"]), int(fields.get("published", 0)), int(fields.get("of", 0)))
@@ -72,7 +78,7 @@ class Progress:
         return self.published == self.steps
 
     def text(self) -> str:
-        """The value of the marker."""
+        """Return the value of the marker."""
         words = {"v": _VERSION, "batch": self.batch}
         if not self.complete:
             words |= {"published": self.published, "of": self.steps}
@@ -88,7 +94,7 @@ def marker_of(options: SinkOptions, query: str) -> str:
 
 
 class Stage:
-    """Carries the rows from tasks to the driver: few in the task's message, many staged in the server."""
+    """Passes the rows of a task to the driver: few inside the task's message, more through keys in the server (staged)."""
 
     def __init__(self, connection: Connection, options: SinkOptions, marker: str) -> None:
         self._connection = connection
@@ -97,7 +103,7 @@ class Stage:
         self._number = 0
 
     def collect(self, chunks: Iterable[Chunk]) -> tuple[Chunk | Staged, ...]:
-        """Keep all chunks in order: in the message up to ``inlineBytes``, the rest staged."""
+        """Return all chunks in order: itself while they are at most ``inlineBytes`` in all, further ones staged."""
         kept: list[Chunk | Staged] = []
         size = 0
         for chunk in chunks:
@@ -106,7 +112,7 @@ class Stage:
         return tuple(kept)
 
     def put(self, chunk: Chunk) -> Staged:
-        """Stage one chunk; it expires if it is not published."""
+        """Stage one chunk in the server; it expires if it is not published."""
         key = f"{self._prefix}:{self._number}"
         self._number += 1
         self._connection.call("SET", key, chunk.data, "PX", self._options.staging_ttl_ms, repeatable=True)
@@ -170,7 +176,7 @@ class Publisher:
         self._forget([part for part in parts if isinstance(part, Staged) and part.key not in needed])
 
     def progress(self) -> Progress:
-        """Read the marker."""
+        """Read the marker from the server."""
         text = self._connection.call("GET", self.marker)
         found = Progress() if text is None else Progress.of(text)
         if found is None:

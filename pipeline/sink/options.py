@@ -159,7 +159,7 @@ class SinkOptions:
 
     @property
     def wait_commands(self) -> list[tuple[str | int, ...]]:
-        """The commands to send after the writes, on their connection: a server waits only for its writes."""
+        """WAIT and WAITAOF, as the option asks; send them after the writes, on the same connection."""
         replicas, aof = self.wait or (0, False)
         wait = ("WAIT", replicas, self.wait_timeout_ms), ("WAITAOF", 1, 0, self.wait_timeout_ms)
         return list(compress(wait, (replicas, aof)))

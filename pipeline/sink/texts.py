@@ -25,7 +25,7 @@ _LEAST_PLAIN, _LEAST_OF_EXPONENT = 1e-3, 1e7  # Java writes numbers between thes
 
 
 def texts(column: pa.Array) -> list[bytes | None]:
-    """Return the values of a column as bytes of an entry: strings in UTF-8, binary values unchanged."""
+    """Return the values of a column as bytes for entries: strings in UTF-8, binary values unchanged; None for null."""
     kind = column.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         plain = column

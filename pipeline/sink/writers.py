@@ -1,12 +1,11 @@
 """Write to the sink ``redis-streams``, in batches or streaming, with one of three delivery guarantees.
 
-``exactly-once`` (default)
-    Tasks pass their rows to the driver, which publishes them when all tasks are done: each micro-batch once in the
-        life of a checkpoint, in one transaction up to ``chunkRows`` rows (see `exactly_once`). A batch write is
-        published once per ``writeId``; without one, once per ``save()``. A failed job leaves nothing behind.
-        ``at-least-once`` Tasks write directly, at once. This is fastest, but a repeated task writes its rows again.
-        ``idmp`` Tasks write directly, and the server drops rows that it already has (XADD IDMP, Redis 8.6 and Rillet)
-        within its time window.
+- ``exactly-once`` (default): Tasks pass their rows to the driver, which publishes them when all tasks are done: each
+  micro-batch once in the life of a checkpoint, in one transaction up to ``chunkRows`` rows (see `exactly_once`). A
+  batch write is published once per ``writeId``; without one, once per ``save()``. A failed job leaves nothing behind.
+- ``at-least-once``: Tasks write directly, at once. This is fastest, but a repeated task writes its rows again.
+- ``idmp``: Tasks write directly, and the server drops rows that it already has (XADD IDMP, Redis 8.6 and Rillet)
+  within its time window.
 
 Mode ``overwrite``, or a query in output mode ``complete``, replaces the entries of the stream in the transaction that
 adds the new ones; the stream keeps its consumer groups and its last id.

@@ -55,12 +55,12 @@ def array_of(values: tuple[Any, ...]) -> pa.Array:
 
 
 def kept(mask: Any, cells: Any) -> Any:
-    """Keep the cells where the mask holds; set the others to null."""
+    """Return the cells where the mask is true, and null elsewhere."""
     return pc.if_else(pc.fill_null(mask, False), cells, pa.scalar(None, cells.type))
 
 
 def at_once(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Cast a whole column with Arrow; None if Arrow cannot read one of the texts.
+    """Cast a whole column with Arrow; return None if Arrow cannot read one of the texts.
 
     A failing cast takes half a microsecond for each bad text, so a sample is cast first.
     """
@@ -104,7 +104,7 @@ def has_only(texts: pa.Array, characters: str) -> pa.Array:
 
 
 def each_of(mask: Any, texts: pa.Array, convert: Callable[[str], Any], cells: pa.Array) -> pa.Array:
-    """Apply a function to the text of each cell in the mask; keep the other cells."""
+    """Return ``cells`` with the result of ``convert`` for each text where the mask is true."""
     mask = pc.fill_null(mask, False)
     chosen = texts.filter(mask)
     if not len(chosen):

@@ -106,7 +106,7 @@ def default_schema(prefix: str = "", extra: Mapping[str, DataType] | None = None
 
 
 def spark_types(columns: Mapping[str, pa.DataType]) -> dict[str, DataType]:
-    """Return Spark's names of the columns' types."""
+    """Return the Spark type of each of these columns."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     return {name: from_arrow_type(kind) for name, kind in columns.items()}

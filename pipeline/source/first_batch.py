@@ -20,16 +20,16 @@ class FirstBatch:
         self._initial: Tree | None = None
 
     def begins_at(self, start: Tree) -> Tree:
-        """Record and return the start of a new query."""
+        """Record the start offset of a new query, and return it."""
         self._initial = start
         return start
 
     def following(self, start: Tree, end: Tree) -> Tree:
-        """Return the end of a batch; if it is the first batch, the end also contains its start."""
+        """Return the offset ``end`` of a batch; for the first batch, with the start added."""
         return end | {_BEGIN: start} if start == self._initial else end
 
 
 def begin_of(start: Tree, end: Tree) -> Tree:
-    """Return the real start of a batch for which Spark passes ``start``."""
+    """Return the start of the batch that ends at ``end``: the one kept in it, or else ``start``, from Spark."""
     found: Tree = end.get(_BEGIN, start)
     return found

@@ -50,9 +50,12 @@ _OTHER_HISTORIES: Final = (What.ROLLED_BACK, What.RECREATED, What.BEGUN_ANEW)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What happened, the position at which the query continues, and the number of lost entries (None: unknown).
+    """What happened to a stream since a position was taken.
 
-    After a rollback, the lost entries are the ones that were accounted for and that the stream no longer has.
+    Attributes:
+        position: where the query continues.
+        lost: the number of lost entries; None: unknown. After a rollback these are entries that were accounted for
+            and that the stream no longer has.
     """
 
     what: What
@@ -61,7 +64,10 @@ class Verdict:
 
     @property
     def is_loss(self) -> bool:
-        """Whether ``failOnDataLoss`` stops the query; not if a stream was deleted after all its known entries were read."""
+        """Whether ``failOnDataLoss`` stops the query.
+
+        It does not if a stream was deleted after all its known entries were read.
+        """
         if self.what is What.DELETED:
             return self.lost != 0
         return self.what is not What.GOES_ON and self.what is not What.BEGUN_ANEW
@@ -73,7 +79,7 @@ class Verdict:
 
 
 def entry_to_check(at: Position, now: StreamState | None) -> int | None:
-    """Return the entry that ``reconcile`` will look up, or None, so that the caller can ask for many at once."""
+    """Return the id that ``reconcile`` will look up, or None, so that the caller can look up many at once."""
     snapshot = at.snapshot
     if now is None or snapshot is None or snapshot.newest is None or now.newest == snapshot.newest:
         return None
@@ -250,7 +256,10 @@ def _present_after(stream_id: int, now: StreamState, look: StreamLook) -> int:
 def check_entries(
     connection: Connection, positions: Mapping[str, Position], states: Mapping[str, StreamState | None]
 ) -> Answers:
-    """Look up, in one round trip, the entries that judging these streams needs."""
+    """Look up the entries of ``entry_to_check`` for these streams, in one round trip.
+
+    Return whether each exists, by (stream, id).
+    """
     asked = [
         (name, wanted)
         for name, at in positions.items()
@@ -261,7 +270,7 @@ def check_entries(
 
 
 def describe(name: str, at: Position, now: StreamState | None, verdict: Verdict) -> tuple[str, str]:
-    """Describe what happened to a stream, and how a query without failOnDataLoss continues."""
+    """Return two texts: what happened to a stream, and how a query without failOnDataLoss continues."""
     where = ids.text(at.id)
     lost = "some" if verdict.lost is None else str(verdict.lost)
     if verdict.what is What.GONE:

@@ -17,7 +17,7 @@ Answers = dict[tuple[str, int], bool]
 
 
 class StreamLook:
-    """The entries of one stream up to the last id of a state.
+    """Asks the server about the entries of one stream, up to the last id of a state.
 
     Args:
         connection: to the server.
@@ -37,12 +37,12 @@ class StreamLook:
         self._page = page
 
     def has(self, stream_id: int) -> bool:
-        """Return True if the entry exists."""
+        """Return True if an entry with this id exists."""
         answer = self._answers.get((self._name, stream_id))
         return bool(self._connection.call(*entry_words(self._name, stream_id))) if answer is None else answer
 
     def count_after(self, stream_id: int) -> int:
-        """Count entries by reading them."""
+        """Return the number of entries with greater ids; this reads all of them."""
         LOG.info("counting the entries of stream %r after %s", self._name, ids.text(stream_id))
         last, count = self._now.last if self._now else 0, 0
         pace = Pace(self._connection, self._page)
@@ -61,6 +61,6 @@ class StreamLook:
 
 
 def entry_words(name: str, stream_id: int) -> tuple[bytes | str, ...]:
-    """Return the command that asks for one entry."""
+    """Return the words of the XRANGE that asks for one entry."""
     word = ids.encode(stream_id)
     return ("XRANGE", key_of(name), word, word)

@@ -19,13 +19,20 @@ _NOT_COUNTED: Final = "what tasks miss is not counted in rillet_spark_entries_go
 
 
 class MissedEntries:
-    """The entries that the tasks of one driver missed, at ``key``; empty if a loss stops the query anyway."""
+    """The record in the server of planned entries that the tasks of one driver did not find.
+
+    Args:
+        stops: a loss stops the query anyway, so nothing is recorded.
+
+    Attributes:
+        key: the key of the record; "" if nothing is recorded.
+    """
 
     def __init__(self, *, stops: bool) -> None:
         self.key = "" if stops else f"rillet:gone:{uuid.uuid4().hex}"
 
     def take(self, connection: Connection) -> dict[str, int]:
-        """Return the number of entries missed since the last call, by stream."""
+        """Return the number of entries missed since the last call, by stream, and remove them from the record."""
         if not self.key:
             return {}
         try:
@@ -44,7 +51,10 @@ class MissedEntries:
 
 
 def note_missed(endpoint: Endpoint, key: str, part: tuple[str, int, int], count: int) -> None:
-    """Record missing entries of a part (a stream and two ids). Repeating a task records the same again, without effect."""
+    """Record in the server that ``count`` entries are missing in a part of a batch (stream, first id, last id).
+
+    Repeating a task records the same again, without effect. Without a key it does nothing.
+    """
     if not key:
         return
     steps = [("HSET", key, json.dumps(part), count), ("PEXPIRE", key, _KEPT_MS)]

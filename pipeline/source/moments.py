@@ -69,7 +69,7 @@ _SHORT: Final = dict(
 
 @lru_cache(maxsize=1024)
 def zone_of(name: str) -> Zone | None:
-    """Return the zone for a zone name of Java; None if there is none."""
+    """Return the time zone with this Java name; None if there is none."""
     name = re.sub(r"([+-])(\d):", r"\g<1>0\2:", name.strip(), count=1)
     name = re.sub(r"([+-])(\d\d):(\d)\Z", r"\1\2:0\3", name, count=1)
     name = _SHORT.get(name, name)

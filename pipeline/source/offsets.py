@@ -49,12 +49,12 @@ class OffsetError(LabelledError, ValueError):
 
 
 def dump(positions: Mapping[str, Position], db: int = 0) -> dict[str, Any]:
-    """Return the JSON tree, streams in order of their names: Spark compares offsets as text."""
+    """Return positions as the dict that Spark keeps, streams in order of their names: Spark compares offsets as text."""
     return {"v": VERSION, "db": db, "streams": dump_streams(positions)}
 
 
 def dump_streams(positions: Mapping[str, Position]) -> dict[str, Row] | str:
-    """Return the positions by stream, in order of their names: as rows or, for many streams, as the packed text."""
+    """Return the positions by stream, in order of their names: as rows or, for many streams, as one packed text."""
     in_order = dict(sorted(positions.items()))
     if len(in_order) > _ROWS_AT_MOST:
         return pack(in_order)
@@ -62,7 +62,7 @@ def dump_streams(positions: Mapping[str, Position]) -> dict[str, Row] | str:
 
 
 def load(tree: Mapping[str, Any]) -> dict[str, Position]:
-    """Read what ``dump`` wrote.
+    """Return the positions in a dict from ``dump``.
 
     Raises:
         OffsetError: another version, another mode, or no offset at all.
@@ -76,14 +76,14 @@ def load(tree: Mapping[str, Any]) -> dict[str, Position]:
 
 
 def load_streams(streams: Mapping[str, Row] | str) -> dict[str, Position]:
-    """Read what ``dump_streams`` returned."""
+    """Return the positions in the result of ``dump_streams``."""
     if isinstance(streams, str):
         return unpack(streams)
     return {name: _of_row(row) for name, row in streams.items()}
 
 
 def check_database(kept: int, wanted: int) -> None:
-    """Refuse to continue in another database than the checkpoint's.
+    """Check that a query continues in the database of its checkpoint.
 
     Raises:
         OffsetError: they differ.
@@ -120,7 +120,7 @@ def id_word(stream_id: int | None) -> Word:
 
 
 def id_of_word(word: Any) -> Any:
-    """Read what ``id_word`` returned."""
+    """Return the id in the result of ``id_word``."""
     if isinstance(word, int):
         return word << 64
     return None if word is None else ids.parse(word)

@@ -39,7 +39,7 @@ LATEST: Final = "latest"
 
 @dataclass(frozen=True)
 class Bounds:
-    """A bound of reading, at either end: one for all streams, or one for each stream."""
+    """The option for the start or the end of reading: one bound for all streams, or one for each stream."""
 
     everywhere: int | str | None
     each: tuple[tuple[str, int | str], ...] = ()
@@ -58,7 +58,7 @@ class Bounds:
         return self.everywhere
 
     def later(self, name: str) -> int | str:
-        """Return the bound of a stream that appears later: read it from the beginning, unless an id or a time is given."""
+        """Return the bound of a stream that appears during the query: its beginning, unless an id or a time is given."""
         bound = dict(self.each).get(name, self.everywhere)
         return bound if isinstance(bound, int) else EARLIEST
 

@@ -1,10 +1,11 @@
 """Pack the positions of many streams into one short text.
 
-Each number of a position is a column, and each byte of a column is compressed by itself: random low bytes take what
-they are, and high bytes that are alike take nothing. A name takes only what differs from the previous one.
+Each number of a position is a column, and each byte of a column is compressed separately: random low bytes stay as
+long as they are, and equal high bytes shrink to almost nothing. Of a name only the part that differs from the
+previous name is stored.
 
-The first entry of a snapshot is left out, which would take a third of the text: a query remembers it while it runs, and
-`judgement` does without it after a restart.
+The first entry of a snapshot is left out, because it would take a third of the text: a running query remembers it,
+and after a restart `judgement` decides without it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _SEEN, _ENDED, _ADDED, _NEWEST, _READ, _SEEN_ADDED, _REMOVED, _LENGTH = (1 << bi
 
 
 def pack(positions: Mapping[str, Position]) -> str:
-    """Return the text."""
+    """Encode positions as a text; the first entries of their snapshots are left out."""
     middle = median_low([at.id >> 64 for at in positions.values()])
     shared, lengths, tails = _front_coded(tuple(positions))
     columns = [shared, lengths, *zip(*(_row(at, middle) for at in positions.values()), strict=True)]
@@ -49,7 +50,7 @@ def pack(positions: Mapping[str, Position]) -> str:
 
 
 def unpack(text: str) -> dict[str, Position]:
-    """Read what ``pack`` wrote, or what it wrote first: a Parquet file."""
+    """Decode the result of ``pack``, also in its first form: a Parquet file."""
     data = base64.b85decode(text)
     if data.startswith(b"PAR1"):
         return _of_parquet(data)

@@ -33,7 +33,15 @@ ENDED: Final = StreamSnapshot(0, None, None, None)
 
 @dataclass(frozen=True)
 class Position:
-    """The position of a query in one stream."""
+    """The position of a query in one stream.
+
+    Attributes:
+        id: the last id read.
+        added: the number of entries ever added up to it, read or counted as gone; None if unknown.
+        generation: how often the stream was deleted and created again.
+        gone: the number of entries trimmed or deleted before they were read.
+        snapshot: the stream's state when the position was taken; None if it was not taken.
+    """
 
     id: int
     added: int | None = None
@@ -43,7 +51,7 @@ class Position:
 
     @property
     def is_ended(self) -> bool:
-        """Whether the stream was gone after all its known entries had been read."""
+        """Whether the stream has been deleted and all its known entries are accounted for."""
         return self.snapshot is not None and self.snapshot.first == ENDED.first
 
     @property
@@ -66,7 +74,7 @@ class Position:
         )
 
     def moved(self, to: int, added: int | None, *, gone: int = 0) -> Position:
-        """Return the position after reading up to an id, with ``gone`` increased by the entries found missing."""
+        """Return the position after reading up to the id ``to``; ``gone`` is the number of entries found missing."""
         return Position(to, added, self.generation, self.gone + gone, self.snapshot)
 
     def with_snapshot(self, now: StreamState) -> Position:

@@ -42,7 +42,7 @@ class RowBatches:
             stream: its name.
             entries: in the form of XRANGE.
             size: their bytes.
-            extra: the values that all of them have in the extra columns.
+            extra: values for the extra columns; each holds for all of these entries.
         """
         for part, length in cut(entries, size):
             if self._entries and self._size + length > BATCH_BYTES:

@@ -35,7 +35,7 @@ class EntryTooLargeError(LabelledError, ValueError):
 
 
 class Pace:
-    """Chooses the number of entries of the next reply.
+    """Chooses how many entries to ask for in the next reply (``count``), from the bytes of the previous one.
 
     Args:
         connection: the one that receives the replies.
@@ -52,7 +52,7 @@ class Pace:
         self.size = 0
 
     def saw(self, entries: int) -> int:
-        """Record a reply with this many entries; return its bytes."""
+        """Record that the last reply had this many entries; return its bytes."""
         now = self._connection.received
         self.size, self._received = now - self._received, now
         if entries:
@@ -62,7 +62,9 @@ class Pace:
 
 
 def cut(entries: Sequence[Any], size: int) -> Iterable[tuple[Sequence[Any], int]]:
-    """Split entries into parts of at most half a batch, with their bytes; a larger entry is a part of its own.
+    """Split entries of ``size`` bytes into parts of at most half a batch, each with its bytes.
+
+    A larger entry is a part of its own.
 
     Raises:
         EntryTooLargeError: an entry is too large for a column.
@@ -88,7 +90,9 @@ def _cut(entries: Sequence[Any]) -> Iterator[tuple[Sequence[Any], int]]:
 def rows_worth(
     connection: Connection, places: Mapping[str, Sequence[int]], options: SourceOptions
 ) -> dict[str, float]:
-    """Return how many rows an entry of each stream counts for; maxRowsPerPartition then enforces maxBytesPerPartition.
+    """Return how many rows an entry of each stream counts for, so that maxRowsPerPartition enforces maxBytesPerPartition.
+
+    It is the mean size of sampled entries, in units of maxBytesPerPartition / maxRowsPerPartition bytes; at least 1.
 
     Args:
         connection: to the server.
@@ -106,5 +110,5 @@ def rows_worth(
 
 
 def evenly(after: int, upto: int) -> list[int]:
-    """Return evenly spaced ids between two, as many as `rows_worth` samples."""
+    """Return evenly spaced ids, greater than ``after`` and up to ``upto``: as many as `rows_worth` samples."""
     return [after + 1 + (upto - after) * step // _SAMPLES for step in range(min(_SAMPLES, upto - after))]

@@ -35,7 +35,7 @@ class Place:
     cursor: Cursor = START
 
     def encode(self) -> dict[str, Any]:
-        """Return the form that the checkpoint keeps."""
+        """Return the place as the dict that Spark's checkpoint keeps."""
         cursor = self.cursor
         return {
             "v": _VERSION,
@@ -49,7 +49,7 @@ class Place:
 
     @classmethod
     def decode(cls, offset: dict[str, Any]) -> Place:
-        """Parse the result of ``encode``.
+        """Return the place in a dict from ``encode``.
 
         Raises:
             LedgerError: it has an unknown version.
@@ -107,18 +107,18 @@ class Follower:
         self._target: tuple[int, int] | None = None  # a file, and bytes of it
 
     def first(self) -> Place:
-        """Return the first place of the ledger."""
+        """Return the place of the first record of the ledger."""
         part = self._look()[0]
         return Place(part.file_seq, part.is_base)
 
     def last(self) -> Place:
-        """Return its current end."""
+        """Return the place after the last whole record at present."""
         part = self._look()[-1]
         steps = list(self._walk(Place(part.file_seq, part.is_base), None))
         return steps[-1].place if steps else Place(part.file_seq, part.is_base)
 
     def stop_here(self) -> None:
-        """Ignore everything that is written from now on."""
+        """Take the present end of the files as the end of the ledger: later records are ignored."""
         part = self._look()[-1]
         self._target = part.file_seq, part.size()
 
@@ -139,21 +139,24 @@ class Follower:
         return Backlog(last.file_seq, newest.st_size, max(size, 0), seconds)
 
     def ahead(self, start: Place, most: int) -> Place:
-        """Return a place about this many bytes further, at most the last whole record; the start if nothing is new."""
+        """Return a place about ``most`` bytes after ``start``, or after the last whole record if it comes first.
+
+        It is ``start`` if nothing is new.
+        """
         steps = list(self._walk(start, most))
         end = steps[-1].place if steps else start
         self._steps = {(start, end): steps}
         return end
 
     def pieces(self, start: Place, end: Place) -> list[FilePiece]:
-        """Return the pieces between two places."""
+        """Return the pieces of files between two places."""
         steps = self._steps.get((start, end))
         if steps is None:
             steps = list(self._walk(start, None, end))
         return [step.piece for step in steps if step.piece is not None]
 
     def forget(self, end: Place) -> None:
-        """Close the files before a place: everything there has been processed."""
+        """Close the files before ``end``: they have been processed."""
         for key in [key for key in self._files if key < (end.file_seq, not end.is_base)]:
             if key != (end.file_seq, end.is_base):
                 self._files.pop(key)[1].close()

@@ -52,7 +52,7 @@ class FilePiece:
 
 
 def read_piece(piece: FilePiece) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a piece; only their ordinals give their order.
+    """Yield the rows of a piece, in no particular order: sort them by ``ordinal``.
 
     Raises:
         SplitError: it does not begin or end as expected: its rows are wrong.

@@ -42,7 +42,9 @@ def plan(path: str, *, piece_size: int = PIECE_SIZE, history: bool = True) -> li
 
 
 def read_ledger(path: str, *, piece_size: int = PIECE_SIZE, history: bool = True) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a ledger in order, without Spark; arguments as in ``plan``.
+    """Yield the rows of a ledger without Spark: the pieces in order, the rows of each piece in no particular order.
+
+    The arguments are those of ``plan``.
 
     Raises:
         SplitError: a file changed while it was read.

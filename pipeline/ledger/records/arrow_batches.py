@@ -165,12 +165,12 @@ def _each(words: Words, spell: Callable[[bytes], str]) -> Any:
 
 
 def ids_column(words: Words) -> Any:
-    """Return a column of ids in canonical form; words that are no ids are allowed."""
+    """Return a column of ids in canonical form; a word that is not an id (``$``) stays as it is."""
     return _each(words, lambda word: canonical_id(word).decode(errors="backslashreplace"))
 
 
 def numbers_column(words: Words) -> Any:
-    """Return a column of 64-bit numbers; null for words that are no numbers."""
+    """Return a column of 64-bit integers; null for a word that is not one."""
     try:
         return pa.array(words, pa.binary()).cast(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:
@@ -178,7 +178,7 @@ def numbers_column(words: Words) -> Any:
 
 
 def number_of(word: bytes | str) -> int | None:
-    """Return a word as a 64-bit number, or None."""
+    """Return a word as an integer; None if it is not one of 64 bits."""
     try:
         value = int(word)
     except ValueError:

@@ -38,7 +38,7 @@ _STORE_OPTION: Final = (b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER")
 
 
 class Recorder:
-    """Takes commands one by one, in file order, and makes their rows.
+    """Converts commands to rows, one by one, in file order.
 
     It is the specification of the meaning of commands; ``sorter`` returns the same rows, faster.
 
@@ -57,7 +57,7 @@ class Recorder:
         self.empty()
 
     def empty(self) -> None:
-        """Drop the rows; keep the state."""
+        """Drop the rows; keep the database, the clock and the transaction."""
         self.rows: list[Row] = []
         self.rows_at: list[int] = []
         self._add = self.rows.append
@@ -67,7 +67,7 @@ class Recorder:
         return name in self._handlers
 
     def take(self, command: list[bytes], ordinal: int) -> None:
-        """Take a command that may affect streams.
+        """Add the rows of a command that may affect streams.
 
         Raises:
             LedgerError: it cannot be understood; the ledger would be wrong.
@@ -335,7 +335,9 @@ class Recorder:
 
 
 def claim_event(entry_id: bytes, last: bytes | None, count: bytes | None) -> int:
-    """Return the event of an XCLAIM: delivered (the first time, an entry that the group had not passed) or claimed.
+    """Return the event of an XCLAIM: "delivered" if the entry is new to the group and its count is 1, else "claimed".
+
+    ``last`` is its LASTID and ``count`` its RETRYCOUNT; None if the command does not have them.
 
     Raises:
         InvalidID: a word is not an id.

@@ -49,7 +49,12 @@ START: Final = Cursor()
 
 
 class Segment(NamedTuple):
-    """Commands that end in one block, and their clocks: each clock with the number of commands up to which it holds."""
+    """Commands that end in one block, and their clocks.
+
+    Attributes:
+        clocks: (number of commands, milliseconds): the time holds for the commands up to this number, from the
+            previous one on.
+    """
 
     block: int
     commands: list[list[bytes]]
@@ -57,11 +62,11 @@ class Segment(NamedTuple):
 
 
 class Walk:
-    """Cuts the bytes of a file into commands. A value that looks like an annotation stays a value.
+    """Splits the bytes of a file into commands and annotations. A value that looks like an annotation stays a value.
 
     Attributes:
-        clock: of the last annotation.
-        position: after the last byte that was read.
+        clock: Unix milliseconds of the last annotation.
+        position: the offset after the last byte that was read.
     """
 
     def __init__(self, start: Cursor) -> None:
@@ -71,10 +76,10 @@ class Walk:
         self._line: bytes | None = None  # an annotation that has begun and not ended
 
     def is_before_record(self) -> bool:
-        """Return True if the next byte, which is a ``*``, begins a record.
+        """Return True if no record or annotation is incomplete; call it if the next byte is a ``*``.
 
-        The reader may have consumed the header or some words of a record and report that nothing is left; but then the
-        next byte would be a ``$``.
+        The reader may have consumed the header or some words of a record and report that nothing is left; but then
+        the next byte would be a ``$``.
         """
         return self._line is None and not self._reader.has_data()
 
@@ -89,7 +94,9 @@ class Walk:
             return False
 
     def segments(self, read: Callable[[int], bytes], end: int | None = None) -> Iterator[Segment]:
-        """Read up to a place or, without one, as far as there are bytes.
+        """Yield the commands up to the offset ``end``, or without one up to the last byte, by block.
+
+        ``read`` returns at most the given number of the next bytes.
 
         Raises:
             SplitError: these bytes are not commands.
@@ -102,7 +109,7 @@ class Walk:
             yield self.feed(data)
 
     def feed(self, data: bytes) -> Segment:
-        """Continue with bytes of one block.
+        """Return the commands that end in these bytes, which belong to one block.
 
         Raises:
             SplitError: these bytes are not commands.
@@ -180,7 +187,7 @@ def read_annotation(line: bytes, clock: int | None) -> int | None:
 
 
 def read_annotations(data: bytes, clock: int | None) -> int | None:
-    """Return the clock after the annotations at the beginning of some bytes."""
+    """Return the time after the annotations at the beginning of ``data``, in milliseconds; ``clock`` if there are none."""
     at = 0
     while data[at : at + 1] == b"#":
         end = data.find(b"\n", at) + 1 or len(data)
@@ -203,10 +210,12 @@ class Frontier:
         self._rest: list[bytes] = []  # what was read behind that place
 
     def advance(self, read: Callable[[int], bytes], most: int) -> Cursor:
-        """Walk over about this many bytes, or as many as exist; one record or transaction may exceed them.
+        """Walk over about ``most`` bytes, or up to the end of the file, and return the place reached.
+
+        One record or transaction may exceed the limit.
 
         Args:
-            read: returns at most this many bytes of the file, from the start on; none at its current end.
+            read: returns at most this many of the next bytes of the file; none at its current end.
             most: bytes.
 
         Raises:
@@ -270,7 +279,10 @@ class Frontier:
 
 
 def advance(file: IO[bytes], start: Cursor, size: int, most: int) -> Cursor:
-    """Same as ``Frontier.advance``, in a file of which only the first ``size`` bytes count."""
+    """Return the place about ``most`` bytes after ``start``, as ``Frontier.advance`` does.
+
+    Only the first ``size`` bytes of the file count.
+    """
     file.seek(start.position)
     return Frontier(start).advance(lambda count: file.read(min(count, size - file.tell())), most)
 

@@ -41,7 +41,7 @@ _ODD_HALVES: Final = re.compile(rb"-(?:0[0-9]|[0-9]{19})"), re.compile(rb",[0-9]
 
 
 class Form(NamedTuple):
-    """The one form in which servers write a command.
+    """The form in which servers write a command.
 
     Attributes:
         number: how many words are examined.
@@ -77,7 +77,7 @@ Columns = dict[str, list[bytes]]
 
 
 class Sorter:
-    """Takes commands in file order.
+    """Gathers the rows of commands in columns, by kind of command.
 
     Attributes:
         recorder: makes the other rows; it knows the database and whether a transaction is open.
@@ -97,7 +97,7 @@ class Sorter:
         self.empty()
 
     def empty(self) -> None:
-        """Drop the gathered rows; keep the state."""
+        """Drop the gathered rows; the recorder keeps its state."""
         self.rows = self.number = 0
         self.kinds: list[bytes] = []
         self.ordinals = array("q")
@@ -113,10 +113,10 @@ class Sorter:
     def take(
         self, commands: Commands, ordinals: Sequence[int], clocks: Sequence[tuple[int, int | None]]
     ) -> None:
-        """Take commands in file order.
+        """Gather the rows of commands, given in file order.
 
         Args:
-            commands: as in the file.
+            commands: their words.
             ordinals: one for each command.
             clocks: each time, with the number of commands up to which it holds.
 

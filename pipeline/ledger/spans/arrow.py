@@ -17,13 +17,17 @@ _BATCH: Final = 1 << 13
 
 
 def replay(rows: pa.Table) -> pa.Table:
-    """Return the spans of a whole ledger, whose rows are in order."""
+    """Return the spans of a whole ledger as a table; ``rows`` are in order."""
     lineage = pa.repeat(pa.scalar(""), rows.num_rows)
     return pa.Table.from_batches(replayed(rows.append_column("lineage", lineage).to_batches()), _SCHEMA)
 
 
 def replayed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the spans of rows that are sorted by lineage and, within it, in order. Each lineage is replayed alone."""
+    """Yield the spans of rows in batches.
+
+    The rows have a column ``lineage``, the group of keys that were renamed or copied into one another. They are
+    sorted by it, and in order within one lineage; each lineage is replayed alone.
+    """
     state, lineage = Replay(), None
     found: list[Span] = []
     for batch in batches:

@@ -23,7 +23,7 @@ _FATAL_COUNT: Final = (1 << 63) - 1
 
 
 class Span(NamedTuple):
-    """One time that a consumer held an entry; ``schema`` describes the columns."""
+    """One period in which a consumer held an entry; ``schema`` describes the columns."""
 
     db: int
     stream: str
@@ -74,7 +74,7 @@ class _Stream:
         return any(group.last < number or entry_id in group.pending for group in self.groups.values())
 
     def trimmed(self, most: int | None, lowest: str | None, policy: str | None) -> list[str]:
-        """Trim, and return the removed ids."""
+        """Trim the stream to ``most`` entries or from the id ``lowest`` on, and return the removed ids."""
         gone: list[str] = []
         order, live = self.order, self.live
         stays: list[str] = []
@@ -97,9 +97,9 @@ class _Stream:
 
 
 class Replay:
-    """The state of the server after each row of a ledger.
+    """Keeps the state that the server had after each row of a ledger, and derives spans from it.
 
-    ``feed`` returns the spans that a row ends; ``rest`` returns the open ones.
+    ``feed`` returns the spans that a row ends; ``rest`` yields the ones that are still open.
     """
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ class Replay:
         return ended
 
     def rest(self) -> Iterator[Span]:
-        """Yield the open spans."""
+        """Yield the spans that are still open: the pending entries."""
         for stream in self._streams.values():
             for group in stream.groups.values():
                 yield from group.pending.values()

@@ -190,11 +190,11 @@ def lineages(rows: list[tuple[int, str | None, str, str]]) -> tuple[dict[int, in
     """Group the databases, and the keys, that were ever renamed, copied, moved or swapped into one another.
 
     Args:
-        rows: db, stream, event and detail of the rows that did so.
+        rows: db, stream, event and detail of the ledger's rows about this.
 
     Returns:
         For each such database the representative of its group; for each such key, as "<representative database>
-        <stream>", the representative of its group.
+            <stream>", the representative of its group.
     """
     databases: dict[int, int] = {}
     keys: dict[str, str] = {}
