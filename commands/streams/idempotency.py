@@ -68,7 +68,7 @@ def answer_duplicate(
 
 @handles(specs.XCFGSET)
 def xcfgset(client: Client, args: list[bytes]) -> bytes:
-    """Set how long and how many idempotent IDs a stream remembers, and reply OK.
+    """Set how long a stream remembers idempotent IDs, and how many for each producer; reply OK.
 
     A changed value forgets all of them; values that are already set change nothing.
     """

@@ -301,7 +301,10 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
 
 
 def default_limit(node_max_entries: int) -> int:
-    """Return the LIMIT of an approximate trim without LIMIT: the entries of a hundred nodes, at most a million."""
+    """Return the LIMIT of an approximate trim without LIMIT: the entries of a hundred nodes, at most a million.
+
+    It is 10,000 if nodes have no limit of entries.
+    """
     limit = 100 * node_max_entries
     return min(limit, 1_000_000) if limit > 0 else 10_000
 

@@ -223,7 +223,7 @@ class Faults(FaultSet):
         return self.look(self._server.clock.now, _sender(client), [sent], is_empty=is_empty)
 
     def _look_at_sent(self, client: Connection, argv: list[bytes], before: Look | None) -> Look:
-        """Look at a command that a client has sent; for EXEC, also at its queued commands."""
+        """Let the faults decide about a command that a client has sent; for EXEC, also about its queued commands."""
         find = self._server.dispatcher.find
         try:
             entry = find(argv)

@@ -106,7 +106,7 @@ class Reset:
         client.write_offset = 0
 
     def _stop_work(self) -> None:
-        """Stop everything that waits for a time, for other clients or for its turn."""
+        """Stop everything that waits for a time, for other clients, or to run in the background."""
         server = self._server
         server.blocking.stop()
         server.pause.reset()

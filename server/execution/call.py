@@ -96,7 +96,8 @@ class Calls:
             at: the index of the first.
 
         Returns:
-            The replies of the commands that ran; None if none ran: there is no batch handler, or only one such command.
+            The encoded replies of the commands that ran; None, without any effect, if there is no batch handler, it refuses
+            these commands, or the next command has another key.
         """
         handler, server = entry.batch_handler, self._server
         if handler is None or len(batch) <= at + 1 or server.has_observers:

@@ -233,7 +233,7 @@ class Busy:
             self._selector.unregister(fd)
 
     def _give_turns(self, run: Run) -> None:
-        """Give queued connections their turns, as ``server/execution/turns`` would in the loop."""
+        """Run queued connections for a slice of time each, as ``server/execution/turns`` would in the loop."""
         server = self._server
         waiting = server.turns.waiting
         for _ in range(len(waiting)):
