@@ -56,7 +56,7 @@ class KeysDetail:
 
 @dataclass(frozen=True, slots=True)
 class KeysSubject(Subject[KeysDetail]):
-    """Keys after a SCAN cursor, filtered by a part of the name and by type."""
+    """Keys from a SCAN cursor on, whose name contains ``find`` and which have this type (empty: any)."""
 
     find: bytes = b""
     type: str = ""

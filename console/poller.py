@@ -44,7 +44,7 @@ Item = TypeVar("Item")
 
 
 class UnreadableError(Exception):
-    """The console failed to read something, for a reason of its own; its log has the details."""
+    """The console failed to read something because of an error in the console itself; its log has the details."""
 
 
 @dataclass(frozen=True, slots=True)

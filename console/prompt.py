@@ -71,7 +71,7 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """Its name for a page, which may be anything that was typed."""
+        """The name as a page shows it: printable and cut, because anything may have been typed."""
         return plain(self.name.replace("|", " "))[:NAME_CHARACTERS]
 
     @property

@@ -33,9 +33,9 @@ def need_redis() -> None:
 def for_client(kind: type, options: dict[str, Any]) -> dict[str, Any]:
     """Return ``options`` with defaults added that make each new connection of the client class ``kind`` cheaper.
 
-    For each connection, redis-py 7 and later reads its version from the package metadata (0.3 ms), and asks the
-    server for
-    maintenance notifications, which Rillet does not send. If the application sets driver information, nothing is added.
+    For each connection, redis-py 7 and later reads its version from the package metadata (0.3 ms), and asks the server
+    for maintenance notifications, which Rillet does not send. If the application sets driver information, nothing is
+    added.
     """
     if options.keys() & {"driver_info", "lib_name", "lib_version"}:
         return options

@@ -45,10 +45,11 @@ class Clock:
     def skip(self) -> int:
         """Advance to the next time at which something is due, and return it in Unix milliseconds.
 
-        That is the timeout of a blocked command, the time when a pending entry has been idle for long enough
-        (XREADGROUP
-        CLAIM), the end of CLIENT PAUSE or of a ``clock_delay=``, or the expiry of a key or a field. If nothing is due,
-        the time does not change.
+        Something is due at the timeout of a blocked command, at the time when a pending entry has been idle for long
+        enough
+        (XREADGROUP CLAIM), at the end of CLIENT PAUSE or of a ``clock_delay=``, and at the expiry of a key or a
+        field. If
+        nothing is due, the time does not change.
         """
         return self._debug_clock(b"SKIP")
 

@@ -24,7 +24,7 @@ PORTS: Final = count(61_000)
 
 
 class End(asyncio.Transport):
-    """The transport at one end of a connection. Written bytes arrive at the other end in a later turn of the loop.
+    """The transport at one end of a connection. Written bytes arrive at the other end in a later loop iteration.
 
     As with a socket, bytes wait while the reader pauses, and if too many wait, the writer's protocol is paused.
 

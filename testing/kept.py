@@ -139,9 +139,9 @@ def connection_class() -> type[redis.Connection]:
 
 @contextlib.contextmanager
 def taken(pools: Iterable[redis.ConnectionPool]) -> Iterator[list[bytes]]:
-    """Keep connections over a reset of their server: yield the words for it, during a ``with`` block that resets it.
+    """Keep idle connections open while their server is reset, which happens in the ``with`` block.
 
-    The idle connections leave their pools, and come back asleep: each repeats its greeting before its next command.
+    They leave their pools, and return asleep: each repeats its greeting before its next command.
 
     Yields:
         The arguments of ``DEBUG RESET KEEP``: for each connection its address and the length of its greeting in bytes.

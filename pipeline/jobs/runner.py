@@ -31,7 +31,7 @@ _PACKAGES: Final = {"parquet": (), "delta": ("deltalake",), "iceberg": ("pyicebe
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the destination of the rows, and how long the job runs."""
+    """Declare the arguments for the destination of the rows, and for how long the job runs."""
     parser.add_argument(
         "--out",
         required=True,

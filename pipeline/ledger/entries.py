@@ -153,8 +153,7 @@ def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Ite
 
     These are the entries added under the name, and the entries of the streams that it was renamed, copied, moved or
     restored from, up to that moment. Entries that were deleted later are included. An id that was used twice is
-    returned
-    once.
+    returned once.
 
     Raises:
         LedgerError: the files cannot be read.

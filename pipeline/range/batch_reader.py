@@ -103,7 +103,7 @@ def earlier(one: Position, other: Position) -> Position:
 def resolve(bound: int | str, now: StreamState) -> Position:
     """Return the position of a bound (earliest, latest, or an id) in a stream with this state.
 
-    An id beyond the stream's last one stands for the last one.
+    An id greater than the stream's last one is replaced by the last one.
     """
     if bound == EARLIEST:
         return Position(0, now.removed)

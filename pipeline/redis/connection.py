@@ -77,12 +77,13 @@ class Connection:
     Replies are hiredis': bytes, int, None, lists; simple strings are bytes too. ``WATCH`` and ``MULTI`` pin the
     connection until ``EXEC``, ``DISCARD`` or ``UNWATCH``: if it breaks in between, the command fails.
 
-    ``shards.connect`` returns the connection for an endpoint: this one, or one with the same
-    methods to a cluster or by sentinels.
+    ``shards.connect`` returns the connection for an endpoint: this one, or one with the same methods to a cluster or by
+    sentinels.
 
     Args:
         endpoint: the address of the server.
-        refuse_others: ask for the kind of server, and refuse a node of a cluster or a sentinel, because the data that such
+        refuse_others: ask for the kind of server, and refuse a node of a cluster or a sentinel, because the data that
+            such
             a server lacks would be missing silently.
 
     Raises:

@@ -47,7 +47,7 @@ def parse(word: bytes | str, missing_seq: int = 0) -> int:
 
 
 def parse_reply(word: bytes) -> int:
-    """Parse an id that a server wrote: ``parse`` without its checks, because replies have tens of thousands."""
+    """Parse an id in a server's reply, without the checks of ``parse``: a reply has tens of thousands of ids."""
     ms, _, seq = word.partition(b"-")
     return int(ms) << 64 | int(seq)
 

@@ -96,9 +96,9 @@ class Settings:
     """The user's choices.
 
     Attributes:
-        at_ms: the moment of the pending lists; None: the end of the ledger.
-        poison_from: a message with this many deliveries is poison.
-        abandoned_ms: a consumer that is silent for this long is abandoned.
+        at_ms: the moment for which pending entries are listed, in Unix milliseconds; None: the end of the ledger.
+        poison_from: a message with this many deliveries or more is poison.
+        abandoned_ms: a consumer that is silent for this many milliseconds is abandoned.
         points: the number of points in curves over time.
     """
 
@@ -364,7 +364,11 @@ def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def sums(spark: SparkSession) -> dict[str, DataFrame]:
-    """Return the totals of the ledger, and the sums of pending entries by group and consumer."""
+    """Return three frames by name.
+
+    ``whole`` has the totals of all messages, ``entries`` the number of added entries, and ``owners`` the pending
+    entries of each consumer, most entries first.
+    """
     ends = "percentile(if(ended = 'acked', greatest(ended_ms - first_ms, 0), null), {0})"
     return {
         "whole": spark.sql(f"""
@@ -384,7 +388,7 @@ def sums(spark: SparkSession) -> dict[str, DataFrame]:
 
 
 def summed(rows: dict[str, list[dict[str, Any]]], bounds: Bounds) -> dict[str, Any]:
-    """Convert the rows of ``sums`` to the values that the page gets."""
+    """Return the collected rows of ``sums`` as the dict of values for the page."""
     return {
         **rows["whole"][0], **rows["entries"][0], "owners": rows["owners"],
         "span_ms": bounds.until_ms - bounds.from_ms,

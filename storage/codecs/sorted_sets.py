@@ -83,8 +83,9 @@ def _old_score(source: ByteSource) -> float:
 def sorted_set_type(value: SortedSet, version: int) -> int:
     """Return the type byte for sorted sets: 5, known since Redis 4.0.
 
-    A listpack with a score of -0, which only a file can bring, is written as one (17, since RDB 10), because Redis
-    would read -0 in the eight bytes of type 5 as 0.
+    A listpack that contains the score -0, which only a loaded file can bring, gets 17 (a listpack, since RDB 10),
+    because
+    Redis would read -0 in the eight bytes of type 5 as 0.
     """
     has_negative_zero = value.encoding is LISTPACK and any(
         not score and copysign(1, score) < 0 for score in value.scores.values()

@@ -170,7 +170,7 @@ class Meter:
             db.frequencies[key] = frequency.stored(counter, keyspace.now)
 
     def _touch(self, db: Database, key: bytes) -> None:
-        """Note that the value of a key may change before the total is used next."""
+        """Record that the value of a key may change before the total is used next."""
         if key not in self.touched:
             if len(self.touched) >= _MOST_TOUCHED:
                 self.measure_touched(db.entries)

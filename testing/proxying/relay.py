@@ -35,7 +35,7 @@ class Relay(asyncio.Protocol):
         self._has_begun = self._is_closed = self._has_left = False
 
     def server_data(self, data: bytes) -> None:
-        """Process bytes from the server."""
+        """Process bytes from the server; ``Link`` implements it."""
         raise NotImplementedError
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
