@@ -16,7 +16,7 @@ from . import credentials
 from .addresses import Address, Deployment, Place, parse_address, place_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, ItemsView, Iterator, Mapping
+    from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 
 _YES: Final = frozenset({"true", "yes", "1", "on"})
 _NO: Final = frozenset({"false", "no", "0", "off"})
@@ -210,21 +210,23 @@ class Options:
             OptionError: one is malformed, or contradicts another.
         """
         found: dict[str, Any] = {}
+        own: dict[str, Option] = {}
         for each in dataclasses.fields(form):
             if "part" in each.metadata:
                 found[each.name] = each.metadata["part"].of(self)
             elif "option" in each.metadata:
-                found[each.name] = self[each.metadata["option"]]
-        self._refuse_contradictions(records(form))
+                own[each.name] = each.metadata["option"]
+        found |= {name: self[record] for name, record in own.items()}
+        self._refuse_contradictions(own.values(), records(form))
         return found
 
-    def _refuse_contradictions(self, known: Mapping[str, Option]) -> None:
-        for each in known.values():
+    def _refuse_contradictions(self, own: Iterable[Option], known: Mapping[str, Option]) -> None:
+        for each in own:
             if not self._is_given(each):
                 continue
             for other in each.excludes:
                 if self._holds(other, known):
-                    raise OptionError(f"option {each.name!r} goes without {_shown(other)}")
+                    raise OptionError(f"options {each.name!r} and {_shown(other)} exclude each other")
             if each.needs and not any(self._holds(other, known) for other in each.needs):
                 raise OptionError(f"option {each.name!r} goes with {' or '.join(map(_shown, each.needs))}")
 
@@ -355,7 +357,9 @@ class Endpoint:
         if url is not None:
             for names, here in ((("username",), url.username), (SECRETS, url.password)):
                 if here and (twice := [name for name in names if name in given]):
-                    raise OptionError(f"option {twice[0]!r} goes without that in 'url'")
+                    raise OptionError(
+                        f"options 'url' and {twice[0]!r} exclude each other: the url has a {names[0]}"
+                    )
                 values[names[0]] = here or values[names[0]]
             values |= {"kind": url.kind, "service": url.service, "db": url.db, "tls": url.tls}
             values["host"], values["port"] = url.places[0]

@@ -77,9 +77,11 @@ def test_a_provider_that_has_none_is_named(server, provider, body):
 
 
 def test_there_is_one_way_to_say_it():
-    with pytest.raises(OptionError, match="'passwordEnv' goes without 'password'"):
+    with pytest.raises(OptionError, match="options 'passwordEnv' and 'password' exclude each other"):
         Endpoint.of({"password": "a", "passwordEnv": "B"})
-    with pytest.raises(OptionError, match="'passwordFile' goes without that in 'url'"):
+    with pytest.raises(
+        OptionError, match="options 'url' and 'passwordFile' exclude each other: the url has a password"
+    ):
         Endpoint.of({"url": "redis://:a@b", "passwordFile": "/c"})
     with pytest.raises(OptionError, match="takes package"):
         Endpoint.of({"credentialsProvider": "package.module"})

@@ -65,9 +65,9 @@ class Rules:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"bytes": "1", "rows": "1"}, "option 'bytes' goes without 'rows'"),
-        ({"bytes": "1", "offsets": "1"}, "option 'bytes' goes without 'rows'"),
-        ({"bytes": "1", "mode": "B"}, "option 'bytes' goes without mode=b"),
+        ({"bytes": "1", "rows": "1"}, "options 'bytes' and 'rows' exclude each other"),
+        ({"bytes": "1", "offsets": "1"}, "options 'bytes' and 'rows' exclude each other"),
+        ({"bytes": "1", "mode": "B"}, "options 'bytes' and mode=b exclude each other"),
         ({"bytes": "1", "mode": "A"}, None),
         ({"pause": "1", "mode": "a"}, "option 'pause' goes with 'rows' or mode=b"),
         ({"pause": "1", "offsets": "1"}, None),

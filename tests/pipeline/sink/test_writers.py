@@ -270,11 +270,11 @@ def test_idmp_is_refused_by_a_server_without_it(running, kind):
     ("given", "error"),
     [
         ({"stream": None}, "Give option 'stream', or a column 'stream'"),
-        ({"streamColumn": "n"}, "'streamColumn' goes without 'stream'"),
+        ({"streamColumn": "n"}, "options 'streamColumn' and 'stream' exclude each other"),
         ({"idColumn": "nope"}, "'idColumn' names 'nope'"),
         ({"idColumn": "n"}, "no column is left"),
         ({"fieldsColumn": "n"}, "'n' is no array of structs"),
-        ({"maxLen": 1, "minId": "1-0"}, "'minId' goes without 'maxLen'"),
+        ({"maxLen": 1, "minId": "1-0"}, "options 'minId' and 'maxLen' exclude each other"),
         ({"approximate": "true"}, "goes with 'maxLen' or 'minId'"),
         ({"minId": "x"}, "not a stream id"),
         ({"delivery": "at-most-once"}, "takes exactly-once, at-least-once, idmp"),

@@ -60,7 +60,7 @@ def test_durations_have_units(word, seconds):
         ({"startingOffsets": '{"s": "soon"}'}, "not 'soon'"),
         (
             {"startingOffsets": "1-0", "startingTimestamp": "5"},
-            "'startingTimestamp' goes without 'startingOffsets'",
+            "options 'startingTimestamp' and 'startingOffsets' exclude each other",
         ),
         ({"startingTimestamp": "soon"}, "ISO time"),
         ({"endingOffsets": "latest"}, "unknown option 'endingoffsets'"),
@@ -94,7 +94,7 @@ def test_names_of_kafkas_source_are_read_as_ours():
         ({"streams": "", "subscribePattern": "a", "streamsPattern": "a*"}, "give one of"),
         (
             {"startingOffsetsByTimestamp": '{"s": 5}', "startingTimestamp": "5"},
-            "goes without 'startingTimestamp'",
+            "and 'startingTimestamp' exclude each other",
         ),
         ({"startingOffsetsByTimestamp": "5"}, "takes JSON of times by stream"),
         ({"startingOffsetsByTimestamp": '{"s": "x"}'}, "takes milliseconds since 1970"),
