@@ -59,38 +59,6 @@ def error(text):
 # Parsing
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ("IDMP p a IDMP p b *", "syntax error, IDMP/IDMPAUTO specified multiple times"),
-        ("IDMP p a IDMPAUTO q *", "syntax error, IDMP/IDMPAUTO specified multiple times"),
-        ("IDMPAUTO p idmp q a *", "syntax error, IDMP/IDMPAUTO specified multiple times"),
-        ("IDMP p a 5-0", "syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"),
-        ("IDMPAUTO p 5-*", "syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"),
-        ("IDMPAUTO p MAXLEN x *", "value is not an integer or out of range"),
-        ("IDMPAUTO p LIMIT 3 *", "syntax error, LIMIT cannot be used without specifying a trimming strategy"),
-        ("IDMP p a foo", "Invalid stream ID specified as stream command argument"),
-        ("IDMP * f", "Invalid stream ID specified as stream command argument"),  # the iid is f, the ID is v
-    ],
-)
-def test_wrong_options_are_refused(client, options, text):
-    fields = ["f", "v", "f", "v"] if options != "IDMP * f" else ["f", "v"]
-    assert run(client, "XADD", "s", *options.split(), *fields) == error(text)
-    assert client.db.entries == {}
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (("IDMPAUTO", "", "*"), "syntax error, IDMPAUTO requires a non-empty producer ID"),
-        (("IDMP", "", "a", "*"), "syntax error, IDMP requires a non-empty producer ID"),
-        (("IDMP", "p", "", "*"), "syntax error, IDMP requires a non-empty idempotent ID"),
-    ],
-)
-def test_empty_names_are_refused(client, options, text):
-    assert run(client, "XADD", "s", *options, "f", "v") == error(text)
-
-
 def test_idmp_without_its_words_is_taken_for_the_id(client):
     assert do(client, "XADD s MAXLEN 3 IDMP p") == INVALID_ID
 
@@ -144,13 +112,6 @@ def test_a_new_one_is_propagated_with_its_id(client):
     assert propagated(client) == ["XADD s IDMPAUTO p MAXLEN = 1 1700000000000-0 f v"]
 
 
-def test_the_id_of_a_deleted_entry_is_still_answered(client):
-    first = add(client)
-    run(client, "XDEL", "s", first)
-    assert add(client) == first
-    assert reply(client, "XLEN", "s") == 0
-
-
 def test_a_missing_key_has_no_duplicates(client):
     first = add(client)
     del client.db.entries[b"s"]
@@ -189,17 +150,6 @@ def test_a_given_iid_shares_the_names_of_worked_out_ones(client):
 
 
 # What is forgotten
-
-
-def test_beyond_maxsize_the_oldest_of_a_producer_is_forgotten(client):
-    do(client, "XADD s * f v")
-    do(client, "XCFGSET s IDMP-MAXSIZE 2")
-    first, second, _ = (add(client, f"IDMP p {iid}") for iid in "abc")
-    add(client, "IDMP q a")
-    assert tracked(client) == [2, 3, 4, 0]
-    assert add(client, "IDMP p b") == second
-    assert add(client, "IDMP p a") != first  # and that forgets b
-    assert add(client, "IDMP p b") != second
 
 
 def test_an_iid_is_forgotten_by_the_age_of_its_entrys_id(client):
@@ -249,16 +199,6 @@ def test_a_stream_that_is_gone_is_not_kept(client):
 
 
 # Settings
-
-
-def test_xinfo_returns_sixteen_fields_in_order(client):
-    do(client, "XADD s * f v")
-    assert reply(client, "XINFO", "STREAM", "s")[::2] == FIELDS
-    assert info(client, "idmp-duration", "idmp-maxsize") == [100, 100]
-    assert tracked(client) == [0, 0, 0, 0]
-    full = reply(client, "XINFO", "STREAM", "s", "FULL")
-    assert full[::2] == [*FIELDS[:-3], b"entries", b"groups"]
-    assert client.db.entries[b"s"].idempotency is None
 
 
 def test_before_8_6_xinfo_returns_ten(client):
@@ -325,36 +265,6 @@ def test_streams_keep_the_settings_they_were_made_with(client):
 
 
 # XIDMPRECORD
-
-
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (("nokey", "", "", "x"), "Invalid stream ID specified as stream command argument"),
-        (("nokey", "", "", "1-0"), "producer ID must be non-empty"),
-        (("nokey", "p", "", "1-0"), "idempotent ID must be non-empty"),
-        (("nokey", "p", "a", "1-0"), "no such key"),
-        (("s", "p", "a", "2-0"), "No such message in stream"),
-        (("s", "p", "known", "3-0"), "IID already exists for this producer with a different stream ID"),
-    ],
-)
-def test_xidmprecord_refuses(client, words, text):
-    do(client, "XADD s 1-0 f v")
-    do(client, "XADD s 3-0 f v")
-    do(client, "XIDMPRECORD s p known 1-0")
-    propagated(client)
-    assert run(client, "XIDMPRECORD", *words) == error(text)
-    assert propagated(client) == []
-
-
-def test_xidmprecord_records_once(client):
-    first = reply(client, "XADD", "s", "*", "f", "v")
-    propagated(client)
-    assert run(client, "XIDMPRECORD", "s", "p", "a", first) == b"+OK\r\n"
-    assert run(client, "XIDMPRECORD", "s", "p", "a", first) == b"+OK\r\n"
-    assert propagated(client) == [f"XIDMPRECORD s p a {first.decode()}"]
-    assert add(client) == first
-    assert tracked(client) == [1, 1, 1, 1]
 
 
 def test_xidmprecord_on_a_wrong_type(client):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_server import reply, run
-from support.groups import effects, forget, group_client
+from support.groups import forget, group_client
 
 from rillet.commands.spec.key_finders import keys_of_streams
 from rillet.commands.spec.versions import compat_with
@@ -43,24 +43,6 @@ def read_group(client, *words, ids=(">", ">", ">")):
     return shape(reply(client, "XREADGROUP", "GROUP", "g", "c", *words, "STREAMS", "s", "t", "u", *ids))
 
 
-@pytest.mark.parametrize("name", ["MAXCOUNT", "MAXSIZE"])
-@pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", "9223372036854775808"])
-def test_limits_are_positive(client, name, number):
-    error = f"-ERR {name} must be a positive integer\r\n".encode()
-    if number not in {"0", "-1"}:
-        error = b"-ERR value is not an integer or out of range\r\n"
-    assert run(client, "XREAD", name, number, "STREAMS", "s", "0") == error
-    assert run(client, "XREADGROUP", "GROUP", "g", "c", name, number, "STREAMS", "s", ">") == error
-
-
-def test_maxcount_is_at_least_count(client):
-    error = b"-ERR MAXCOUNT must be greater than or equal to COUNT\r\n"
-    for words in (("COUNT", "3", "MAXCOUNT", "2"), ("MAXCOUNT", "2", "COUNT", "3")):
-        assert run(client, "XREAD", *words, "STREAMS", "s", "0") == error
-    assert read(client, "COUNT", "0", "MAXCOUNT", "2") == {"s": 2}
-    assert read(client, "COUNT", "2", "MAXCOUNT", "2") == {"s": 2}
-
-
 def test_before_8_10_they_are_unknown(client):
     client.server.compat = compat_with("8.8")
     assert run(client, "XREAD", "MAXCOUNT", "1", "STREAMS", "s", "0") == b"-ERR syntax error\r\n"
@@ -93,24 +75,6 @@ def test_limits_are_for_all_streams_together(client, words, expected):
     assert read_group(client, *words.split()) == expected
 
 
-def test_in_resp3_its_own_bytes_count(client):
-    client.resp = 3
-    size = 3 * ITEM + len(b"$1\r\ns\r\n*3\r\n")
-    assert run(client, "XREAD", "MAXSIZE", str(size), "STREAMS", "s", "t", "0", "0").startswith(b"%1\r\n")
-    assert run(client, "XREAD", "MAXSIZE", str(size + 1), "STREAMS", "s", "t", "0", "0").startswith(b"%2\r\n")
-
-
-def test_what_is_not_sent_is_not_delivered(client):
-    assert read_group(client, "MAXCOUNT", "4") == {"s": 3, "t": 1}
-    assert reply(client, "XPENDING", "t", "g")[0] == 1
-    assert [effect for effect in effects(client) if "SETID" in effect] == [
-        "XGROUP SETID s g 3-0 ENTRIESREAD 3",
-        "XGROUP SETID t g 1-0 ENTRIESREAD 1",
-    ]
-    assert read_group(client, "MAXSIZE", "1") == {"t": 1}
-    assert reply(client, "XPENDING", "t", "g")[0] == 2
-
-
 @pytest.mark.parametrize("words", ["MAXCOUNT 3", "MAXSIZE 1"])
 def test_streams_behind_the_limit_are_not_visited(client, words):
     read_group(client, *words.split())
@@ -122,21 +86,6 @@ def test_all_keys_are_judged_before_any_is_read(client):
     words = ("XREADGROUP", "GROUP", "g", "c", "MAXCOUNT", "1", "STREAMS", "s", "no", ">", ">")
     assert run(client, *words).startswith(b"-NOGROUP")
     assert not client.db.entries[b"s"].groups[b"g"].consumers
-
-
-def test_history_counts_too(client):
-    read_group(client)
-    assert read_group(client, "MAXCOUNT", "4", ids=("0", "0", "0")) == {"s": 3, "t": 1}
-    assert read_group(client, "MAXSIZE", str(KEY + ITEM + 1), ids=("0", "0", "0")) == {"s": 2}
-    # Not sent, not counted as delivered once more.
-    assert [entry[3] for entry in reply(client, "XPENDING", "s", "g", "-", "+", "9")] == [3, 3, 2]
-
-
-def test_claimed_entries_count_too(client):
-    read_group(client, "COUNT", "1")
-    assert read_group(client, "CLAIM", "0", "MAXCOUNT", "2") == {"s": 2}
-    assert reply(client, "XPENDING", "s", "g")[0] == 2
-    assert read_group(client, "CLAIM", "0", "MAXSIZE", "1") == {"s": 1}
 
 
 def test_many_entries_within_a_size():

@@ -32,58 +32,11 @@ def pending(client) -> list[int]:
     return [int(entry[0].split(b"-")[0]) for entry in reply(client, "XPENDING", "s", "g", "-", "+", "100")]
 
 
-@pytest.mark.parametrize("policy", [(), ("KEEPREF",)])
-def test_keepref_trims_and_leaves_references(client, policy):
-    assert reply(client, "XTRIM", "s", "MAXLEN", "5", *policy) == 4
-    assert left(client) == [5, 6, 7, 8, 9]
-    assert pending(client) == [1, 3, 5, 7]
-
-
 def test_delref_takes_the_references_of_what_it_trims(client):
     run(client, "XDEL", "s", "1-0")
     assert reply(client, "XTRIM", "s", "MAXLEN", "5", "DELREF") == 3
     assert left(client) == [5, 6, 7, 8, 9]
     assert pending(client) == [1, 5, 7]  # 1-0 was not trimmed: it was gone before
-
-
-@pytest.mark.parametrize(
-    ("trim", "kept"),
-    [
-        ("MAXLEN 7", [1, 3, 4, 5, 6, 7, 8, 9]),  # one is to go when the second node begins, which has three
-        ("MAXLEN 6", [1, 3, 5, 7, 8, 9]),  # newer ones go where older ones must stay
-        ("MAXLEN 0", [1, 3, 5, 7, 9]),
-        ("MAXLEN 100", [1, 2, 3, 4, 5, 6, 7, 8, 9]),
-        ("MINID 6-0", [1, 3, 5, 6, 7, 8, 9]),
-        ("MINID 100", [1, 3, 5, 7, 9]),
-        ("MINID 0", [1, 2, 3, 4, 5, 6, 7, 8, 9]),
-    ],
-)
-def test_acked_leaves_what_a_group_needs_and_goes_on_behind_it(client, trim, kept):
-    assert reply(client, "XTRIM", "s", *trim.split(), "ACKED") == 9 - len(kept)
-    assert left(client) == kept
-    assert pending(client) == [1, 3, 5, 7]
-
-
-@pytest.mark.parametrize(
-    ("trim", "policy", "kept"),
-    [
-        ("MAXLEN ~ 5", "ACKED", [1, 3, 5, 7, 9]),
-        ("MAXLEN ~ 6", "ACKED", [1, 3, 5, 7, 8, 9]),
-        ("MAXLEN ~ 7 LIMIT 3", "ACKED", [1, 3, 4, 5, 6, 7, 8, 9]),
-        ("MAXLEN ~ 0", "ACKED", [1, 3, 5, 7, 9]),
-        ("MAXLEN ~ 0 LIMIT 4", "ACKED", [1, 3, 5, 7, 8, 9]),  # 1 of 3, then 1 more: 1 + 3 and 2 + 3 against 4
-        ("MINID ~ 6-0", "ACKED", [1, 3, 5, 6, 7, 8, 9]),
-        ("MINID ~ 7-0", "ACKED", [1, 3, 5, 7, 8, 9]),
-        ("MAXLEN ~ 5", "DELREF", [5, 6, 7, 8, 9]),
-        ("MAXLEN ~ 5 LIMIT 5", "DELREF", [4, 5, 6, 7, 8, 9]),
-        ("MINID ~ 6-0", "DELREF", [6, 7, 8, 9]),
-        ("MINID ~ 7-0", "DELREF", [7, 8, 9]),
-    ],
-)
-def test_approximate_trimming_by_a_policy_goes_entry_by_entry(client, trim, policy, kept):
-    assert reply(client, "XTRIM", "s", *trim.split(), policy) == 9 - len(kept)
-    assert left(client) == kept
-    assert pending(client) == [ms for ms in (1, 3, 5, 7) if policy == "ACKED" or ms in kept]
 
 
 def test_approximate_trimming_by_a_policy_removes_nothing_before_8_6(client):
@@ -145,13 +98,6 @@ def test_xadd_trims_with_a_policy_after_adding(client):
 def test_xadd_takes_a_policy_without_a_strategy():
     client = make_client()
     assert reply(client, "XADD", "s", "acked", "1-0", "a", "b") == b"1-0"
-
-
-@pytest.mark.parametrize("policies", ["KEEPREF KEEPREF", "KEEPREF ACKED"])
-def test_a_second_policy_is_what_any_unknown_word_is(client, policies):
-    bad_id = b"-ERR Invalid stream ID specified as stream command argument\r\n"
-    assert run(client, "XADD", "s", *policies.split(), "*", "a", "b") == bad_id
-    assert run(client, "XTRIM", "s", "MAXLEN", "0", *policies.split()) == b"-ERR syntax error\r\n"
 
 
 def test_before_8_2_a_policy_is_unknown(client):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 from support.fake_server import ready_keys, reply, run, wait_for
-from support.groups import effects, forget, group_client, stated
+from support.groups import effects, forget, group_client
 from support.streams.pending import acknowledge, given_back
 
 from rillet.commands.streams import xack  # noqa: F401 - it declares the command
 from rillet.storage.streams.ids import MAX_COUNT
-
-NOW = 1_700_000_000_000
 
 
 @pytest.fixture
@@ -90,11 +88,6 @@ def test_force_makes_an_entry_if_there_is_such_a_message(client, mode, count):
     assert group_of(client).last_id == 3 << 64
 
 
-def test_an_entry_whose_message_is_gone_can_be_given_back(client):
-    run(client, "XDEL", "s", "1-0")
-    assert nack(client, "FAIL", "IDS", "1", "1-0") == 1
-
-
 def test_the_order_is_that_of_giving_back(client):
     nack(client, "FAIL", "IDS", "2", "3-0", "1-0")
     assert waiting(client) == [b"3-0", b"1-0"]
@@ -106,13 +99,6 @@ def test_the_order_is_that_of_giving_back(client):
 # What is propagated
 
 
-def test_it_is_propagated_as_it_was_sent_and_is_no_event(client):
-    nack(client, "fail", "IDS", "2", "1", "9-0")
-    assert effects(client) == ["XNACK s g fail IDS 2 1 9-0"]
-    assert client.server.events == []
-    assert client.server.keyspace.dirty == 1
-
-
 def test_it_wakes_who_waits_for_the_key_if_something_was_given_back(client):
     wait_for(client, b"s")
     nack(client, "FAIL", "IDS", "1", "9-0")
@@ -122,90 +108,6 @@ def test_it_wakes_who_waits_for_the_key_if_something_was_given_back(client):
 
 
 # From everywhere
-
-
-def test_xpending_counts_it_and_names_no_consumer(client):
-    nack(client, "FAIL", "IDS", "2", "1-0", "2-0")
-    assert reply(client, "XPENDING", "s", "g") == [3, b"1-0", b"3-0", [[b"c", b"1"]]]
-    assert pending(client, "c") == [("3-0", "c", 1000, 1)]
-    assert pending(client, "") == []
-    nack(client, "FAIL", "IDS", "1", "3-0")
-    assert reply(client, "XPENDING", "s", "g") == [3, b"1-0", b"3-0", []]
-
-
-def test_a_consumer_without_a_name_is_somebody(client):
-    run(client, "XCLAIM", "s", "g", "", "0", "1-0", "JUSTID")
-    nack(client, "FAIL", "IDS", "1", "2-0")
-    assert pending(client, "") == [("1-0", "", 0, 5)]
-    assert reply(client, "XINFO", "CONSUMERS", "s", "g")[0][:4] == [b"name", b"", b"pending", 1]
-
-
-@pytest.mark.parametrize("idle", ["1", "1000", "1001", "9000000000000000000"])
-def test_no_idle_filter_leaves_it_out(client, idle):
-    nack(client, "FAIL", "IDS", "1", "2-0")
-    found = reply(client, "XPENDING", "s", "g", "IDLE", idle, "-", "+", "10")
-    assert [entry[0] for entry in found] == ([b"1-0", b"2-0", b"3-0"] if int(idle) <= 1000 else [b"2-0"])
-
-
-def test_xinfo_counts_it_and_shows_no_time(client):
-    nack(client, "FAIL", "IDS", "1", "2-0")
-    full = reply(client, "XINFO", "STREAM", "s", "FULL")
-    group = dict(zip(full[-1][0][::2], full[-1][0][1::2], strict=True))
-    assert (group[b"pel-count"], group[b"nacked-count"]) == (3, 1)
-    assert group[b"pending"][1] == [b"2-0", b"", 0, 1]
-    [consumer] = group[b"consumers"]
-    assert consumer[:2] == [b"name", b"c"]
-    assert consumer[6:8] == [b"pel-count", 2]
-    assert reply(client, "XINFO", "GROUPS", "s")[0][4:6] == [b"pending", 3]
-
-
-def test_it_is_never_protected_by_min_idle(client):
-    nack(client, "FAIL", "IDS", "2", "1-0", "2-0")
-    most = str((1 << 63) - 1)
-    assert reply(client, "XCLAIM", "s", "g", "d", most, "1-0", "3-0", "JUSTID") == [b"1-0"]
-    assert reply(client, "XAUTOCLAIM", "s", "g", "d", most, "0", "JUSTID")[1] == [b"2-0"]
-    assert pending(client) == [("1-0", "d", 0, 5), ("2-0", "d", 0, 1), ("3-0", "c", 1000, 1)]
-    assert effects(client)[1:] == [
-        stated("d", "1-0", count=5, last="3-0", ms=NOW + 1000),
-        stated("d", "2-0", count=1, last="3-0", ms=NOW + 1000),
-    ]
-
-
-@pytest.mark.parametrize("words", ["XCLAIM s g d 0 1", "XAUTOCLAIM s g d 0 0 COUNT 1"])
-def test_one_whose_message_is_gone_is_dropped_and_propagated_as_acknowledged(client, words):
-    nack(client, "FAIL", "IDS", "1", "1-0")
-    run(client, "XDEL", "s", "1-0")
-    forget(client)
-    run(client, *words.split())
-    assert [entry[0] for entry in pending(client)] == ["2-0", "3-0"]
-    assert effects(client) == [f"XACK s g {'1' if words.startswith('XCLAIM') else '1-0'}"]
-    assert group_of(client).unowned.pending == 0
-
-
-def test_it_can_be_acknowledged(client):
-    nack(client, "FAIL", "IDS", "2", "1-0", "2-0")
-    assert reply(client, "XACK", "s", "g", "1-0", "3-0") == 2
-    assert waiting(client) == [b"2-0"]
-
-
-def test_it_outlives_its_last_owner(client):
-    nack(client, "FAIL", "IDS", "1", "2-0")
-    assert reply(client, "XGROUP", "DELCONSUMER", "s", "g", "c") == 2
-    assert pending(client) == [("2-0", "", -1, 1)]
-
-
-def test_history_does_not_show_it(client):
-    nack(client, "FAIL", "IDS", "1", "2-0")
-    [[_, entries]] = reply(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "0")
-    assert [entry[0] for entry in entries] == [b"1-0", b"3-0"]
-
-
-def test_a_group_set_back_delivers_it_again(client):
-    nack(client, "FAIL", "IDS", "1", "2-0")
-    run(client, "XGROUP", "SETID", "s", "g", "1-0")
-    run(client, "XREADGROUP", "GROUP", "g", "d", "COUNT", "1", "STREAMS", "s", ">")
-    assert pending(client)[1] == ("2-0", "d", 0, 1)
-    assert waiting(client) == []
 
 
 def test_copy_keeps_it_and_its_turn(client):

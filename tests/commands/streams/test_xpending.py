@@ -13,8 +13,6 @@ from rillet.storage.groups.pending import UNOWNED_MS
 from rillet.storage.streams.ids import encode
 from rillet.storage.streams.stream import Stream
 
-SYNTAX = b"-ERR syntax error\r\n"
-
 
 @pytest.fixture
 def client():
@@ -28,20 +26,6 @@ def client():
 
 def ids(client, *words: str) -> list[int]:
     return [int(item[0].split(b"-")[0]) for item in reply(client, "XPENDING", "s", "g", *words)]
-
-
-@pytest.mark.parametrize(
-    "words", [("-",), ("-", "+"), ("IDLE", "1", "-", "+"), tuple("-+12345"), ("-", "+", "1", *"abcd")]
-)
-def test_the_number_of_words_is_judged_first(client, words):
-    assert run(client, "XPENDING", "nokey", "g", *words) == SYNTAX
-
-
-def test_a_range_returns_owner_idle_time_and_counter(client):
-    run(client, "XREADGROUP", "GROUP", "g", "d", "STREAMS", "s", "0")
-    assert run(client, "XPENDING", "s", "g", "2", "3", "10") == (
-        b"*2\r\n*4\r\n$3\r\n2-0\r\n$1\r\nc\r\n:300\r\n:1\r\n*4\r\n$3\r\n3-0\r\n$1\r\nd\r\n:0\r\n:2\r\n"
-    )
 
 
 @pytest.mark.parametrize(
@@ -67,12 +51,6 @@ def test_a_range_can_be_narrowed_by_ids_count_consumer_and_idle_time(client, wor
 def test_a_clock_set_back_shows_no_negative_idle_time(client):
     client.server.advance(-10_000)
     assert [item[2] for item in reply(client, "XPENDING", "s", "g", "-", "+", "10")] == [0] * 4
-
-
-def test_looking_does_not_count_as_seen(client):
-    before = client.db.entries[b"s"].groups[b"g"].consumers[b"d"].seen_ms
-    run(client, "XPENDING", "s", "g", "-", "+", "10", "d")
-    assert client.db.entries[b"s"].groups[b"g"].consumers[b"d"].seen_ms == before
 
 
 SEQUENCES = st.integers(0, 2) | st.integers(8, 11)

@@ -35,83 +35,6 @@ def read(client, *words: str, consumer: str = "c"):
 
 
 @pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (
-            ("STREAMS", "s", "t", "0"),
-            "Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified.",
-        ),
-        (("COUNT", "1", "COUNT"), "syntax error"),
-        (("BLOCK", "9223372036854775807", "STREAMS", "s", "0"), "timeout is out of range"),
-    ],
-)
-def test_what_xread_refuses(client, words, error):
-    assert run(client, "XREAD", *words) == f"-ERR {error}\r\n".encode()
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (("GROUP", "g", "c", "STREAMS", "s", "t", ">"), "Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."),
-        (("COUNT", "1", "COUNT", "2", "STREAMS", "s", "0"), "Missing GROUP option for XREADGROUP"),
-        (("GROUP", "g", "c", "COUNT", "1", "NOACK"), "syntax error"),
-        (("COUNT", "1", "NOACK", "NOACK", "GROUP", "g"), "syntax error"),
-    ],
-)  # fmt: skip
-def test_what_xreadgroup_refuses(client, words, error):
-    assert run(client, "XREADGROUP", *words) == f"-ERR {error}\r\n".encode()
-
-
-@pytest.mark.parametrize("word", ["$", "+"])
-def test_the_newest_id_is_meaningless_in_xreadgroup(client, word):
-    error = (
-        f"-ERR The {word} ID is meaningless in the context of XREADGROUP: you want to read the history of this "
-        f"consumer by specifying a proper ID, or use the > ID to get new messages. The {word} ID would just return "
-        "an empty result set.\r\n"
-    )
-    assert run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", word) == error.encode()
-
-
-def test_keys_are_judged_in_order_each_by_type_group_and_id(client):
-    client.db.entries[b"str"] = b"x"
-    nogroup = b"-NOGROUP No such key '%b' or consumer group 'g' in XREADGROUP with GROUP option\r\n"
-    run(client, "XADD", "t", "1-0", "a", "b")
-    words = ("XREADGROUP", "GROUP", "g", "c", "STREAMS")
-    assert run(client, *words, "s", "str", ">", "x").startswith(b"-WRONGTYPE ")
-    assert run(client, *words, "s", "str", "x", ">").startswith(b"-ERR Invalid stream ID")
-    assert run(client, *words, "s", "t", ">", "x") == nogroup % b"t"
-    assert run(client, *words, "s", "nokey", ">", "x") == nogroup % b"nokey"
-    assert run(client, "XREAD", "STREAMS", "nokey", "str", "0", "0").startswith(b"-WRONGTYPE ")
-
-
-def test_nothing_is_delivered_if_one_key_is_refused(client):
-    run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "nokey", ">", ">")
-    assert group_of(client).last_id == 0
-    assert not group_of(client).consumers
-
-
-def test_options_may_repeat_and_the_last_counts(client):
-    found = reply(
-        client,
-        "XREADGROUP",
-        "group",
-        "nog",
-        "x",
-        "GROUP",
-        "g",
-        "c",
-        "COUNT",
-        "9",
-        "count",
-        "1",
-        "streams",
-        "s",
-        ">",
-    )
-    assert found == [[b"s", [ENTRY[1]]]]
-
-
-@pytest.mark.parametrize(
     ("words", "keys"),
     [
         ("XREAD STREAMS s 0", [2]),
@@ -132,26 +55,6 @@ def test_keys_are_found_by_walking_the_options(words, keys):
 # XREAD
 
 
-def test_plus_is_the_last_entry_itself(client):
-    assert reply(client, "XREAD", "STREAMS", "s", "+") == [[b"s", [ENTRY[3]]]]
-    run(client, "XDEL", "s", "3-0")
-    assert reply(client, "XREAD", "COUNT", "5", "STREAMS", "s", "+") == [[b"s", [ENTRY[2]]]]
-
-
-def test_plus_on_a_missing_or_empty_stream_is_the_beginning(client):
-    run(client, "XTRIM", "s", "MAXLEN", "0")
-    assert run(client, "XREAD", "STREAMS", "s", "nokey", "+", "+") == NOTHING
-
-
-def test_xread_answers_a_map_in_resp3():
-    client = group_client(1, resp=3)
-    expected = b"%1\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n"
-    assert run(client, "XREAD", "STREAMS", "s", "0") == expected
-    assert run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">") == expected
-    assert run(client, "XREAD", "STREAMS", "s", "$") == b"_\r\n"
-    assert run(client, "XREAD", "STREAMS", "s", "s", "0", "0") == b"%2\r\n" + expected[4:] * 2
-
-
 def test_a_read_looks_each_key_up_twice_as_the_statistics_show(client):
     keyspace = client.server.keyspace
     keyspace.hits = keyspace.misses = 0
@@ -162,19 +65,6 @@ def test_a_read_looks_each_key_up_twice_as_the_statistics_show(client):
 
 
 # Delivery
-
-
-def test_new_entries_are_delivered_once(client):
-    assert read(client, "COUNT", "2", "STREAMS", "s", ">") == [[b"s", [ENTRY[1], ENTRY[2]]]]
-    assert read(client, "STREAMS", "s", ">", consumer="d") == [[b"s", [ENTRY[3]]]]
-    assert run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">") == NOTHING
-    group = group_of(client)
-    assert [(each.number >> 64, each.consumer.name, each.ms, each.count) for each in group] == [
-        (1, b"c", NOW, 1),
-        (2, b"c", NOW, 1),
-        (3, b"d", NOW, 1),
-    ]
-    assert (group.last_id, group.entries_read) == (3 << 64, 3)
 
 
 def test_the_greatest_id_reads_like_the_new_entries_sign(client):
@@ -206,15 +96,6 @@ def test_setting_the_group_back_delivers_again_with_a_fresh_counter(client):
         (b"d", NOW + 10, 1),
         (b"d", NOW + 10, 1),
     ]
-
-
-def test_the_consumer_is_created_even_if_nothing_is_delivered(client):
-    run(client, "XGROUP", "SETID", "s", "g", "$")
-    forget(client)
-    assert run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">") == NOTHING
-    assert list(group_of(client).consumers) == [b"c"]
-    assert client.server.events == [(b"xgroup-createconsumer", b"s")]
-    assert client.server.keyspace.dirty == 1
 
 
 def test_seen_time_is_the_last_attempt_and_active_time_the_last_success(client):
@@ -270,41 +151,6 @@ def test_history_answers_null_for_a_message_that_is_gone_and_leaves_it_alone(res
 # Propagation
 
 
-def test_each_delivered_entry_is_stated_and_then_the_groups_place(client):
-    read(client, "COUNT", "2", "STREAMS", "s", ">")
-    assert effects(client) == [
-        stated("c", "1-0", count=1, last="0-0"),
-        stated("c", "2-0", count=1, last="0-0"),
-        "XGROUP SETID s g 2-0 ENTRIESREAD 2",
-    ]
-
-
-def test_an_unknown_counter_is_stated_as_minus_one(client):
-    run(client, "XDEL", "s", "2-0")
-    forget(client)
-    read(client, "COUNT", "1", "STREAMS", "s", ">")
-    assert effects(client)[-1] == "XGROUP SETID s g 1-0 ENTRIESREAD -1"
-
-
-def test_noack_states_a_new_consumer_and_the_groups_place(client):
-    read(client, "NOACK", "STREAMS", "s", ">")
-    assert effects(client) == ["XGROUP SETID s g 3-0 ENTRIESREAD 3", "XGROUP CREATECONSUMER s g c"]
-    run(client, "XADD", "s", "4-0", "a", "b")
-    forget(client)
-    read(client, "NOACK", "STREAMS", "s", ">")
-    assert effects(client) == ["XGROUP SETID s g 4-0 ENTRIESREAD 4"]
-
-
-@pytest.mark.parametrize("word", [">", "0"])
-def test_a_new_consumer_that_got_nothing_is_stated(client, word):
-    run(client, "XGROUP", "SETID", "s", "g", "$")
-    forget(client)
-    run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", word)
-    run(client, "XREADGROUP", "GROUP", "g", "b", "NOACK", "STREAMS", "s", word)
-    run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", word)
-    assert effects(client) == ["XGROUP CREATECONSUMER s g a", "XGROUP CREATECONSUMER s g b"]
-
-
 def test_until_8_4_a_new_consumer_that_got_nothing_is_stated_only_with_noack(client):
     client.server.compat = compat_with("8.4")
     run(client, "XGROUP", "SETID", "s", "g", "$")
@@ -335,12 +181,6 @@ def test_what_is_stated_leads_another_server_to_the_same_state(client):
         (each.number, each.consumer.name, each.ms, each.count) for each in group_of(client)
     ]
     assert (group_of(other).last_id, group_of(other).entries_read) == (2 << 64, 2)
-
-
-def test_xread_states_nothing(client):
-    reply(client, "XREAD", "STREAMS", "s", "0")
-    assert effects(client) == []
-    assert client.server.keyspace.dirty == 0
 
 
 # Blocking

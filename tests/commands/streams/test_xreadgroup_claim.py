@@ -12,7 +12,6 @@ from rillet.commands.streams import xack  # noqa: F401 - it declares a command
 from rillet.storage.streams.ids import MAX_COUNT
 
 NOW = 1_700_000_000_000
-NOTHING = b"*-1\r\n"
 
 
 @pytest.fixture
@@ -39,22 +38,6 @@ def read(client, *words: str, consumer: str = "c"):
 def pending(client):
     found = reply(client, "XPENDING", "s", "g", "-", "+", "100")
     return [(i.decode(), c.decode(), idle, count) for i, c, idle, count in found]
-
-
-@pytest.mark.parametrize(
-    ("word", "error"),
-    [
-        ("x", b"-ERR min-idle-time is not an integer or out of range\r\n"),
-        ("-1", b"-ERR min-idle-time must be a positive integer\r\n"),
-    ],
-)
-def test_min_idle_time_is_a_number_from_zero_on(client, word, error):
-    assert run(client, "XREADGROUP", "GROUP", "g", "c", "CLAIM", word, "STREAMS", "s", ">") == error
-
-
-def test_xread_knows_no_claim(client):
-    error = b"-ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead.\r\n"
-    assert run(client, "XREAD", "CLAIM", "0", "STREAMS", "s", "0") == error
 
 
 def test_before_8_4_claim_is_unknown(client):
@@ -98,22 +81,11 @@ def test_a_claimed_entry_goes_to_the_end(client):
     assert [item[0] for item in read(client, "CLAIM", "0", "COUNT", "3")] == ["2-0", "3-0", "1-0"]
 
 
-def test_one_whose_message_is_gone_is_passed_over_and_stays(client):
-    run(client, "XDEL", "s", "1-0")
-    assert read(client, "CLAIM", "200", "COUNT", "1") == [("2-0", 200, 1)]
-    assert pending(client)[0] == ("1-0", "a", 300, 1)
-
-
 def test_count_is_for_both_together(client):
     assert read(client, "CLAIM", "0", "COUNT", "4") == [
         ("1-0", 300, 1), ("2-0", 200, 1), ("3-0", 100, 1), ("4-0", 0, 0),
     ]  # fmt: skip
     assert read(client, "CLAIM", "1", "COUNT", "4") == [("5-0", 0, 0)]
-
-
-def test_claimed_ones_alone_are_an_answer_too(client):
-    run(client, "XGROUP", "SETID", "s", "g", "$")
-    assert read(client, "CLAIM", "300", "BLOCK", "0") == [("1-0", 300, 1)]
 
 
 def test_noack_is_for_the_new_ones_only(client):
@@ -126,57 +98,12 @@ def test_history_ignores_it(client):
     assert reply(client, *words) == [[b"s", [[b"2-0", [b"a", b"b"]]]]]
 
 
-def test_resp3_differs_on_the_outside_only(client):
-    client.resp = 3
-    assert run(
-        client, "XREADGROUP", "GROUP", "g", "c", "CLAIM", "300", "COUNT", "1", "STREAMS", "s", ">"
-    ) == (b"%1\r\n$1\r\ns\r\n*1\r\n*4\r\n$3\r\n1-0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n:300\r\n:1\r\n")
-
-
 # What is propagated
-
-
-def test_each_claimed_entry_is_stated_before_the_new_ones_with_where_the_group_was(client):
-    read(client, "CLAIM", "200", "COUNT", "3")
-    now = NOW + 300
-    assert effects(client) == [
-        stated("c", "1-0", count=2, last="3-0", ms=now),
-        stated("c", "2-0", count=2, last="3-0", ms=now),
-        stated("c", "4-0", count=1, last="3-0", ms=now),
-        "XGROUP SETID s g 4-0 ENTRIESREAD 4",
-    ]
 
 
 def test_without_new_ones_the_groups_place_is_not_stated(client):
     read(client, "CLAIM", "200", "COUNT", "1")
     assert effects(client) == [stated("c", "1-0", count=2, last="3-0", ms=NOW + 300)]
-
-
-def test_a_new_consumer_that_claimed_without_a_pel_is_created_behind_its_claims(client):
-    read(client, "CLAIM", "300", "NOACK")
-    assert effects(client) == [
-        stated("c", "1-0", count=2, last="3-0", ms=NOW + 300),
-        "XGROUP SETID s g 5-0 ENTRIESREAD 5",
-        "XGROUP CREATECONSUMER s g c",
-    ]
-
-
-def test_an_entry_that_comes_back_to_the_stream_can_be_claimed(client):
-    run(client, "XTRIM", "s", "MAXLEN", "0")
-    assert read(client, "CLAIM", "0") is None  # passes over all of them, and remembers that
-    run(client, "XSETID", "s", "1-0")
-    run(client, "XADD", "s", "2-0", "a", "b")
-    assert read(client, "CLAIM", "0") == [("2-0", 200, 1)]
-
-
-def test_a_claim_behind_lost_entries_finds_what_becomes_idle_or_is_given_back(client):
-    run(client, "XDEL", "s", "1-0", "2-0")
-    assert read(client, "CLAIM", "50", "COUNT", "2") == [("3-0", 100, 1), ("4-0", 0, 0)]
-    assert read(client, "CLAIM", "0", "COUNT", "1") == [("3-0", 0, 2)]
-    run(client, "XNACK", "s", "g", "FAIL", "IDS", "1", "3-0")
-    run(client, "XCLAIM", "s", "g", "a", "0", "4-0", "IDLE", "1000", "JUSTID")
-    assert read(client, "CLAIM", "500") == [("3-0", NOW + 300, 3), ("4-0", 1000, 1), ("5-0", 0, 0)]
-    assert [i for i, *_ in pending(client)] == ["1-0", "2-0", "3-0", "4-0", "5-0"]
 
 
 def test_a_claim_behind_many_lost_entries_is_done_in_steps(client):
@@ -202,12 +129,6 @@ def steps(client, *words: str) -> int:
                 done += 1
         else:
             return done
-
-
-def test_a_claim_is_activity(client):
-    read(client, "CLAIM", "300", "COUNT", "1")
-    found = reply(client, "XINFO", "CONSUMERS", "s", "g")
-    assert found[2] == [b"name", b"c", b"pending", 1, b"idle", 0, b"inactive", 0]
 
 
 # Waiting
