@@ -113,14 +113,14 @@ class Stream:
 
     @property
     def looked(self) -> int | None:
-        """The number of pending entries that ``oldest_idle`` covers, if it does not cover all."""
+        """The number of pending entries that ``oldest_idle`` covers; None: all of them."""
         if all(group.looked is None or not group.pending for group in self.groups):
             return None
         return sum(group.pending if group.looked is None else group.looked for group in self.groups)
 
     @property
     def read_at(self) -> int:
-        """The earliest time at which one of those PELs was read; 0: none was."""
+        """The earliest time at which a PEL of its groups was read; 0: none was."""
         return min((group.read_at for group in self.groups if group.pending and group.read_at), default=0)
 
     @property

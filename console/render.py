@@ -57,7 +57,7 @@ def raw(text: str) -> bytes:
 
 
 def clip(text: str, length: int = 60) -> str:
-    """Cut a text for a table's cell."""
+    """Return a text cut to ``length`` characters; an ellipsis follows if something was cut."""
     return text if len(text) <= length else text[:length] + "…"
 
 
@@ -77,7 +77,7 @@ def linked(*words: bytes) -> bool:
 
 
 def duration(milliseconds: float | None) -> str:
-    """Format a duration in its greatest unit: 250 ms, 3 min, 2 h."""
+    """Format a duration in its greatest unit: 250 ms, 3 min, 2 h; a dash for None or a negative one."""
     if milliseconds is None:
         return UNKNOWN
     if milliseconds < 0:
@@ -92,7 +92,7 @@ def duration(milliseconds: float | None) -> str:
 
 
 def size(count_of_bytes: float | None) -> str:
-    """Format bytes in their greatest unit."""
+    """Format bytes in their greatest unit; a dash for None."""
     if count_of_bytes is None:
         return UNKNOWN
     for unit in ("B", "KB", "MB", "GB"):
@@ -112,7 +112,7 @@ def count(number: float | None) -> str:
 
 
 def rate(number: float | None) -> str:
-    """Format a rate per second."""
+    """Format a rate per second, or per minute if it is small; a dash for None."""
     if number is None:
         return UNKNOWN
     if number == 0:

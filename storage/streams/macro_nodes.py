@@ -47,7 +47,8 @@ class Node:
 
     Attributes:
         first_id, last_id: its first and last entry, deleted ones included.
-        size: bytes in Redis, without the two counters above, whose own width varies.
+        live, deleted: the numbers of its entries.
+        size: bytes in Redis, without the elements for ``live`` and ``deleted``, whose own width varies.
         fields: the field names of its first entry; entries with the same names are stored without them.
         names_payload: bytes of those names, counted as for the limit.
         count_size: bytes of the element count that closes such an entry.

@@ -197,9 +197,9 @@ def read_annotations(data: bytes, clock: int | None) -> int | None:
 
 
 class Frontier:
-    """Walks ahead in a growing file and finds a place up to which everything is complete.
+    """Walks ahead in a growing file, and finds a place up to which all records and transactions are complete.
 
-    Such a place is between two records and outside of transactions. A frontier serves one advance.
+    One object serves one call of ``advance``.
     """
 
     def __init__(self, start: Cursor) -> None:

@@ -194,7 +194,7 @@ def lineages(rows: list[tuple[int, str | None, str, str]]) -> tuple[dict[int, in
 
     Returns:
         For each such database the representative of its group; for each such key, as "<representative database>
-            <stream>", the representative of its group.
+        <stream>", the representative of its group.
     """
     databases: dict[int, int] = {}
     keys: dict[str, str] = {}
