@@ -151,7 +151,7 @@ class Link:
             for words in [_CONTROL, *commands] if self.controls else commands:
                 pipeline.execute_command(*words)
             replies: list[Reply] = await pipeline.execute(raise_on_error=False)
-        except (RedisError, OSError) as error:  # replies come as they are: what is raised is of connecting
+        except (RedisError, OSError) as error:  # of connecting: error replies are returned
             raise GoneError(_plain(error)) from None
         for reply in replies:
             if isinstance(reply, RedisConnectionError):

@@ -226,7 +226,7 @@ class Lives:
     def _read(self, words: Sequence[str], reply: Any) -> None:
         upper = [word.upper() for word in words]
         _, group, consumer = words[1:4]
-        at = upper.index("STREAMS", 4)  # behind the names of the group and the consumer
+        at = upper.index("STREAMS", 4)  # after the names of the group and the consumer
         asked = words[at + 1 :]
         starts = dict(zip(asked[: len(asked) // 2], asked[len(asked) // 2 :], strict=False))
         unowned = "NOACK" in upper[4:at]

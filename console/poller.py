@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .history import Key
     from .link import Command, Link
 
-TICK: Final = 1.0  # seconds between two looks at the watched subjects
+TICK: Final = 1.0  # seconds between two reads of the watched subjects
 UNWATCHED: Final = 10.0  # seconds between two rounds while no page is open
 SHARE: Final = 20  # a round may take this part of the time: 5 %
 BATCH: Final = 200  # streams in one pipeline, so that other clients of the server come between
@@ -35,7 +35,7 @@ SCAN_COUNT: Final = 1_000
 WEIGHED: Final = 50  # streams a round whose memory is measured
 HEAVY: Final = 65_536  # bytes of the entries in XINFO STREAM from which on it is asked less often
 HEAVY_ROUNDS: Final = 30
-FAILURES: Final = 1_000  # of so many subjects it is remembered that they were logged
+FAILURES: Final = 1_000  # subjects of which the last logged failure is remembered
 ASKED: Final = ("XNACK", "XACKDEL", "XDELEX")  # commands that not every version knows
 
 LOG: Final = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class Poller:
         self._last: dict[bytes, Sample] = {}
         self._drawn: set[Key] = set()
         self._backlogs = Backlogs()
-        self.jobs: dict[str, Any] = {}  # those of console/jobs.py, where their pages find them
+        self.jobs: dict[str, Any] = {}  # the jobs of console/jobs.py, where their pages find them
         self._turn = 0
         self._last_round = -1000.0
         self._stopped = False
@@ -248,7 +248,7 @@ class Poller:
                 continue
             try:
                 await self._read(subject)
-            except (RedisError, UnreadableError):  # the page that looks at it shows the error
+            except (RedisError, UnreadableError):  # a page with this subject shows the error
                 self._details.pop(subject, None)
         for subject in [one for one in self._details if one not in self._watched]:
             if time.monotonic() - self._details[subject][0] > 10:

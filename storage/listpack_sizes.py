@@ -10,7 +10,7 @@ LONG_TEXT: Final = 64
 _ZERO: Final = 0x30
 _MINUS: Final = 0x2D
 
-# For a number of digits: an integer up to this one has so many bytes, a larger one so many.
+# By number of digits: a bound, the bytes of an integer up to it, and the bytes of a greater one.
 _DIGITS: Final = (
     (b"", 0, 0), (b"9", 2, 2), (b"99", 2, 2), (b"127", 2, 3), (b"4095", 3, 4), (b"32767", 4, 5), (b"999999", 5, 5),
     (b"8388607", 5, 6), (b"99999999", 6, 6), (b"999999999", 6, 6), (b"2147483647", 6, 10),

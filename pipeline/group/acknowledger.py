@@ -5,7 +5,7 @@ last batch before ``query.stop()`` it happens at the next start. Spark notifies 
 though::
 
     query = frame.writeStream.trigger(processingTime="10 minutes").start()
-    acknowledger = Acknowledger(query, options)  # those of the source
+    acknowledger = Acknowledger(query, options)  # the options of the source
     spark.streams.addListener(acknowledger)
     ...
     query.stop()

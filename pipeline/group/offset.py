@@ -170,7 +170,7 @@ class GroupOffset:
         try:
             fields: Mapping[str, Any] = json.loads(given) if isinstance(given, str) else given
         except ValueError:
-            fields = {"text": given}  # which no version is
+            fields = {"text": given}  # which is not an offset of any version
         check_version(fields)
         if fields.get("mode") != _MODE:
             raise OffsetError(

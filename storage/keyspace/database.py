@@ -199,7 +199,7 @@ class Database:
         """Delete an expired key: propagate, notify and signal it."""
         keyspace = self.keyspace
         if keyspace.on_expired is not None:
-            # Propagate first: if this fails, the key stays, hidden, and the next lookup tries once more.
+            # Propagate first: if this fails, the key stays hidden, and the next lookup tries again.
             keyspace.on_expired(self, key)
         self.remove(key)
         keyspace.expired += 1

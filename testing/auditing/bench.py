@@ -293,7 +293,7 @@ class Bench:
         if worker.is_inside:
             for each in own:
                 self.stage.kill_client(each)
-        # If another worker's connection names no consumer, it may be mistaken for its own: that one stays open.
+        # Another worker's connection that names no consumer may be mistaken for one of its own; it stays open.
         self.until(lambda: not own & self.stage.clients(), seconds=_GONE_SECONDS)
 
     def last_words(self, worker: Worker) -> str:

@@ -370,7 +370,7 @@ def poison_capped(bench: Bench) -> str:
             continue
         if lives is None:
             bench.note("it is delivered again rarely" if changes else "nothing delivers it again")
-            # The worker may check pending messages only when it starts, or only those of others; or a restart may find
+            # The worker may check pending messages only when it starts, or only other consumers' messages; or a restart may find
             # them sooner.
             is_slow = changes
             helpers = (("crash", "w1"), ("crash-elsewhere", "w2"))

@@ -161,7 +161,7 @@ class Listener:
             self._all_closed = asyncio.Event()
             for transport in list(
                 self.open_sides.values()
-            ):  # also those that are closing and wait for their client to read
+            ):  # also transports that are closing but wait for their client to read
                 transport.abort()
             await self._all_closed.wait()
 

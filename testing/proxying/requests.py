@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _STAR: Final = b"*"[0]
-_PADDING: Final = 64  # at most so many empty words stand for the missing words of a long request
+_PADDING: Final = 64  # at most this many empty words replace the missing words of a long request
 
 
 class Requests:

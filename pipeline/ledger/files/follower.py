@@ -197,7 +197,7 @@ class Follower:
                     "to go on with the base that took its place"
                 )
             part, file = self._files[key]
-            size = os.fstat(file.fileno()).st_size  # after the manifest: what has a successor is final
+            size = os.fstat(file.fileno()).st_size  # after the manifest: a file with a successor is final
             if self._target is not None and not place.is_base and place.file_seq >= self._target[0]:
                 size, following = min(size, self._target[1]), None
             if upto is not None and key == (upto.file_seq, upto.is_base):

@@ -33,7 +33,7 @@ _GONE: Final = {
     b"DEL": slice(1, None), b"UNLINK": slice(1, None),
     b"MSET": slice(1, None, 2), b"MSETNX": slice(1, None, 2),
 }  # fmt: skip
-_parse_last: Final = lru_cache(1 << 10)(parse)  # those of one XREADGROUP have the same
+_parse_last: Final = lru_cache(1 << 10)(parse)  # the XCLAIMs of one XREADGROUP have the same LASTID
 _STORE_OPTION: Final = (b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER")
 
 

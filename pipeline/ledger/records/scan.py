@@ -207,7 +207,7 @@ class Frontier:
         self._walk = Walk(start)
         self._state = _State(start.position, start.db, start.clock)
         self._good = self._state.copy()
-        self._rest: list[bytes] = []  # what was read behind that place
+        self._rest: list[bytes] = []  # the bytes read after the place in `_good`
 
     def advance(self, read: Callable[[int], bytes], most: int) -> Cursor:
         """Walk over about ``most`` bytes, or up to the end of the file, and return the place reached.
