@@ -7,14 +7,12 @@ from random import Random
 
 import pytest
 from support.invariants import check_invariants
-from support.streams.pending import acknowledge, deliver, idle_ids, move, pending_ids
+from support.streams.pending import acknowledge, deliver, pending_ids
 
 from rillet.storage.groups.group import Group
-from rillet.storage.groups.pending import NEVER, Order
+from rillet.storage.groups.pending import Order
 from rillet.storage.streams.chunk import length_of, texts_in
-from rillet.storage.streams.ids import MAX_ID
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import trim
 
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
@@ -46,51 +44,6 @@ def delivered(group: Group, name: bytes, first: int, last: int, now: int = 100) 
     deliver(group, consumer, list(map(number, range(first, last + 1))), now)
 
 
-def facts(group: Group) -> list[tuple[int, bytes, int, int]]:
-    return [(each.number, each.consumer.name, each.ms, each.count) for each in group]
-
-
-def test_a_group_at_zero_has_unknown_reads_and_lags_by_all_entries():
-    group = Group()
-    assert group.entries_read is None
-    assert group.lag(stream_of(5)) == 5
-
-
-def test_reading_one_by_one_counts_and_shrinks_the_lag():
-    stream, group = stream_of(5), Group()
-    read(group, stream, 1)
-    assert (group.entries_read, group.lag(stream)) == (1, 4)
-    read(group, stream)
-    assert (group.entries_read, group.lag(stream)) == (5, 0)
-    stream.append(number(6), FIELDS)
-    assert (group.entries_read, group.lag(stream)) == (5, 1)
-
-
-def test_a_group_on_an_empty_stream_has_no_lag():
-    assert Group().lag(Stream()) == 0
-
-
-def test_a_last_id_moved_into_the_middle_makes_the_lag_unknown():
-    assert Group(number(3)).lag(stream_of(5)) is None
-
-
-def test_a_tombstone_ahead_makes_the_counter_an_estimate():
-    stream, group = stream_of(5), Group()
-    read(group, stream, 1)
-    stream.delete(number(3))
-    read(group, stream, 1)
-    assert group.last_id == number(2)
-    assert group.entries_read is None
-    assert group.lag(stream) is None
-
-
-def test_behind_the_last_tombstone_the_counter_is_known_again_at_the_end():
-    stream, group = stream_of(5), Group()
-    stream.delete(number(3))
-    read(group, stream)
-    assert (group.entries_read, group.lag(stream)) == (5, 0)
-
-
 def test_deliveries_in_one_batch_count_like_deliveries_one_by_one():
     for deleted in (1, 2, 3, 5, 8):
         for start_known in (None, 0):
@@ -103,35 +56,6 @@ def test_deliveries_in_one_batch_count_like_deliveries_one_by_one():
             assert (at_once.entries_read, at_once.last_id) == (singly.entries_read, singly.last_id)
 
 
-def test_a_group_before_the_first_entry_does_not_count_up_blindly():
-    # The clause of Redis 8.0 (#13958): what was trimmed before it was read is made up for by the estimate.
-    stream, group = stream_of(5), Group()
-    read(group, stream, 1)
-    trim(stream, 2)
-    read(group, stream, 1)
-    assert (group.last_id, group.entries_read) == (number(4), 4)
-    assert group.lag(stream) == 1
-
-
-def test_a_counter_that_nothing_was_ever_added_to_stays():
-    stream, group = stream_of(2), Group(0, 7)
-    stream.entries_added = 0
-    read(group, stream)
-    assert (group.last_id, group.entries_read) == (number(2), 7)
-
-
-def test_pending_entries_come_in_id_order_with_their_facts():
-    group = Group()
-    delivered(group, b"a", 1, 2, now=10)
-    delivered(group, b"b", 3, 3, now=11)
-    move(group, group.consumers[b"b"], [number(1)], 20, 5)
-    assert facts(group) == [
-        (number(1), b"b", 20, 5),
-        (number(2), b"a", 10, 1),
-        (number(3), b"b", 11, 1),
-    ]
-
-
 def test_loading_in_any_order_still_lists_in_id_order():
     group = Group()
     consumer = group.create_consumer(b"a", 1)
@@ -140,67 +64,6 @@ def test_loading_in_any_order_still_lists_in_id_order():
         group.add_pending(number(ms), consumer, 5, 1)
     assert pending_ids(group) == [text(ms) for ms in range(3001)]
     assert pending_ids(group, number(2000), number(2002)) == [text(2000), text(2001), text(2002)]
-
-
-def test_an_id_claimed_away_and_back_in_one_millisecond_is_listed_once():
-    group = Group()
-    delivered(group, b"a", 1, 2)
-    delivered(group, b"c", 3, 3)
-    other = group.create_consumer(b"b", 100)
-    owner = group.consumers[b"a"]
-    assert pending_ids(group, consumer=owner) == [text(1), text(2)]
-    move(group, other, [number(1)], 100, 1)
-    move(group, owner, [number(1)], 100, 1)
-    assert pending_ids(group, consumer=owner) == [text(1), text(2)]
-    assert pending_ids(group) == [text(1), text(2), text(3)]
-    assert (owner.pending, other.pending) == (2, 0)
-
-
-def test_delivering_again_after_setting_back_moves_the_entry_and_resets_its_counter():
-    group = Group()
-    delivered(group, b"a", 1, 3)
-    move(group, group.consumers[b"a"], [number(2)], 50, 9)
-    delivered(group, b"b", 2, 2, now=200)
-    assert facts(group)[1] == (number(2), b"b", 200, 1)
-    assert (group.consumers[b"a"].pending, group.consumers[b"b"].pending) == (2, 1)
-    assert pending_ids(group) == [text(1), text(2), text(3)]
-
-
-def test_acknowledging_counts_each_id_once():
-    group = Group()
-    delivered(group, b"a", 1, 3)
-    assert acknowledge(group, [number(1), number(9), number(1)]) == 1
-    assert acknowledge(group, []) == 0
-    assert acknowledge(group, [number(2), number(3)]) == 2
-    assert group.consumers[b"a"].pending == 0
-    assert group.pel.first() is group.pel.order.last() is None
-
-
-def test_deleting_a_consumer_drops_its_entries_only():
-    group = Group()
-    delivered(group, b"a", 1, 2)
-    delivered(group, b"b", 3, 3)
-    assert group.delete_consumer(group.consumers[b"a"]) == 2
-    assert pending_ids(group) == [text(3)]
-    assert list(group.consumers) == [b"b"]
-
-
-@pytest.mark.parametrize("old", [3, 400])
-def test_idle_entries_are_found_in_id_order_whether_few_or_many(old):
-    group = Group()
-    consumer = group.create_consumer(b"a", 1)
-    for ms in range(1, 501):
-        deliver(group, consumer, [number(ms)], ms)
-    move(group, consumer, [number(2)], 1000, 2)  # no longer idle
-    expected = [text(ms) for ms in range(1, old + 1) if ms != 2]
-    assert idle_ids(group, old) == expected
-    assert idle_ids(group, old, count=2) == expected[:2]
-    assert idle_ids(group, old, number(3), MAX_ID) == expected[1:]
-    assert idle_ids(group, old, number(1), number(3)) == [text(1), text(3)]
-    assert idle_ids(group, old, number(1), number(3), count=5) == [text(1), text(3)]
-    assert idle_ids(group, old, number(2), number(2), count=5) == []
-    assert idle_ids(group, old, consumer=consumer) == expected
-    assert idle_ids(group, 0) == []
 
 
 def test_acknowledged_entries_leave_nothing_behind():
@@ -258,23 +121,6 @@ def test_listing_many_by_time_looks_at_a_bounded_number_at_once(runs, monkeypatc
         looked.clear()
     assert 0 < max(steps) <= 16_384
     check_invariants(group)
-
-
-def test_a_copy_shares_nothing():
-    group = Group(number(9), 4)
-    delivered(group, b"a", 1, 3, now=10)
-    group.consumers[b"a"].active_ms = 77
-    group.create_consumer(b"b", 5)
-    twin = group.copy()
-    assert facts(twin) == facts(group)
-    assert (twin.last_id, twin.entries_read) == (number(9), 4)
-    assert (twin.consumers[b"a"].active_ms, twin.consumers[b"b"].active_ms) == (77, NEVER)
-    acknowledge(twin, [number(1)])
-    twin.delete_consumer(twin.consumers[b"b"])
-    assert pending_ids(group) == [text(1), text(2), text(3)]
-    assert (group.consumers[b"a"].pending, twin.consumers[b"a"].pending) == (3, 2)
-    assert b"b" in group.consumers
-    assert next(twin.pel.oldest()).ms == 10
 
 
 def test_a_removed_range_does_not_slow_later_walks():

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hiredis
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,7 +8,6 @@ from support.invariants import check_invariants
 from support.streams.pending import taken
 from support.thorough import examples
 
-from rillet.storage.groups.lag import entries_read_estimate, has_tombstone_from, lag
 from rillet.storage.listpack_sizes import element_size
 from rillet.storage.streams.bulk_append import append_many
 from rillet.storage.streams.chunk import LARGE, MAX_BYTES, MAX_ENTRIES, ids_in, texts_in
@@ -263,13 +261,6 @@ def test_entries_removed_at_once_leave_what_removing_them_one_by_one_leaves():
         ]
 
 
-def test_trimming_does_not_count_as_deleting():
-    stream = stream_of(1, 2, 3)
-    trim(stream, 1)
-    trim(stream, 9, by_length=False)
-    assert (stream.length, stream.max_deleted_id, stream.last_id, stream.entries_added) == (0, 0, 3, 3)
-
-
 def test_an_emptied_stream_may_go_on_with_smaller_ids_after_its_last_id_was_lowered():
     stream = stream_of(*range(1, 200))
     assert stream.macro_nodes.count == 2
@@ -280,24 +271,6 @@ def test_an_emptied_stream_may_go_on_with_smaller_ids_after_its_last_id_was_lowe
     assert stream.macro_nodes.first_id == 6
     assert trim(stream, 0, approximate=True, limit=10) == 1
     assert stream.macro_nodes.count == 0
-
-
-@pytest.mark.parametrize(
-    "ids",
-    [
-        [make_id(1, 1), make_id(1, 2), make_id(1, 3)],
-        [make_id(1, 9), make_id(1, 10), make_id(1, 11)],
-        [make_id(9_999_999, 8), make_id(9_999_999, 9)],  # 9 characters
-        [make_id(9_999_999, 9), make_id(9_999_999, 10)],  # 9 and 10
-        [make_id(99_999_999, 8), make_id(99_999_999, 9)],  # 10
-        [make_id(1, 10**10), make_id(2), make_id(3)],
-        [make_id(MAX_U64, MAX_U64 - 1), make_id(MAX_U64, MAX_U64)],
-    ],
-)
-def test_delivered_entries_come_with_the_texts_of_their_ids(ids):
-    stream = stream_of(*ids)
-    assert taken(stream, 0) == (list(map(encode, ids)), b"".join(map(entry, ids)), ids[-1])
-    assert taken(stream, ids[0]) == (list(map(encode, ids[1:])), b"".join(map(entry, ids[1:])), ids[-1])
 
 
 def test_a_reader_that_comes_back_is_not_misled_by_what_was_removed_since_then():
@@ -312,74 +285,6 @@ def test_a_reader_that_comes_back_is_not_misled_by_what_was_removed_since_then()
     assert stream.entries_after(399)[2] == 400
 
 
-# Counters that groups ask for
-
-
-def test_a_fresh_group_lags_by_the_whole_stream():
-    stream = stream_of(1, 2, 3, 4, 5)
-    assert lag(stream, 0, None) == 5
-    assert lag(stream, 1, 1) == 4
-    assert lag(stream, 5, 5) == 0
-
-
-def test_a_group_set_into_the_middle_has_an_unknown_lag():
-    stream = stream_of(1, 2, 3, 4, 5)
-    assert entries_read_estimate(stream, 3) is None
-    assert lag(stream, 3, None) is None
-
-
-def test_a_stream_without_entries_leaves_no_lag():
-    assert lag(Stream(), 0, None) == 0
-    stream = stream_of(1, 2)
-    trim(stream, 0)
-    assert lag(stream, 0, None) == 0
-
-
-@pytest.mark.parametrize(
-    ("stream_id", "expected"), [(0, 1), (1, 1), (2, 2), (3, None), (4, 4), (5, None), (MAX_ID, None)]
-)
-def test_what_was_read_is_known_at_the_ends_of_the_stream(stream_id, expected):
-    stream = stream_of(1, 2, 3, 4)
-    trim(stream, 3)
-    assert entries_read_estimate(stream, stream_id) == expected
-
-
-def test_everything_was_read_of_an_emptied_stream():
-    stream = stream_of(1, 2, 3)
-    trim(stream, 0)
-    assert [entries_read_estimate(stream, stream_id) for stream_id in (0, 3, 4)] == [3, 3, None]
-    assert entries_read_estimate(Stream(), 7) == 0
-
-
-def test_a_deleted_entry_makes_the_count_before_it_unknown():
-    stream = stream_of(1, 2, 3, 4)
-    stream.delete(3)
-    assert [has_tombstone_from(stream, stream_id) for stream_id in (0, 3, 4)] == [True, True, False]
-    assert [entries_read_estimate(stream, stream_id) for stream_id in (0, 1, 2, 3, 4)] == [
-        None,
-        None,
-        None,
-        None,
-        4,
-    ]
-    assert lag(stream, 1, 1) is None
-    assert lag(stream, 3, 3) is None
-    assert lag(stream, 4, 4) == 0
-
-
-def test_a_deleted_entry_before_the_first_one_does_not_matter():
-    stream = stream_of(1, 2, 3, 4)
-    stream.delete(1)
-    assert lag(stream, 0, None) == 3
-    assert [entries_read_estimate(stream, stream_id) for stream_id in (0, 2)] == [1, 2]
-
-
-def test_an_empty_stream_has_no_tombstones():
-    stream = stream_of(1)
-    stream.delete(1)
-    assert not has_tombstone_from(stream, 0)
-
-
 # Nodes
 
 
@@ -388,58 +293,6 @@ def test_entries_are_parsed_only_when_somebody_asks_for_nodes():
     assert stream.macro_nodes.known == []
     assert stream.macro_nodes.count == 10
     assert [node.live for node in stream.macro_nodes.known] == [100] * 10
-
-
-def test_approximate_trimming_takes_whole_nodes_within_its_limit():
-    stream = stream_of(*range(1, 42), max_entries=10)
-    assert trim(stream, 25, approximate=True, limit=20) == 10
-    assert stream.length == 31
-    assert ids_of(stream)[0] == 11
-
-
-def test_a_limit_smaller_than_a_node_removes_nothing():
-    stream = stream_of(*range(1, 42), max_entries=10)
-    assert trim(stream, 0, approximate=True, limit=9) == 0
-    assert trim(stream, 30, by_length=False, approximate=True, limit=9) == 0
-
-
-def test_a_limit_stops_approximate_trimming_by_id_even_if_all_entries_are_below():
-    stream = stream_of(*range(1, 41), max_entries=10)
-    assert trim(stream, MAX_ID, by_length=False, approximate=True, limit=25) == 20
-    assert trim(stream, 0, approximate=True, limit=10) == 10
-
-
-def test_a_node_is_removed_by_id_only_when_its_last_entry_is_below():
-    stream = stream_of(*range(1, 41), max_entries=10)
-    assert trim(stream, 20, by_length=False, approximate=True) == 10
-    assert trim(stream, 21, by_length=False, approximate=True) == 10
-
-
-def test_deleting_the_last_live_entry_of_a_node_removes_it():
-    stream = stream_of(*range(1, 31), max_entries=10)
-    for stream_id in range(11, 21):
-        stream.delete(stream_id)
-    assert stream.macro_nodes.count == 2
-    assert stream.macro_nodes.first_id == 1
-
-
-def test_a_deleted_first_entry_is_still_the_first_physical_one():
-    stream = stream_of(*range(1, 31), max_entries=10)
-    stream.delete(1)
-    assert [node.first_id for node in stream.macro_nodes.all()] == [1, 11, 21]
-    assert (stream.first_id, stream.macro_nodes.first_id) == (2, 1)
-    trim(stream, 15, by_length=False)
-    assert (stream.first_id, stream.macro_nodes.first_id) == (15, 11)
-    trim(stream, 0)
-    assert stream.macro_nodes.first_id == MAX_ID
-
-
-def test_deleted_entries_keep_their_places_in_a_node():
-    stream = stream_of(*range(1, 10), max_entries=10)
-    stream.delete(9)
-    stream.append(10, FIELDS, 4096, 10)
-    stream.append(11, FIELDS, 4096, 10)
-    assert stream.macro_nodes.count == 2
 
 
 def test_limits_hold_for_entries_added_under_them():
@@ -533,14 +386,6 @@ def test_a_node_that_still_grows_is_settled_before_its_only_entry_is_deleted():
     assert stream.macro_nodes.known[-1].live == 1
     stream.delete(MAX_ENTRIES)
     assert stream.macro_nodes.count == 4
-
-
-def test_the_encoded_entries_are_what_a_client_parses():
-    stream = stream_of(make_id(1, 5), make_id(2))
-    number, data = stream.range(0, MAX_ID)
-    reader = hiredis.Reader()
-    reader.feed(b"*%d\r\n" % number + data)
-    assert reader.gets() == [[b"1-5", [b"f", b"v"]], [b"2-0", [b"f", b"v"]]]
 
 
 def test_a_large_entry_has_a_chunk_for_itself():
