@@ -573,7 +573,7 @@ def plan(action: Action, typed: Mapping[str, str]) -> Plan:
 
 
 async def run(link: Link, made: Plan, progress: Progress | None = None) -> Outcome:
-    """Send the commands of a plan, until an error or ``progress.stopped``.
+    """Send the commands of a plan, until an error or ``progress.stopped``; return the outcome.
 
     Raises:
         GoneError: the server cannot be reached.

@@ -75,13 +75,13 @@ def main(words: list[str]) -> int:
 
 
 def missing(tool: str, error: ImportError) -> int:
-    """Print how to install a missing tool."""
+    """Print how to install a missing tool; return the exit status, 1."""
     print(f"{tool} needs more packages: pip install 'rillet[console]' ({error})", file=sys.stderr)  # noqa: T201 - a command-line tool
     return 1
 
 
 def with_password(url: str) -> str:
-    """Add the password of REDISCLI_AUTH to an address without one: other users could see a password in ps."""
+    """Return an address with the password of REDISCLI_AUTH if it has none: other users could see a password in ps."""
     password = os.environ.get("REDISCLI_AUTH")
     parts = urlsplit(url)
     if not password or parts.password is not None:

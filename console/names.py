@@ -73,7 +73,7 @@ def command_line(words: Iterable[bytes]) -> str:
 
 
 def split_line(line: str) -> list[bytes]:
-    """Split a typed line as redis-cli does: at ASCII spaces; quotes may also be within a word.
+    """Return the words of a typed line, split as redis-cli does: at ASCII spaces; quotes may also be within a word.
 
     Raises:
         ValueError: a quote is not closed, or no space follows a closing quote.
@@ -105,7 +105,7 @@ def split_line(line: str) -> list[bytes]:
 
 
 def plain(text: str) -> str:
-    """Remove unprintable characters from a text of a server: control characters, and marks that change its direction."""
+    """Return a server's text without unprintable characters: control characters, and marks that change its direction."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 

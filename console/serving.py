@@ -53,7 +53,14 @@ def serve(
     say: Callable[[str], None],
     record: bool = False,
 ) -> int:
-    """Serve the console of a server until a signal; with ``record`` keep a recording there all the time.
+    """Serve the console of a server until a signal; return the exit status: 1 if the server cannot be read at the start.
+
+    Args:
+        url: the address of the server.
+        options: the parsed options of the web server (``command.parser``).
+        read_only: as for ``Console``.
+        say: prints a line.
+        record: keep a recording on the server all the time.
 
     Raises:
         ValueError: an option is wrong.

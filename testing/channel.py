@@ -364,7 +364,7 @@ class ChannelSocket:
         return len(data)
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Receive bytes; ``MSG_PEEK`` leaves them in the buffer."""
+        """Receive and return at most ``size`` bytes, b"" at the end; ``MSG_PEEK`` leaves them in the buffer."""
         return self.channel.receive(size, keep=bool(flags & _PEEK))
 
     def recv_into(self, buffer: Any) -> int:

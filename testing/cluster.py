@@ -93,7 +93,7 @@ class ClusterNode(Server):
         return done.result(_DEADLINE)
 
     def call(self, *words: bytes) -> Any:
-        """Run one command as a client, on a new connection.
+        """Run one command as a client, on a new connection, and return the reply as hiredis parses it.
 
         Raises:
             hiredis.ReplyError: the reply is an error: MOVED, READONLY and all others.

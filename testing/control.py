@@ -207,7 +207,11 @@ class Control:
 
     @property
     def is_open(self) -> bool:
-        """False if this side closed it (at the end, or after an interrupted command), or if it belongs to a parent process."""
+        """Whether this process can still use it.
+
+        It cannot if this side has closed it (at the end, or after an interrupted command), or if it belongs to a
+        parent process.
+        """
         return self._socket.fileno() >= 0 and self._owner == os.getpid()
 
     def close(self) -> None:

@@ -29,9 +29,10 @@ class Options(NamedTuple):
 
 
 def split(options: Mapping[str, Any]) -> Options:
-    """Divide options into the server's and the clients'.
+    """Divide options into the server's and the clients', and return both.
 
-    Directives of redis.conf (with underscores) and arguments of ``rillet.testing.Server`` go to the server, arguments of
+    Directives of redis.conf (with underscores) and arguments of ``rillet.testing.Server`` go to the server, arguments
+    of
     ``redis.Redis`` to the clients.
 
     Raises:

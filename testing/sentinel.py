@@ -261,7 +261,7 @@ class SentinelServer(Server):
         self.lines = lines
 
     def command(self, *words: bytes) -> Any:
-        """Run a command; raise error replies."""
+        """Run a command and return its reply; raise error replies."""
         return self._command(*words)
 
     def _flags(self) -> list[str]:

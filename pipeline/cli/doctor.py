@@ -132,7 +132,7 @@ def check_java() -> Iterator[Finding]:
 
 
 def check_shell() -> Iterator[Finding]:
-    """Check the programs that Spark's start script and file system call."""
+    """Check that the programs exist which Spark's start script and file system call."""
     for name in ("bash", "chmod", "ps"):
         if shutil.which(name):
             continue

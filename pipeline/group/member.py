@@ -122,7 +122,7 @@ class Member:
         deliver: bool = True,
         weigh: int | None = None,
     ) -> Taken:
-        """Claim entries for us, unless another consumer was faster.
+        """Claim entries for us, unless another consumer was faster; return what happened to each.
 
         Args:
             stream: the key.

@@ -154,7 +154,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     @gc_paused()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Acknowledge the batch that Spark has committed, and gather the next one.
+        """Acknowledge the batch that Spark has committed, gather the next one, and return the offset after it.
 
         Raises:
             OffsetError: the checkpoint belongs to another group.

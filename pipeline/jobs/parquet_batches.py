@@ -65,7 +65,7 @@ def start(
     report: Callable[[int], None],
     name: str,
 ) -> StreamingQuery:
-    """Start a query that writes batches, or continue where the last run ended.
+    """Start a query that writes batches, or continue where the last run ended; return the query.
 
     Args:
         frame: from ``readStream``.

@@ -117,10 +117,11 @@ class ClusterConnection(Connection):
     def exchange(
         self, request: bytes, names: Sequence[str], *, repeatable: bool = False, key: str | bytes = b""
     ) -> list[Reply]:
-        """Send packed commands to the node of a key.
+        """Send packed commands to the node of a key, and return their replies.
 
         Raises:
-            ConnectionLost: not every reply came, or commands were redirected. A redirected transaction did not run; of other
+            ConnectionLost: not every reply came, or commands were redirected. A redirected transaction did not run;
+                of other
                 commands, those not redirected ran.
         """
         for attempt in range(self.endpoint.retries + 1):

@@ -79,7 +79,7 @@ def words(*choices: str) -> Kind:
 
 
 def parse_flag(text: str) -> bool:
-    """Parse "true" or "false".
+    """Return the value of "true" or "false".
 
     Raises:
         ValueError: it is neither.

@@ -35,7 +35,7 @@ def is_incr(info: FileInfo) -> bool:
 
 
 def generations(history: Sequence[FileInfo]) -> list[Generation]:
-    """Group history files, oldest first.
+    """Return history files in groups, oldest first: each base with the incr files that continue it.
 
     Rillet lists each base before its incr files, oldest first. Redis (aof-disable-auto-gc) inserts newly
     replaced files at the front, with incr files before their base. One manifest can contain both orders.
@@ -58,7 +58,7 @@ def generations(history: Sequence[FileInfo]) -> list[Generation]:
 def outdated(
     directory: Path, history: Sequence[FileInfo], seconds: int, limit: int, now_ms: int
 ) -> list[FileInfo]:
-    """Choose the files to remove: whole generations, oldest first, so that the remaining history starts with a base.
+    """Return the files to remove: whole generations, oldest first, so that the remaining history starts with a base.
 
     Args:
         directory: the folder of the files; missing files count as removed.

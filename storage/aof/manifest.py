@@ -179,7 +179,8 @@ def adopt_single_file(
 ) -> Manifest:
     """Move a single append-only file of Redis before 7.0 (`<root>/<basename>`) into the folder, as base.
 
-    It does so only if the folder has no data of its own. It also completes a move that a crash interrupted.
+    It does so only if the folder has no data of its own. It also completes a move that a crash interrupted. Return
+    the manifest that is then valid.
     """
     files = files or FileOperations()
     old, directory = root / basename, root / folder

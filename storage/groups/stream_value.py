@@ -70,7 +70,10 @@ def rewritten_bytes(stream: Stream, key: bytes) -> int:
 
 
 def make_whole(stream: Stream) -> bool:
-    """Repair a stream after an interrupted change, from the columns of its chunks and the entries of its PELs."""
+    """Repair a stream after an interrupted change, from the columns of its chunks and the entries of its PELs.
+
+    Return True: something is always left, because a stream may be empty.
+    """
     chunks, firsts, nodes = stream.chunks, stream.firsts, stream.macro_nodes
     last = chunks[-1] if chunks else None
     if type(last) is Chunk:  # packed chunks do not grow

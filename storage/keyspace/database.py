@@ -410,7 +410,7 @@ class Database:
             keyspace.own_expiries.setdefault(key, set()).add(self.index)
 
     def clear_expiry(self, key: bytes) -> bool:
-        """Remove the expiry of a key; False if it had none."""
+        """Remove the expiry of a key; return False if it had none."""
         return self.expires.pop(key, None) is not None
 
     def expire_all_due(self, limit: int) -> int:

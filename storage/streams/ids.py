@@ -53,7 +53,7 @@ def is_ascending(numbers: list[int]) -> bool:
 
 
 def parse(word: bytes, missing_seq: int = 0) -> int:
-    """Read an ID in its strict form: digits only, no ``-``, ``+``, ``$`` or ``*``.
+    """Return the ID that a word spells in its strict form: digits only, no ``-``, ``+``, ``$`` or ``*``.
 
     Args:
         word: ``ms`` or ``ms-seq``, at most 127 bytes; each number is read as leniently as by strtoull.
@@ -88,7 +88,7 @@ def parse_auto_seq(word: bytes) -> int | None:
 
 
 def parse_bound(word: bytes, missing_seq: int = 0) -> int:
-    """Read an ID; ``-`` (the smallest) and ``+`` (the greatest) are also allowed.
+    """Return the ID that a word spells; ``-`` (the smallest) and ``+`` (the greatest) are also allowed.
 
     Raises:
         InvalidID: the word is not an ID.

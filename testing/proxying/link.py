@@ -108,9 +108,10 @@ class Link(Relay):
     # Requests
 
     def eof_received(self) -> bool:
-        """Pass the client's end of input on to the server; the server decides when to close the connection.
+        """Pass the client's end of input on to the server, which decides when to close the connection.
 
-        Held requests that wait for earlier replies are sent first.
+        Held requests that wait for earlier replies are sent first. Return True if the client's side stays open for
+        replies.
         """
         if self._when_answered is not None:
             # Waiting longer would let a command block for a client that has left.

@@ -81,7 +81,7 @@ class Relay(asyncio.Protocol):
         self._listener.side_is_closed(self)
 
     def eof_received(self) -> bool:
-        """Tell the server that the client sends no more; the server decides when to close."""
+        """Pass the client's end of input on to the server; return True if the client's side stays open for replies."""
         self._has_left = True
         self._listener.delays.forget(self)
         if not self._has_begun:
