@@ -92,7 +92,14 @@ def _hide(words: list[bytes], start: int, end: int) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client from CLIENT LIST; ``own``: a connection of this or another console."""
+    """A client from CLIENT LIST.
+
+    Attributes:
+        age, idle: seconds since it connected, and since its last command.
+        flags: the letters of CLIENT LIST.
+        memory: tot-mem, in bytes; None if the server does not report it.
+        own: whether it is a connection of this or another console.
+    """
 
     id: int
     address: str

@@ -130,6 +130,8 @@ class KeyDetail:
 
     Attributes:
         type: "none" if the key does not exist.
+        ttl: milliseconds until it expires; None without an expiry.
+        memory: bytes; None if unknown.
         length: the bytes of a string, or the number of items of another type.
         items: the columns of each item: index and value of a list, field and value of a hash, score and member of a
             sorted set; only the value of a set or string.

@@ -18,6 +18,8 @@ class ServerFacts:
     Attributes:
         kind: "Rillet", "Redis" or "Valkey".
         version: of that product.
+        memory: used_memory, in bytes.
+        clients: the number of connected clients.
         commands: the supported ones of the optional commands that the console uses, in upper case.
         debug: whether DEBUG CLOCK and DEBUG FAULT may be used: a Rillet that allows debug commands to the console.
     """
@@ -71,6 +73,8 @@ class Stream:
     """A stream: XLEN or XINFO STREAM, MEMORY USAGE, and its groups.
 
     Attributes:
+        length: the number of entries.
+        memory: bytes; None if it was not measured.
         added: the number of entries ever added; None before Redis 7.
         rate_in: entries per second since the last round; None in the first round.
         rate_out: deliveries per second, of all groups together.

@@ -59,7 +59,14 @@ class Lag:
 
 @dataclass(frozen=True)
 class QueryState:
-    """The last progress report of a query; ``rows_total`` counts the rows in all reports so far."""
+    """The last progress report of a query.
+
+    Attributes:
+        batch_id: the number of the last batch; -1 before the first.
+        rows: the rows of that batch; ``rows_total``: of all reports so far.
+        batch_seconds: how long that batch took.
+        lags: how far the query is behind.
+    """
 
     name: str
     batch_id: int = -1

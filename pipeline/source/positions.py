@@ -11,9 +11,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamSnapshot:
-    """The state of a stream when a position was taken: its first and newest entry (None if it was empty), and counts.
+    """The state of a stream when a position was taken.
 
-    The first entry is None, too, if a packed offset (`packed_positions`) has not kept it.
+    Attributes:
+        first: the id of its first entry; None if it was empty, or if a packed offset (`packed_positions`) has not
+            kept it.
+        newest: the id of its newest entry; None if it was empty.
+        added: the number of entries ever added; None before Redis 7.
+        removed: the number of entries trimmed or deleted; None before Redis 7.
     """
 
     first: int | None
