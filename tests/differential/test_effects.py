@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.aof import AofTail, flags_for
+from support.background import at_once
 from support.servers import start_server
 
 if TYPE_CHECKING:
@@ -86,6 +87,6 @@ def effects(kind: str, *, replica: bool) -> dict[str, tuple[list[bytes], list[st
 @pytest.mark.parametrize("replica", [False, True])
 @pytest.mark.parametrize(("mine", "real"), [("rillet", "redis810"), ("rillet-7.0", "redis7")])
 def test_limited_and_past_writes_are_propagated_as_the_real_server_does(mine, real, replica):
-    got, wanted = effects(mine, replica=replica), effects(real, replica=replica)
+    got, wanted = at_once(lambda kind: effects(kind, replica=replica), (mine, real))
     wrong = [f"{name}\n  {got[name]}\n  real {wanted[name]}" for name in wanted if got[name] != wanted[name]]
     assert not wrong, f"{len(wrong)} of {len(wanted)}:\n" + "\n".join(wrong)

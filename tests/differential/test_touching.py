@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from differential.touching import Step, play, walk, walked
+from support.background import at_once
 from support.servers import start_server
 
 # Under a limit 7.0 shares no small integers, whose clock would be that of all keys with the same one.
@@ -21,8 +22,12 @@ EACH = 2  # random commands of each record, besides those that are written down
 )
 def test_each_command_touches_its_keys_as_the_real_server_does(policy, mine, real, observed):
     steps = walk(7, EACH, "7.0" if real == "redis7" else "8.10")
-    with start_server(mine, *FLAGS) as ours, start_server(real, *FLAGS) as theirs:
-        got, wanted = (play(server, policy, steps, observed=observed) for server in (ours, theirs))
+
+    def played(kind):
+        with start_server(kind, *FLAGS) as server:
+            return play(server, policy, steps, observed=observed)
+
+    got, wanted = at_once(played, (mine, real))
     wrong = [
         f"{step}: {what} {here[what]}, real {there[what]}"
         for step, here, there in zip(steps, got, wanted, strict=True)

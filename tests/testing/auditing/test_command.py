@@ -111,6 +111,16 @@ def test_what_cannot_be_run_ends_with_status_2_and_its_reason(words, text):
     assert "Traceback" not in done.stderr
 
 
+@pytest.fixture
+def _heard():
+    """Signals that whoever started the tests ignores (`nohup`, `&`): for those, only a watch of 40 seconds ends an audit."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_heard")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_no_worker_outlives_its_audit_however_that_ends(tmp_path, number):
     worker = tmp_path / "worker.py"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 from support.auditing.mutations import SOURCE
-from support.servers import start_server
+from support.servers import start_servers
 
 from rillet.testing.auditing.bench import Plan
 from rillet.testing.auditing.running import Audit
 from rillet.testing.auditing.verdicts import CannotRunError
 
+KINDS = ("redis810", "redis7")
 TUTORIAL = """\
 import os, redis
 r = redis.Redis.from_url(os.environ["REDIS_URL"], decode_responses=True)
@@ -24,11 +25,23 @@ while True:
             r.xack("jobs", "workers", entry)
 """
 
+pytestmark = pytest.mark.xdist_group("audits on real servers")
 
-@pytest.fixture(scope="module", params=["redis810", "redis7"])
-def real(request):
-    with start_server(request.param) as server:
-        yield server
+
+@pytest.fixture(scope="module")
+def servers():
+    with start_servers(*KINDS) as started:
+        yield started
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def real(servers, kind):
+    return servers[kind]
 
 
 def audit(zygote, real, source, names, *, timeout, database="/5", may_flush=False):
@@ -37,13 +50,17 @@ def audit(zygote, real, source, names, *, timeout, database="/5", may_flush=Fals
     return {each.name: each for each in Audit(plan).run(names)}
 
 
-def test_a_correct_worker_keeps_what_can_be_tried_and_other_databases_stay(zygote, real):
-    with real.wire() as wire:
-        wire.call("SET", "mine", "1")
+def test_a_correct_worker_keeps_what_can_be_tried_and_other_databases_stay(zygote, ahead, servers, real):
+    def work(kind):
+        with servers[kind].wire() as wire:
+            wire.call("SET", "mine", "1")
         names = (
             "works crash long-job idle-claim deleted failover restart cut flushed consumers scripts".split()
         )
-        found = audit(zygote, real, SOURCE, names, timeout=30)
+        return audit(zygote, servers[kind], SOURCE, names, timeout=30)
+
+    found = ahead(work)
+    with real.wire() as wire:
         assert {name: each.what for name, each in found.items() if each.result != "kept"} == {
             "consumers": "a consumer gets no older on this server, which has no clock to move",
             "scripts": "SCRIPT FLUSH would remove the scripts of all who use the server: --rillet-flush allows it",
@@ -53,8 +70,12 @@ def test_a_correct_worker_keeps_what_can_be_tried_and_other_databases_stay(zygot
         wire.call("FLUSHALL")
 
 
-def test_what_a_worker_breaks_is_named(zygote, real):
-    found = audit(zygote, real, TUTORIAL, ["works", "crash", "idle-claim", "cut"], timeout=3, database="")
+def test_what_a_worker_breaks_is_named(zygote, ahead, servers, real):
+    def work(kind):
+        names = ["works", "crash", "idle-claim", "cut"]
+        return audit(zygote, servers[kind], TUTORIAL, names, timeout=3, database="")
+
+    found = ahead(work)
     assert {name: each.result for name, each in found.items()} == {
         "works": "kept", "crash": "broken", "idle-claim": "broken", "cut": "kept",
     }  # fmt: skip
