@@ -26,8 +26,8 @@ class Watcher(Player):
         wrong: the steps whose error changed something.
     """
 
-    def __init__(self, port):
-        super().__init__(port, 2)
+    def __init__(self, port, protocol):
+        super().__init__(port, protocol)
         self.wrong = []
 
     def look(self):
@@ -65,7 +65,7 @@ def logging():
 def test_an_error_changes_nothing(name, kind, logging):
     wrong = []
     for case in FILES[name]:
-        player = Watcher(logging(kind).port)
+        player = Watcher(logging(kind).port, case.protocols[0])
         try:
             list(player.play(case.steps))
         finally:

@@ -16,7 +16,7 @@ SHUTDOWN = b"SHUTDOWN NOSAVE\r\n"
 
 @pytest.fixture
 def server():
-    with LiveServer(appendonly=True) as server:
+    with LiveServer(appendonly=True, repl_diskless_sync_delay=0) as server:  # no replica waits for others
         yield server
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 NO_REPLY = "no reply"
 IMPATIENCE = 0.5
-UNKNOWN = re.compile(rb"ERR unknown (sub)?command")
+UNKNOWN = re.compile(rb"ERR unknown (sub)?command|.*Invalid event class")
 STEP = re.compile(r"(?P<name>[A-Z])(?P<verb>:|>|<| raw| closed| silent)(?: (?P<rest>.*))?$")
 WORD = re.compile(r'"((?:[^"\\]|\\.)*)"(?=\s|$)|(\S+)')
 

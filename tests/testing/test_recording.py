@@ -16,7 +16,8 @@ from rillet.server.debugging import recorder
 
 @pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
 def running(request):
-    with rillet.testing.Server(process=request.param) as server:
+    delay = {"repl_diskless_sync_delay": 0}  # no replica waits for others
+    with rillet.testing.Server(process=request.param, **delay) as server:
         yield server
 
 

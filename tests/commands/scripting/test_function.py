@@ -10,7 +10,7 @@ from support.live import LiveServer, eventually
 
 @pytest.fixture(scope="module")
 def server():
-    with LiveServer() as running:
+    with LiveServer(repl_diskless_sync_delay=0) as running:  # no replica waits for others
         yield running
 
 

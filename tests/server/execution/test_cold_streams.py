@@ -10,10 +10,19 @@ from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk
 N = 20 * MAX_ENTRIES
 
 
+def look_often(server):
+    def look():
+        cold = server.inside.keyspace.cold
+        cold.round = cold._next_round = 0.05
+
+    server.run_inside(look)
+
+
 @pytest.fixture
 def server():
-    with LiveServer(appendonly=True, stream_compress_depth=2, enable_debug_command="yes") as server:
-        server.inside.keyspace.cold.round = 0.05
+    options = {"appendonly": True, "stream_compress_depth": 2, "enable_debug_command": "yes"}
+    with LiveServer(**options, repl_diskless_sync_delay=0) as server:  # no replica waits for others
+        look_often(server)
         yield server
 
 
@@ -97,6 +106,7 @@ def test_packed_entries_are_in_rewritten_files(server, preamble):
         assert server.info("aof_last_bgrewrite_status") == "ok"
         assert packed(server) == number
     server.restart()
+    look_often(server)
     with server.wire() as wire:
         assert wire.call("DEBUG", "DIGEST").value == digest
         assert wire.call("XLEN", "s").plain() == N - 1
@@ -154,7 +164,7 @@ def test_a_replica_packs_what_it_was_sent(server):
         add(wire)
         wait_until_packed(server)
         with LiveServer(stream_compress_depth=2, replicaof=f"127.0.0.1 {server.port}") as replica:
-            replica.inside.keyspace.cold.round = 0.05
+            look_often(replica)
             eventually(lambda: replica.inside.keyspace.databases[0].entries)
             wait_until_packed(replica)
             with replica.wire() as other:
