@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from support.spark.quick import JAVA, QUICK
+from support.spark.quick import JAVA, QUICK, quick_home
 
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
@@ -31,18 +31,20 @@ def spark(tmp_path_factory):
     from rillet.pipeline import session
 
     folder = tmp_path_factory.mktemp("spark")
-    found = session(
-        "tests",
-        **{
-            "spark.master": "local[2,2]",  # a task is tried twice
-            "spark.driver.memory": "768m",
-            "spark.driver.extraJavaOptions": f"{JAVA} -Dderby.system.home={folder}",
-            "spark.sql.shuffle.partitions": "1",
-            **QUICK,  # a quarter of the time
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.local.dir": str(folder),
-        },
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(quick_home(folder)))
+        found = session(
+            "tests",
+            **{
+                "spark.master": "local[2,2]",  # a task is tried twice
+                "spark.driver.memory": "768m",
+                "spark.driver.extraJavaOptions": f"{JAVA} -Dderby.system.home={folder}",
+                "spark.sql.shuffle.partitions": "1",
+                **QUICK,  # a quarter of the time
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                "spark.local.dir": str(folder),
+            },
+        )
     found.sparkContext.setLogLevel("OFF")  # tests that let queries fail would fill pages
     logging.getLogger("py4j").setLevel(logging.ERROR)
     yield found

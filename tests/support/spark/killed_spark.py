@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 from support.spark import spark_driver
-from support.spark.quick import quick_conf_dir
-from support.spark.spark_cluster import spark_home
+from support.spark.quick import quick_conf_dir, quick_home
 
 from rillet.pipeline.redis.connection import ConnectionLost, checked
 from rillet.pipeline.redis.options import Endpoint
@@ -96,7 +95,7 @@ class Driver:
 
     def __init__(self, url: str, folder: Path, master: str, work: str) -> None:
         self.log = folder / "driver.log"
-        home, conf = spark_home(folder), quick_conf_dir(folder)
+        home, conf = quick_home(folder), quick_conf_dir(folder)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, spark_driver.__file__, url, str(folder), master, work],

@@ -5,10 +5,8 @@ Nor is a Python process of Spark lost that a busy machine lets connect after 15 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Final
 
 # Verifying the bytecode of Spark's own classes takes 1.3 of the 10 s of processor time of a start.
 JAVA: Final = (
@@ -29,3 +27,18 @@ def quick_conf_dir(folder: Path) -> Path:
     lines = (f"{name} {value}\n" for name, value in QUICK.items())
     (conf / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
     return conf
+
+
+def quick_home(folder: Path) -> Path:
+    """Return a SPARK_HOME without the archive of PySpark, which Spark puts before what pip installed.
+
+    It holds no bytecode: each Python process of Spark would compile what it imports, for half of its second of processor time.
+    """
+    import pyspark  # only where a JVM starts
+
+    home = folder / "spark-home"
+    if not home.exists():
+        home.mkdir()
+        for part in ("bin", "jars"):
+            (home / part).symlink_to(Path(pyspark.__file__).parent / part)
+    return home
