@@ -1,9 +1,8 @@
-"""Report on the terminal the current step, its progress, and how long it took."""
+"""Report on the terminal the current step, and how long it took. The progress within a step is Spark's own bar."""
 
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -12,14 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TextIO
 
-    from pyspark.sql import SparkSession
-
-_EVERY_SECONDS: Final = 0.3
 _CLEAR: Final = "\r\x1b[2K"
 
 
 class Progress:
-    """Counted steps: one line each when done; on a terminal, a line that updates during the step.
+    """Counted steps: one line each when done; a terminal shows the title before.
 
     Args:
         steps: the number of steps.
@@ -30,7 +26,6 @@ class Progress:
         self._steps = steps
         self._out = sys.stderr if out is None else out
         self._done = 0
-        self.spark: SparkSession | None = None
         self._noted = ""
 
     @contextmanager
@@ -40,18 +35,14 @@ class Progress:
         head = f"[{self._done}/{self._steps}] {title}"
         self._noted = ""
         begun = time.monotonic()
-        ended = threading.Event()
-        watcher = threading.Thread(target=self._move, args=(head, begun, ended), daemon=True)
         if self._out.isatty():
-            watcher.start()
+            self._out.write(f"{head} …")
+            self._out.flush()
         how = "failed"
         try:
             yield
             how = self._noted
         finally:
-            ended.set()
-            if watcher.is_alive():
-                watcher.join()
             result = f": {how}" if how else ""
             self.say(f"{head}{result} ({time.monotonic() - begun:.1f} s)")
 
@@ -63,19 +54,3 @@ class Progress:
         """Print a line that belongs to no step."""
         self._out.write(f"{_CLEAR if self._out.isatty() else ''}{line}\n")
         self._out.flush()
-
-    def _move(self, head: str, begun: float, ended: threading.Event) -> None:
-        while not ended.wait(_EVERY_SECONDS):
-            self._out.write(f"{_CLEAR}{head} … {self._tasks()}{time.monotonic() - begun:.0f} s")
-            self._out.flush()
-
-    def _tasks(self) -> str:
-        """Return how many tasks of Spark's active stages are done."""
-        if self.spark is None:
-            return ""
-        tracker = self.spark.sparkContext.statusTracker()
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        there = [stage for stage in stages if stage is not None]
-        if not there:
-            return ""
-        return f"{sum(s.numCompletedTasks for s in there)} of {sum(s.numTasks for s in there)} tasks, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ def start_spark(arguments: argparse.Namespace, progress: Progress, **conf: Any) 
         conf["spark.master"] = arguments.master
     name = f"rillet {arguments.verb}"
     if has_session():
-        found = session(name, **conf)
-    else:
-        with progress.step("starting Spark"):
-            found = session(name, quiet=not arguments.verbose, **conf)
-    progress.spark = found
-    return found
+        return session(name, **conf)
+    with progress.step("starting Spark"):
+        shows = {"spark.ui.showConsoleProgress": sys.stderr.isatty()}
+        return session(name, quiet=not arguments.verbose, **shows | conf)

@@ -92,7 +92,6 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             report = gathering.run()
         finally:
-            progress.spark = None
             stopped = aside.submit(spark.stop) if is_ours else None
         page = draw(report, out, progress)
         if stopped is not None:

@@ -46,10 +46,9 @@ def arguments(tmp_path):
 
 
 def test_spark_is_stopped_while_the_page_is_drawn(spark, arguments, monkeypatch):
-    def draw(report, out, progress):
+    def draw(report, out, _):
         assert report == "report"
         assert spark.stopped.wait(60)
-        assert progress.spark is None  # so that nothing asks a session that is gone how far it is
         return out / "index.html"
 
     monkeypatch.setattr(Gathering, "run", lambda _: "report")
