@@ -78,7 +78,7 @@ No append-only file of any server contains:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,28 +138,41 @@ _COLUMNS: Final = (
 )
 NAMES: Final = tuple(name for name, _ in _COLUMNS)
 
-# The result of replaying the rows: one row for each time that a consumer (or, after XNACK, none) held an entry.
-_SPAN_COLUMNS: Final = (
-    ("db", "int"),
-    ("stream", "string"),
-    ("group", "string"),
-    ("entry_id", "string"),
-    ("consumer", "string"),  # null: none, after XNACK
-    ("retry_count", "bigint"),
-    ("at_ms", "bigint"),  # when it was delivered to this consumer
-    ("added_ms", "bigint"),  # when the entry was added, by its id
-    # first | claimed (from another consumer) | repeated (to the same one) | nacked | found (was so in the base or in
-    # what was restored or copied)
-    ("began", "string"),
-    ("from_seq", "bigint"),
-    ("from_ordinal", "bigint"),
-    ("from_clock_ms", "bigint"),
-    # acked | claimed | repeated | nacked | dropped (claimed, but the message was gone) | dereferenced (DELREF) |
-    # consumer-deleted | group-destroyed | key-deleted | null (still pending where the ledger ends)
-    ("ended", "string"),
-    ("until_seq", "bigint"),
-    ("until_ordinal", "bigint"),
-    ("until_clock_ms", "bigint"),
+
+class Span(NamedTuple):
+    """The result of replaying the rows: one time that a consumer (or, after XNACK, none) held an entry.
+
+    Attributes:
+        consumer: None: none, after XNACK.
+        at_ms: when it was delivered to this consumer.
+        added_ms: when the entry was added, by its id.
+        began: first | claimed (from another consumer) | repeated (to the same one) | nacked | found (was so in the base or
+            in what was restored or copied).
+        ended: acked | claimed | repeated | nacked | dropped (claimed, but the message was gone) | dereferenced (DELREF) |
+            consumer-deleted | group-destroyed | key-deleted | None (still pending where the ledger ends).
+    """
+
+    db: int
+    stream: str
+    group: str
+    entry_id: str
+    consumer: str | None
+    retry_count: int
+    at_ms: int | None
+    added_ms: int | None
+    began: str
+    from_seq: int
+    from_ordinal: int
+    from_clock_ms: int | None
+    ended: str | None = None
+    until_seq: int | None = None
+    until_ordinal: int | None = None
+    until_clock_ms: int | None = None
+
+
+_SPAN_COLUMNS: Final = tuple(
+    (name, "string" if "str" in str(kind) else "int" if name == "db" else "bigint")
+    for name, kind in Span.__annotations__.items()
 )
 SPAN_DDL: Final = ", ".join(f"`{name}` {kind}" for name, kind in _SPAN_COLUMNS)
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from ..schema import NAMES, arrow
-from .spans import Replay, Span
+from ..schema import NAMES, Span, arrow
+from .spans import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,8 +9,9 @@ rows of a key, of the keys it was copied or renamed from and to, and of whole da
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from ..schema import Span
 from ..spelling import id_number
 
 if TYPE_CHECKING:
@@ -20,27 +21,6 @@ if TYPE_CHECKING:
     Position = tuple[int, int]  # file_seq, ordinal
 
 _FATAL_COUNT: Final = (1 << 63) - 1
-
-
-class Span(NamedTuple):
-    """One period in which a consumer held an entry; ``schema`` describes the columns."""
-
-    db: int
-    stream: str
-    group: str
-    entry_id: str
-    consumer: str | None
-    retry_count: int
-    at_ms: int | None
-    added_ms: int | None
-    began: str
-    from_seq: int
-    from_ordinal: int
-    from_clock_ms: int | None
-    ended: str | None = None
-    until_seq: int | None = None
-    until_ordinal: int | None = None
-    until_clock_ms: int | None = None
 
 
 class _Group:
@@ -144,13 +124,6 @@ class Replay:
         for stream in self._streams.values():
             for group in stream.groups.values():
                 yield from group.pending.values()
-
-    def pending(self, db: int, stream: str, group: str) -> dict[str, tuple[str | None, int]]:
-        """Return the current PEL of a group: (consumer, delivery count) by id, in ID order."""
-        there = self._streams.get((db, stream))
-        found = there.groups.get(group) if there else None
-        spans = sorted(found.pending.items(), key=lambda item: id_number(item[0])) if found else []
-        return {entry_id: (span.consumer, span.retry_count) for entry_id, span in spans}
 
     # Entries
 
