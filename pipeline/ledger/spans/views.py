@@ -3,7 +3,7 @@
 ``register`` creates temporary views over a frame of ``redis-aof`` (or over stored rows):
 
 - ``<prefix>``: the rows.
-- ``<prefix>_spans``: which consumer held what from when to when (``schema.SPAN_DDL``). The other views read it; CACHE
+- ``<prefix>_spans``: which consumer held what from when to when (``schema.Span``). The other views read it; CACHE
   TABLE it.
 - ``<prefix>_entries``: one row per entry and group: deliveries, redeliveries, consumers, the times of the first
   delivery and of the acknowledgement, and the time between them (``to_ack_ms``; null if the file has no annotations).
@@ -16,14 +16,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ..schema import NAMES, SPAN_DDL
+from ..schema import SPAN_DDL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_COLUMNS: Final = ", ".join(f"`{name}`" for name in NAMES)
 
 _ENTRIES: Final = """
 SELECT db, stream, `group`, entry_id,
@@ -161,60 +160,26 @@ def pending_at(
 
 
 def _lines(spark: SparkSession, prefix: str) -> DataFrame:
-    """Return the rows with their lineage: a group of keys that one replay must see together."""
-    # Few, usually none.
+    """Return the rows with their lineage: keys that one replay must see together.
+
+    A key is a lineage of its own, but all keys that were ever renamed, copied, moved or swapped are one.
+    """
+    from pyspark.sql import functions as f
+
     wide = spark.sql(
         f"SELECT DISTINCT db, stream, event, detail FROM {prefix} "  # noqa: S608 - names of ours
         "WHERE event IN ('key-copied', 'databases-swapped')"
     ).collect()
-    databases, keys = lineages([tuple(row) for row in wide])
-    same = " ".join(f"WHEN {db} THEN {to}" for db, to in databases.items())
-    plain = f"concat({f'CASE db {same} ELSE db END' if same else 'db'}, ' ', stream)"
-    mapping = spark.createDataFrame(sorted(keys.items()), "own string, joined string")
-    mapping.createOrReplaceTempView(f"{prefix}_copied")
-    named = f"SELECT {_COLUMNS}, {plain} AS lineage FROM {prefix} WHERE stream IS NOT NULL"  # noqa: S608
-    if keys:
-        named = (
-            f"SELECT {_COLUMNS}, coalesce(joined, lineage) AS lineage FROM ({named}) "  # noqa: S608
-            f"LEFT JOIN {prefix}_copied ON lineage = own"
-        )
-    spark.sql(named).createOrReplaceTempView(f"{prefix}_named")
+    moved = {key for row in wide if row.stream is not None for key in (f"{row.db} {row.stream}", row.detail)}
+    swapped = {db for row in wide if row.stream is None for db in (row.db, int(row.detail))}
+    ledger = spark.table(prefix)
+    named = ledger.where("stream IS NOT NULL").withColumn("lineage", f.concat_ws(" ", "db", "stream"))
+    if moved:
+        keys = spark.createDataFrame([(key, "") for key in sorted(moved)], "lineage string, joined string")
+        named = named.join(keys, "lineage", "left")
+        named = named.withColumn("lineage", f.coalesce("joined", "lineage")).drop("joined")
+    if swapped:
+        is_swapped = f.col("db").isin(*swapped)
+        named = named.withColumn("lineage", f.when(is_swapped, "").otherwise(f.col("lineage")))
     # Rows about whole databases belong to every lineage.
-    return spark.sql(
-        f"SELECT * FROM {prefix}_named UNION ALL SELECT {_COLUMNS}, lineage FROM {prefix} "  # noqa: S608
-        f"CROSS JOIN (SELECT DISTINCT lineage FROM {prefix}_named) WHERE stream IS NULL"
-    )
-
-
-def lineages(rows: list[tuple[int, str | None, str, str]]) -> tuple[dict[int, int], dict[str, str]]:
-    """Group the databases, and the keys, that were ever renamed, copied, moved or swapped into one another.
-
-    Args:
-        rows: db, stream, event and detail of the ledger's rows about this.
-
-    Returns:
-        For each such database the representative of its group; for each such key, as "<representative database>
-        <stream>", the representative of its group.
-    """
-    databases: dict[int, int] = {}
-    keys: dict[str, str] = {}
-    for db, _, event, detail in rows:
-        if event == "databases-swapped":
-            _unite(databases, db, int(detail))
-    for db, stream, event, detail in rows:
-        if event == "key-copied":
-            other, _, source = detail.partition(" ")
-            _unite(keys, f"{_top(databases, db)} {stream}", f"{_top(databases, int(other))} {source}")
-    return {db: _top(databases, db) for db in databases}, {key: _top(keys, key) for key in keys}
-
-
-def _top(over: dict[Any, Any], each: Any) -> Any:
-    while over.get(each, each) != each:
-        each = over[each]
-    return each
-
-
-def _unite(over: dict[Any, Any], first: Any, second: Any) -> None:
-    top = _top(over, first)
-    over.setdefault(top, top)
-    over[_top(over, second)] = top
+    return named.unionByName(ledger.where("stream IS NULL").crossJoin(named.select("lineage").distinct()))
