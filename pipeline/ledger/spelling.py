@@ -11,9 +11,6 @@ from typing import Final
 
 from ...storage.streams.ids import InvalidID, encode, parse
 
-CANONICAL_ID: Final = r"^(?:0|[1-9][0-9]{0,18})-(?:0|[1-9][0-9]{0,18})$"
-
-_IS_CANONICAL: Final = re.compile(CANONICAL_ID.encode())
 _SPELLED: Final = re.compile(r"\\x([0-9a-f]{2})")
 _GREATEST_ID: Final = b"18446744073709551615-18446744073709551615"
 
@@ -33,8 +30,6 @@ def unspell_name(text: str) -> bytes:
 
 def canonical_id(word: bytes) -> bytes:
     """Return an id in canonical form; ``-`` and ``+`` become the lowest and highest id, other words (``$``) stay."""
-    if _IS_CANONICAL.match(word):
-        return word
     if word == b"-":
         return b"0-0"
     if word == b"+":

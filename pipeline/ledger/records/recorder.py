@@ -75,7 +75,7 @@ class Recorder:
         before = len(self.rows)
         try:
             self._handlers[command[0].upper()](command)
-        except (AttributeError, IndexError, TypeError, ValueError, InvalidID) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, InvalidID) as error:
             raise LedgerError(f"not a record that a server writes: {_shown(command)}") from error
         made = len(self.rows) - before
         if made > on.RECORD:
@@ -99,21 +99,10 @@ class Recorder:
     # XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id
     def _xclaim(self, words: list[bytes]) -> None:
         _, key, group, consumer, _, entry_id = words[:6]
-        options: dict[bytes, bytes | None] = {b"TIME": None, b"RETRYCOUNT": None, b"LASTID": None}
-        place = 6
-        while place < len(words):
-            option = words[place].upper()
-            if option in options:
-                place += 1
-                options[option] = words[place]
-            elif option not in {b"FORCE", b"JUSTID"}:
-                raise ValueError(option)
-            place += 1
-        count, last = options[b"RETRYCOUNT"], options[b"LASTID"]
+        options = _options(words, 6, {b"TIME": 1, b"RETRYCOUNT": 1, b"FORCE": 0, b"JUSTID": 0, b"LASTID": 1})
+        at, count, last = (options.get(name) for name in (b"TIME", b"RETRYCOUNT", b"LASTID"))
         event = claim_event(entry_id, last, count)
-        self._add(
-            (self.db, key, group, entry_id, consumer, event, options[b"TIME"], count, last, self.clock, None)
-        )
+        self._add((self.db, key, group, entry_id, consumer, event, at, count, last, self.clock, None))
 
     # XADD key [NOMKSTREAM] [policy] [IDMP pid iid | IDMPAUTO pid] [MAXLEN|MINID [=] threshold [LIMIT n]] id field value …
     def _xadd(self, words: list[bytes]) -> None:
@@ -175,50 +164,29 @@ class Recorder:
             limit[b"policy"] = policy
         return place, limit, is_idempotent
 
-    # XACK key group id …
-    def _xack(self, words: list[bytes]) -> None:
-        for entry_id in words[3:]:
-            self._put(on.ACKED, words[1], words[2], entry_id)
+    # XACK key group id …, XDEL key id …
+    # XACKDEL key group [policy] IDS n id …, XDELEX key [policy] IDS n id …
+    def _each(self, event: int, *, has_policy: bool) -> Handler:
+        """Return the handler of commands that acknowledge or delete entries."""
+        first = 3 if event == on.ACKED else 2
 
-    # XACKDEL key group [policy] IDS n id …
-    def _xackdel(self, words: list[bytes]) -> None:
-        policy, ids = _policy_and_ids(words, 3)
-        for entry_id in ids:
-            self._put(on.ACKED, words[1], words[2], entry_id, detail=policy or b"KEEPREF")
+        def handler(words: list[bytes]) -> None:
+            ids, policy = words[first:], None
+            if has_policy:
+                options = _options(words, first, {b"IDS": None, **dict.fromkeys(_POLICIES, 0)})
+                ids = options[b"IDS"]
+                policy = next((each for each in _POLICIES if each in options), b"KEEPREF")
+            for entry_id in ids:
+                self._put(event, words[1], words[2] if first == 3 else None, entry_id, detail=policy)
 
-    # XDEL key id …
-    def _xdel(self, words: list[bytes]) -> None:
-        for entry_id in words[2:]:
-            self._put(on.DELETED, words[1], None, entry_id)
-
-    # XDELEX key [policy] IDS n id …
-    def _xdelex(self, words: list[bytes]) -> None:
-        policy, ids = _policy_and_ids(words, 2)
-        for entry_id in ids:
-            self._put(on.DELETED, words[1], None, entry_id, detail=policy or b"KEEPREF")
+        return handler
 
     # XNACK key group SILENT|FAIL|FATAL IDS n id … [RETRYCOUNT n] [FORCE]
     def _xnack(self, words: list[bytes]) -> None:
-        mode = words[3].upper()
-        ids: list[bytes] = []
-        count = None
-        place = 4
-        while place < len(words):
-            option = words[place].upper()
-            if option == b"IDS":
-                number = int(words[place + 1])
-                ids = words[place + 2 : place + 2 + number]
-                place += number + 1
-            elif option == b"RETRYCOUNT":
-                place += 1
-                count = words[place]
-            elif option == b"FORCE":
-                mode += b" FORCE"
-            else:
-                raise ValueError(option)
-            place += 1
-        for entry_id in ids:
-            self._put(on.NACKED, words[1], words[2], entry_id, count=count, detail=mode)
+        options = _options(words, 4, {b"IDS": None, b"RETRYCOUNT": 1, b"FORCE": 0})
+        mode = words[3].upper() + b" FORCE" * (b"FORCE" in options)
+        for entry_id in options[b"IDS"]:
+            self._put(on.NACKED, words[1], words[2], entry_id, count=options.get(b"RETRYCOUNT"), detail=mode)
 
     # XGROUP CREATE|SETID|DESTROY|CREATECONSUMER|DELCONSUMER key group …
     def _xgroup(self, words: list[bytes]) -> None:
@@ -321,11 +289,15 @@ class Recorder:
     def handlers(self) -> Iterator[tuple[bytes, Handler]]:
         """Yield the handlers by command name; commands without one do not affect streams."""
         for name in (
-            b"XCLAIM XADD XTRIM XACKDEL XDEL XDELEX XNACK XGROUP XSETID MSETEX FLUSHDB FLUSHALL RENAME MOVE "
+            b"XCLAIM XADD XTRIM XNACK XGROUP XSETID MSETEX FLUSHDB FLUSHALL RENAME MOVE "
             b"COPY SWAPDB RESTORE SELECT MULTI EXEC"
         ).split():
             yield name, getattr(self, f"_{name.decode().lower()}")
-        yield b"XACK", self._xack
+        for event, name, with_policy in (
+            (on.ACKED, b"XACK", b"XACKDEL"), (on.DELETED, b"XDEL", b"XDELEX"),
+        ):  # fmt: skip
+            yield name, self._each(event, has_policy=False)
+            yield with_policy, self._each(event, has_policy=True)
         yield b"RENAMENX", self._rename
         yield b"RESTORE-ASKING", self._restore
         for name in _STORE_OPTION:
@@ -346,21 +318,27 @@ def claim_event(entry_id: bytes, last: bytes | None, count: bytes | None) -> int
     return on.DELIVERED if first else on.CLAIMED
 
 
-def _policy_and_ids(words: list[bytes], place: int) -> tuple[bytes | None, list[bytes]]:
-    policy: bytes | None = None
-    ids: list[bytes] = []
+def _options(words: list[bytes], place: int, known: dict[bytes, int | None]) -> dict[bytes, Any]:
+    """Parse the options of a command to its end.
+
+    Args:
+        words: of the command.
+        place: where they begin.
+        known: by name, whether a word follows (1), none (0), or a number and so many words (None).
+    """
+    found: dict[bytes, Any] = {}
     while place < len(words):
-        word = words[place].upper()
-        if word == b"IDS":
-            number = int(words[place + 1])
-            ids = words[place + 2 : place + 2 + number]
-            place += number + 2
-        elif word in _POLICIES:
-            policy = word
-            place += 1
+        name = words[place].upper()
+        follows = known[name]
+        place += 1
+        if follows is None:
+            count = int(words[place])
+            found[name] = words[place + 1 : place + 1 + count]
+            place += 1 + count
         else:
-            raise ValueError(word)
-    return policy, ids
+            found[name] = words[place] if follows else name
+            place += follows
+    return found
 
 
 def _place(db: int, key: bytes) -> bytes:
