@@ -8,59 +8,47 @@ duplicated or missing, whenever the job dies, for any reader of Parquet.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from ..folders import Folder, JobError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
 CHECKPOINT: Final = "_checkpoint"
 
 
-class Target(Protocol):
-    """The destination of batches; writing a batch twice must have the effect of writing it once."""
-
-    def write(self, batch: DataFrame, number: int, query: str) -> None:
-        """Write a micro-batch of a query, unless it was written before."""
+# Writes a micro-batch with this number of a query with this id; doing it twice has the effect of doing it once.
+Write = Callable[["DataFrame", int, str], None]
 
 
-class ParquetTarget:
-    """A folder with a sub-folder for each day and batch.
+def parquet_writer(folder: Folder, day: Column | None) -> Write:
+    """Return the writer of a folder with a sub-folder for each day (of a row; None: without) and batch."""
 
-    Args:
-        folder: on any file system that Spark can reach.
-        day: the day of a row; None: no folders for days.
-    """
-
-    def __init__(self, folder: Folder, day: Column | None) -> None:
-        self._folder = folder
-        self._day = day
-
-    def write(self, batch: DataFrame, number: int, query: str) -> None:  # noqa: ARG002 - one query a folder
-        """Write the rows of a batch; the folders of an earlier try are replaced."""
+    def write(batch: DataFrame, number: int, _query: str) -> None:
         from pyspark.sql import functions as f
 
         keys = ["batch"]
-        if self._day is not None:
-            batch = batch.withColumn("day", f.coalesce(self._day, f.lit("unknown")))
+        if day is not None:
+            batch = batch.withColumn("day", f.coalesce(day, f.lit("unknown")))
             keys = ["day", "batch"]
         (
             batch.withColumn("batch", f.lit(f"{number:08d}"))
             .write.mode("overwrite")
             .option("partitionOverwriteMode", "dynamic")
             .partitionBy(*keys)
-            .parquet(self._folder.path())
+            .parquet(folder.path())
         )
+
+    return write
 
 
 def start(
     frame: DataFrame,
     folder: Folder,
-    target: Target,
+    write: Write,
     follow: str | None,
     report: Callable[[int], None],
     name: str,
@@ -70,7 +58,7 @@ def start(
     Args:
         frame: from ``readStream``.
         folder: keeps the checkpoint.
-        target: the destination.
+        write: writes a batch.
         follow: how often to look for new rows (``"10 seconds"``); None: write the existing rows, then end.
         report: called with the number of each finished batch.
         name: the query's name, for its listeners.
@@ -87,7 +75,7 @@ def start(
 
     def take(batch: DataFrame, number: int) -> None:
         query = json.loads(folder.text(CHECKPOINT, "metadata"))["id"]
-        target.write(batch, number, query)
+        write(batch, number, query)
         report(number)
 
     writer = frame.writeStream.foreachBatch(take).queryName(name)

@@ -8,14 +8,15 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Final, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from ..cli.progress import Progress
 from ..cli.spark import add_spark_arguments, has_session, start_spark
 from ..extras import need
 from ..folders import Folder, JobError, LocalFolder, folder_of
 from ..redis.connection import RedisError
-from .parquet_batches import CHECKPOINT, ParquetTarget, Target, begun, committed, start
+from .parquet_batches import CHECKPOINT, Write, begun, committed, parquet_writer, start
 
 if TYPE_CHECKING:
     import argparse
@@ -101,20 +102,20 @@ def run(
                 around.enter_context(_listening(spark, arguments))
             frame, day = read(spark)
             done: list[int] = []
-            target = _target(arguments, folder, day)
-            stopping = around.enter_context(Stopping())
+            write = _writer(arguments, folder, day)
+            asked = around.enter_context(stopping())
             with progress.step("moving batches"):
 
                 def report(number: int) -> None:
                     done.append(number)
                     progress.say(f"batch {number} is there")
 
-                query = start(frame, folder, target, arguments.follow, report, name)
+                query = start(frame, folder, write, arguments.follow, report, name)
                 if (acknowledger := acknowledging(query)) is not None:
                     around.enter_context(_acknowledging(spark, acknowledger, folder))
-                wait(query, folder, stopping)
+                wait(query, folder, asked)
         state = "is up to date"
-        if stopping.is_asked():
+        if asked.is_set():
             state = "has all until it was stopped"
         elif done and not HAS_LIMITS:
             state = (
@@ -170,48 +171,38 @@ def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Fold
             _say(f"the last batch is there, but not acknowledged; the next run does it: {error}")
 
 
-class Stopping:
-    """Treats SIGINT and SIGTERM as a request to end after the current batch; a second signal has its usual effect."""
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """Treat SIGINT and SIGTERM as a request to end after the current batch; a second signal has its usual effect."""
+    asked = threading.Event()
+    before: dict[int, Any] = {}
 
-    def __init__(self) -> None:
-        self._asked = threading.Event()
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._ask)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._restore()
-
-    def is_asked(self) -> bool:
-        """Return True if a signal has asked the job to stop."""
-        return self._asked.is_set()
-
-    def wait(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` for a stop request; return True if there is one."""
-        return self._asked.wait(seconds)
-
-    def _ask(self, *_: object) -> None:
-        self._restore()
-        self._asked.set()
-
-    def _restore(self) -> None:
-        for number, handler in self._before.items():
+    def restore() -> None:
+        for number, handler in before.items():
             signal.signal(number, handler)
-        self._before.clear()
+        before.clear()
+
+    def ask(*_: object) -> None:
+        restore()
+        asked.set()
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, ask)
+    try:
+        yield asked
+    finally:
+        restore()
 
 
-def wait(query: StreamingQuery, folder: Folder, stopping: Stopping) -> None:
+def wait(query: StreamingQuery, folder: Folder, asked: threading.Event) -> None:
     """Wait until a query ends; after a stop request, until it has committed its current batch.
 
     Raises:
         StreamingQueryException: the query failed.
     """
     while query.isActive:
-        if stopping.wait(_LOOK):
+        if asked.wait(_LOOK):
             last = begun(folder)
             while query.isActive and committed(folder) < last:
                 time.sleep(_LOOK)
@@ -222,18 +213,18 @@ def wait(query: StreamingQuery, folder: Folder, stopping: Stopping) -> None:
     query.awaitTermination()
 
 
-def _target(arguments: argparse.Namespace, folder: Folder, day: Column | None) -> Target:
+def _writer(arguments: argparse.Namespace, folder: Folder, day: Column | None) -> Write:
     if arguments.format == "parquet":
-        return ParquetTarget(folder, day)
+        return parquet_writer(folder, day)
     if not isinstance(folder, LocalFolder):
         raise JobError(
             f"--format {arguments.format} is written by this process and not by Spark: {folder} is not on this machine"
         )
-    from .lake_tables import DeltaTarget, IcebergTarget
+    from .lake_tables import write_delta, write_iceberg
 
     if arguments.format == "delta":
-        return DeltaTarget(folder.local)
-    return IcebergTarget(folder.local, arguments.table)
+        return partial(write_delta, folder.local)
+    return partial(write_iceberg, folder.local, arguments.table)
 
 
 def _say(line: str) -> None:

@@ -11,14 +11,14 @@ import pytest
 from rillet.pipeline.cli.main import main
 from rillet.pipeline.folders import LocalFolder, local_folder
 from rillet.pipeline.jobs.parquet_batches import CHECKPOINT, begun, committed
-from rillet.pipeline.jobs.runner import Stopping, wait
+from rillet.pipeline.jobs.runner import stopping, wait
 
 
 class Query:
     """Commits the batch that has begun a moment after the job is asked to stop; `said` is what became of it."""
 
-    def __init__(self, folder, stopping):
-        self.folder, self.stopping, self.said = LocalFolder(folder), stopping, []
+    def __init__(self, folder, asked):
+        self.folder, self.asked, self.said = LocalFolder(folder), asked, []
         for log, numbers in (("offsets", 3), ("commits", 2)):
             (folder / CHECKPOINT / log).mkdir(parents=True)
             for number in range(numbers):
@@ -28,7 +28,7 @@ class Query:
 
     @property
     def isActive(self):  # noqa: N802 - Spark's name
-        if self.stopping.is_asked():
+        if self.asked.is_set():
             self.looks += 1
             if self.looks == 3:
                 (self.folder.local / CHECKPOINT / "commits" / "2").touch()
@@ -44,12 +44,12 @@ class Query:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_the_batch_under_way_be_committed(number, tmp_path):
     before = signal.getsignal(number)
-    with Stopping() as stopping:
-        query = Query(tmp_path, stopping)
+    with stopping() as asked:
+        query = Query(tmp_path, asked)
         assert (begun(query.folder), committed(query.folder)) == (2, 1)
         timer = threading.Timer(0.05, os.kill, (os.getpid(), number))
         timer.start()
-        wait(query, query.folder, stopping)
+        wait(query, query.folder, asked)
         assert query.said == ["stopped after 2"]
         assert signal.getsignal(number) is before  # a second signal is not waited for
         timer.join()
@@ -57,10 +57,10 @@ def test_a_signal_lets_the_batch_under_way_be_committed(number, tmp_path):
 
 
 def test_a_query_that_ends_by_itself_says_why(tmp_path):
-    with Stopping() as stopping:
-        query = Query(tmp_path, stopping)
+    with stopping() as asked:
+        query = Query(tmp_path, asked)
         query.said.append("failed")
-        wait(query, query.folder, stopping)
+        wait(query, query.folder, asked)
     assert query.said == ["failed", "awaited"]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     new = LocalFolder(tmp_path / "new")
@@ -69,8 +69,8 @@ def test_a_query_that_ends_by_itself_says_why(tmp_path):
 
 def test_signals_are_left_alone_where_they_cannot_be_taken(tmp_path):
     def run():
-        with Stopping() as stopping:
-            found.append(stopping.is_asked())
+        with stopping() as asked:
+            found.append(asked.is_set())
 
     found = []
     thread = threading.Thread(target=run)
