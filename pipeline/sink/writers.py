@@ -66,57 +66,63 @@ def _write(options: SinkOptions, query: str, batch: int, batches: Iterator[pa.Re
         return TaskRows(query, send(connection, options, RowEncoder(options, producer).chunks(batches, size)))
 
 
-def _publish(
-    options: SinkOptions,
-    query: str,
-    batch: int,
-    messages: Sequence[TaskRows],
-    *,
-    lasting: bool = True,
-    rising: bool = False,
-) -> None:
-    with connect(options.endpoint, at_start=True) as connection:
-        parts = [part for message in messages for part in message.parts]
-        publisher = Publisher(connection, options, query, lasting=lasting, rising=rising)
-        publisher.publish(batch, parts)
-        if not lasting:
-            connection.call("DEL", publisher.marker, repeatable=True)
-
-
-def _discard(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    reports = [message for message in messages if isinstance(message, TaskRows)]
-    if reports and options.delivery == "exactly-once":
-        with connect(options.endpoint, at_start=True) as connection:
-            Publisher(connection, options, reports[0].query).discard(
-                part for message in reports for part in message.parts
-            )
-
-
-def _all_reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskRows]:
-    """Return the reports of all tasks.
-
-    Raises:
-        SinkError: one is missing; nothing may be published then.
-    """
-    reports = [message for message in messages if isinstance(message, TaskRows)]
-    if len(reports) != len(messages):
-        raise SinkError(
-            f"{len(messages) - len(reports)} of {len(messages)} tasks did not say what they wrote"
-        )
-    return reports
-
-
-class BatchWriter(QuickAck, DataSourceArrowWriter):
-    """``df.write.format("redis-streams").mode("append" or "overwrite").save()``.
+class _Writer(QuickAck):
+    """What both writers do in the driver.
 
     Args:
         schema: of the rows.
         options: as `SinkOptions` has them.
-        overwrite: replace the entries of the stream.
+        overwrite: replace the entries of the stream; of a streaming query with each batch (output mode ``complete``).
     """
 
-    def __init__(self, schema: StructType, options: Options | Mapping[str, str], overwrite: bool) -> None:
+    def __init__(
+        self, schema: StructType, options: Options | Mapping[str, str], overwrite: bool = False
+    ) -> None:
         self._options = SinkOptions.of(options, schema, overwrite=overwrite)
+
+    def _publish(
+        self,
+        query: str,
+        batch: int,
+        messages: Sequence[WriterCommitMessage | None],
+        *,
+        lasting: bool = True,
+        rising: bool = False,
+    ) -> None:
+        """Publish the rows of all tasks.
+
+        Raises:
+            SinkError: the report of a task is missing; nothing may be published then.
+        """
+        reports = [message for message in messages if isinstance(message, TaskRows)]
+        if len(reports) != len(messages):
+            raise SinkError(
+                f"{len(messages) - len(reports)} of {len(messages)} tasks did not say what they wrote"
+            )
+        if self._options.delivery != "exactly-once":
+            return
+        with connect(self._options.endpoint, at_start=True) as connection:
+            parts = [part for message in reports for part in message.parts]
+            publisher = Publisher(connection, self._options, query, lasting=lasting, rising=rising)
+            publisher.publish(batch, parts)
+            if not lasting:
+                connection.call("DEL", publisher.marker, repeatable=True)
+
+    def abort(self, messages: list[WriterCommitMessage | None], _batch: int = 0) -> None:
+        """Remove the staged rows of the tasks."""
+        reports = [message for message in messages if isinstance(message, TaskRows)]
+        if reports and self._options.delivery == "exactly-once":
+            with connect(self._options.endpoint, at_start=True) as connection:
+                Publisher(connection, self._options, reports[0].query).discard(
+                    part for message in reports for part in message.parts
+                )
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """``df.write.format("redis-streams").mode("append" or "overwrite").save()``."""
+
+    def __init__(self, schema: StructType, options: Options | Mapping[str, str], overwrite: bool) -> None:
+        super().__init__(schema, options, overwrite)
         # Created in the driver and pickled into the tasks, so that all tasks and their repetitions have the same.
         self._write_id = self._options.write_id or uuid.uuid4().hex
 
@@ -126,34 +132,16 @@ class BatchWriter(QuickAck, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the rows of all tasks."""
-        reports = _all_reports(messages)
-        if self._options.delivery != "exactly-once":
-            return
         # A write without a writeId cannot be repeated and needs no lasting marker.
         number = self._options.write_number
-        _publish(
-            self._options, self._write_id, number or 0, reports,
+        self._publish(
+            self._write_id, number or 0, messages,
             lasting=self._options.write_id is not None, rising=number is not None,
         )  # fmt: skip
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the staged rows of the tasks."""
-        _discard(self._options, messages)
 
-
-class StreamWriter(QuickAck, DataSourceStreamArrowWriter):
-    """``df.writeStream.format("redis-streams")``; exactly once for each checkpoint.
-
-    Args:
-        schema: of the rows.
-        options: as `SinkOptions` has them.
-        overwrite: each batch replaces the entries of the stream (output mode ``complete``).
-    """
-
-    def __init__(
-        self, schema: StructType, options: Options | Mapping[str, str], overwrite: bool = False
-    ) -> None:
-        self._options = SinkOptions.of(options, schema, overwrite=overwrite)
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """``df.writeStream.format("redis-streams")``; exactly once for each checkpoint."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskRows:
         """Write or stage the rows of a task.
@@ -170,10 +158,6 @@ class StreamWriter(QuickAck, DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Publish the rows of all tasks, unless this batch was published before."""
-        reports = _all_reports(messages)
-        if reports and self._options.delivery == "exactly-once":
-            _publish(self._options, reports[0].query, batchId, reports)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
-        """Remove the staged rows of the tasks."""
-        _discard(self._options, messages)
+        query = next((message.query for message in messages if isinstance(message, TaskRows)), "")
+        if messages:
+            self._publish(query, batchId, messages)
