@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
@@ -26,15 +28,21 @@ def has_session() -> bool:
     return SparkSession.getActiveSession() is not None
 
 
-def start_spark(arguments: argparse.Namespace, progress: Progress, **conf: Any) -> SparkSession:
-    """Return the process' session, or start one as a step of the progress; ``conf`` are Spark settings."""
+@contextmanager
+def spark_session(arguments: argparse.Namespace, progress: Progress, **conf: Any) -> Iterator[SparkSession]:
+    """Yield the session of the process; without one, start it as a step of the progress and stop it at the end."""
     from ..sessions import session
 
     if arguments.master is not None:
         conf["spark.master"] = arguments.master
     name = f"rillet {arguments.verb}"
     if has_session():
-        return session(name, **conf)
+        yield session(name, **conf)
+        return
     with progress.step("starting Spark"):
         shows = {"spark.ui.showConsoleProgress": sys.stderr.isatty()}
-        return session(name, quiet=not arguments.verbose, **shows | conf)
+        spark = session(name, quiet=not arguments.verbose, **shows | conf)
+    try:
+        yield spark
+    finally:
+        spark.stop()

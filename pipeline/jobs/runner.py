@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..cli.progress import Progress
-from ..cli.spark import add_spark_arguments, has_session, start_spark
+from ..cli.spark import add_spark_arguments, has_session, spark_session
 from ..extras import need
 from ..folders import Folder, JobError, LocalFolder, folder_of
 from ..redis.connection import RedisError
@@ -92,12 +92,10 @@ def run(
     from ..spark_versions import HAS_LIMITS
 
     need(*_PACKAGES[arguments.format], by=f"--format {arguments.format}", extra="lake")
-    is_ours = not has_session()
-    progress = Progress(1 + is_ours)
-    spark = start_spark(arguments, progress)
+    progress = Progress(1 + (not has_session()))
     try:
-        folder = folder_of(arguments.out, spark)
-        with ExitStack() as around:
+        with spark_session(arguments, progress) as spark, ExitStack() as around:
+            folder = folder_of(arguments.out, spark)
             if arguments.follow is not None or arguments.metrics_port is not None:
                 around.enter_context(_listening(spark, arguments))
             frame, day = read(spark)
@@ -114,20 +112,15 @@ def run(
                 if (acknowledger := acknowledging(query)) is not None:
                     around.enter_context(_acknowledging(spark, acknowledger, folder))
                 wait(query, folder, asked)
-        state = "is up to date"
-        if asked.is_set():
-            state = "has all until it was stopped"
-        elif done and not HAS_LIMITS:
-            state = (
-                "has what one batch may take: before 4.2 Spark makes one a run, so run it again for the rest"
-            )
-        progress.say(f"{folder} {state}: {len(done):,} new batch{'' if len(done) == 1 else 'es'}")
     except StreamingQueryException as error:
         progress.say(f"rillet pipeline {name}: {error}")
         return 1
-    finally:
-        if is_ours:
-            spark.stop()
+    state = "is up to date"
+    if asked.is_set():
+        state = "has all until it was stopped"
+    elif done and not HAS_LIMITS:
+        state = "has what one batch may take: before 4.2 Spark makes one a run, so run it again for the rest"
+    progress.say(f"{folder} {state}: {len(done):,} new batch{'' if len(done) == 1 else 'es'}")
     return 0
 
 

@@ -13,7 +13,7 @@ from ..source.first_batch import FirstBatch, begin_of
 from ..spark_versions import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow, stream_reader
 from . import schema as columns
 from .files.follower import Follower, Place
-from .files.piece import FilePiece, read_piece
+from .files.piece import read_piece
 from .files.plan import PIECE_SIZE, plan
 
 if TYPE_CHECKING:
@@ -90,28 +90,21 @@ class LedgerDataSource(DataSource):
         return stream_reader(LedgerStreamReader(FollowingOptions.of(self.options)))
 
 
-@dataclass
-class LedgerPartition(InputPartition):
-    """The work of one task."""
-
-    piece: FilePiece
-
-
 class LedgerReader(QuickAck, DataSourceReader):
     """Reads a folder as it is when the reader plans; what is appended later is ignored."""
 
     def __init__(self, options: FilesOptions) -> None:
         self._options = options
 
-    def partitions(self) -> list[LedgerPartition]:
+    def partitions(self) -> list[InputPartition]:
         """Return the pieces, in the order of their rows."""
         options = self._options
         pieces = plan(options.path, piece_size=options.split_bytes, history=options.history)
-        return [LedgerPartition(piece) for piece in pieces]
+        return [InputPartition(piece) for piece in pieces]
 
-    def read(self, partition: LedgerPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """Yield the rows of a piece."""
-        return read_piece(partition.piece)
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a piece."""
+        return read_piece(partition.value)
 
 
 class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -167,14 +160,14 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
             "seconds_behind": backlog.seconds,
         }
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LedgerPartition]:
-        """Return the partitions of a batch: one piece of a file each."""
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Return the pieces of a batch."""
         pieces = self._follower.pieces(Place.decode(begin_of(start, end)), Place.decode(end))
-        return [LedgerPartition(piece) for piece in pieces]
+        return [InputPartition(piece) for piece in pieces]
 
-    def read(self, partition: LedgerPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """Yield the rows of a piece."""
-        return read_piece(partition.piece)
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a piece."""
+        return read_piece(partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Close the files before ``end``: their batch is committed."""

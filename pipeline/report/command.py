@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from ...console.style import POISON_DELIVERIES
 from ..cli.argument_types import argument
 from ..cli.progress import Progress
-from ..cli.spark import add_spark_arguments, has_session, start_spark
+from ..cli.spark import add_spark_arguments, has_session, spark_session
 from ..folders import local_folder
 from ..ledger.files.folder import read_folder
 from ..times import parse_duration, parse_time
@@ -80,22 +79,14 @@ def run(arguments: argparse.Namespace) -> int:
     out = local_folder(arguments.out)
     from .gather import HERE, Gathering
 
-    is_ours = not has_session()
-    progress = Progress(4 + is_ours)
-    with ThreadPoolExecutor(1) as aside:
-        spark = start_spark(arguments, progress, **_conf(sum(sizes)))
-        gathering = Gathering(
+    progress = Progress(4 + (not has_session()))
+    with spark_session(arguments, progress, **_conf(sum(sizes))) as spark:
+        report = Gathering(
             spark, arguments.aof, (out / "tables").resolve(), settings, progress,
             history=not arguments.no_history, here=sum(sizes) <= HERE,
             contents=not arguments.no_contents and sum(sizes) <= _CONTENTS,
-        )  # fmt: skip
-        try:
-            report = gathering.run()
-        finally:
-            stopped = aside.submit(spark.stop) if is_ours else None
+        ).run()  # fmt: skip
         page = draw(report, out, progress)
-        if stopped is not None:
-            stopped.result()
     progress.say(f"The report is at {page.resolve()}")
     return 0
 
