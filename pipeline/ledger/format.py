@@ -150,15 +150,7 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         """Return the server's position in the file, and the bytes and seconds that the query is behind."""
         if self._ahead is None:
             return None
-        backlog = self._follower.backlog(self._ahead)
-        return {
-            "v": 1,
-            "mode": "ledger",
-            "file": backlog.file_seq,
-            "position": backlog.position,
-            "bytes_behind": backlog.size,
-            "seconds_behind": backlog.seconds,
-        }
+        return {"v": 1, "mode": "ledger", **self._follower.backlog(self._ahead)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the pieces of a batch."""

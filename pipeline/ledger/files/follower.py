@@ -68,23 +68,6 @@ class Step:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """The part of the ledger that is written but not yet read.
-
-    Attributes:
-        file_seq: the file being written.
-        position: its size.
-        size: bytes on disk between the place and that position.
-        seconds: between the last annotation read and the last write; None if no annotation was read yet.
-    """
-
-    file_seq: int
-    position: int
-    size: int
-    seconds: float | None
-
-
 class Follower:
     """Reads ahead in one folder.
 
@@ -122,8 +105,13 @@ class Follower:
         part = self._look()[-1]
         self._target = part.file_seq, part.size()
 
-    def backlog(self, place: Place) -> Backlog:
-        """Return the backlog after a place, including compressed files and files that a rewrite has not replaced yet."""
+    def backlog(self, place: Place) -> dict[str, Any]:
+        """Return what lies behind a place, including compressed files and files that a rewrite has not replaced yet.
+
+        Returns:
+            ``file`` and ``position``: the file being written, and its size; ``bytes_behind``: bytes on disk up to there;
+            ``seconds_behind``: from the last annotation read to the last write; None before the first annotation.
+        """
         last = self._look()[-1]
         stats = {key: os.fstat(file.fileno()) for key, (_, file) in self._files.items()}
         newest = stats[last.file_seq, last.is_base]
@@ -136,7 +124,9 @@ class Follower:
             seconds = 0.0
         elif place.cursor.clock is not None:
             seconds = max(newest.st_mtime_ns // 1_000_000 - place.cursor.clock, 0) / 1000
-        return Backlog(last.file_seq, newest.st_size, max(size, 0), seconds)
+        return {
+            "file": last.file_seq, "position": newest.st_size, "bytes_behind": max(size, 0), "seconds_behind": seconds,
+        }  # fmt: skip
 
     def ahead(self, start: Place, most: int) -> Place:
         """Return a place about ``most`` bytes after ``start``, or after the last whole record if it comes first.

@@ -13,7 +13,7 @@ from support.thorough import examples
 from support.wire import encode_command
 
 from rillet.pipeline.ledger.errors import LedgerError, RowsLostError
-from rillet.pipeline.ledger.files.follower import Backlog, Follower, Place
+from rillet.pipeline.ledger.files.follower import Follower, Place
 from rillet.pipeline.ledger.files.piece import read_piece
 from rillet.pipeline.ledger.files.plan import read_ledger
 from rillet.storage.aof.writer import AppendOnlyFile
@@ -245,18 +245,22 @@ def size(writer, number):
     return (writer.root / "appendonlydir" / f"appendonly.aof.{number}.incr.aof").stat().st_size
 
 
+def behind(query, place):
+    return tuple(query.follower.backlog(place).values())
+
+
 def test_the_backlog_is_what_lies_behind_a_place(writer, started):
     written = size(writer, 1)
     start = Place.decode(started.offset)
-    assert started.follower.backlog(start) == Backlog(1, written, written, None)  # no annotation was read yet
+    assert behind(started, start) == (1, written, written, None)  # no annotation was read yet
     started.take(60)
     here = Place.decode(started.offset)
-    left = started.follower.backlog(here)
-    assert (left.position, left.size) == (written, written - here.cursor.position)
-    assert 0 < left.size < written
+    _, position, left, _ = behind(started, here)
+    assert (position, left) == (written, written - here.cursor.position)
+    assert 0 < left < written
     while started.take():
         pass
-    assert started.follower.backlog(Place.decode(started.offset)) == Backlog(1, written, 0, 0.0)
+    assert behind(started, Place.decode(started.offset)) == (1, written, 0, 0.0)
 
 
 def test_the_backlog_is_counted_in_seconds_from_the_last_annotation_to_the_last_write(writer, started):
@@ -264,7 +268,7 @@ def test_the_backlog_is_counted_in_seconds_from_the_last_annotation_to_the_last_
     here = Place.decode(started.offset)
     path = writer.root / "appendonlydir" / "appendonly.aof.1.incr.aof"
     os.utime(path, ns=(0, (here.cursor.clock + 2500) * 1_000_000))
-    assert started.follower.backlog(here).seconds == 2.5
+    assert started.follower.backlog(here)["seconds_behind"] == 2.5
 
 
 def test_the_backlog_reaches_over_rewrites_and_files_that_are_gone(writer, started):
@@ -276,11 +280,10 @@ def test_the_backlog_reaches_over_rewrites_and_files_that_are_gone(writer, start
     writer.add(2)
     writer.end_rewrite()
     assert not (writer.root / "appendonlydir" / "appendonly.aof.1.incr.aof").exists()
-    found = started.follower.backlog(here)
-    assert (found.file_seq, found.position, found.size) == (2, size(writer, 2), left + size(writer, 2))
+    assert behind(started, here)[:3] == (2, size(writer, 2), left + size(writer, 2))
     while started.take(60):
         pass
-    assert started.follower.backlog(Place.decode(started.offset)).size == 0
+    assert started.follower.backlog(Place.decode(started.offset))["bytes_behind"] == 0
 
 
 def test_a_base_counts_until_it_was_read(writer, started):
@@ -290,10 +293,10 @@ def test_a_base_counts_until_it_was_read(writer, started):
     query = Query(writer.path)
     base = next((writer.root / "appendonlydir").glob("*.base.*")).stat().st_size
     assert Place.decode(query.offset).is_base
-    assert query.follower.backlog(Place.decode(query.offset)).size == base + size(writer, 2)
+    assert query.follower.backlog(Place.decode(query.offset))["bytes_behind"] == base + size(writer, 2)
     while query.take():
         pass
-    assert query.follower.backlog(Place.decode(query.offset)).size == 0
+    assert query.follower.backlog(Place.decode(query.offset))["bytes_behind"] == 0
     query.close()
 
 
