@@ -103,7 +103,7 @@ class LedgerReader(QuickAck, DataSourceReader):
         return [InputPartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of a piece."""
+        """Yield the rows of a piece."""
         return read_piece(partition.value)
 
 
@@ -153,12 +153,12 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         return {"v": 1, "mode": "ledger", **self._follower.backlog(self._ahead)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the pieces of a batch."""
+        """Return the partitions of a batch: one piece of a file each."""
         pieces = self._follower.pieces(Place.decode(begin_of(start, end)), Place.decode(end))
         return [InputPartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of a piece."""
+        """Yield the rows of a piece."""
         return read_piece(partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
