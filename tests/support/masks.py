@@ -99,7 +99,14 @@ class Masks:
             if kind == "id":
                 reply = change_at(reply, path, self.learn)
                 reply = change_at(
-                    reply, path, lambda node: node.with_value(b"<id:%d>" % self.seen[node.value])
+                    reply,
+                    path,
+                    # An error or a null stays: a version may lack the command.
+                    lambda node: (
+                        node.with_value(b"<id:%d>" % self.seen[node.value])
+                        if node.value in self.seen
+                        else node
+                    ),
                 )
             elif kind == "ms":
                 reply = change_at(reply, path, hide_time)

@@ -16,7 +16,6 @@ from rillet.storage.aof.rewrite import rewrite_commands
 
 NOW = 1_700_000_000_000
 INVALID_ID = b"-ERR Invalid stream ID specified as stream command argument\r\n"
-WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 FIELDS = [
     b"length", b"radix-tree-keys", b"radix-tree-nodes", b"last-generated-id", b"max-deleted-entry-id",
     b"entries-added", b"recorded-first-entry-id", b"idmp-duration", b"idmp-maxsize", b"pids-tracked",
@@ -59,16 +58,6 @@ def error(text):
 # Parsing
 
 
-def test_idmp_without_its_words_is_taken_for_the_id(client):
-    assert do(client, "XADD s MAXLEN 3 IDMP p") == INVALID_ID
-
-
-def test_the_iid_may_be_any_word(client):
-    for word in ("*", "-", "1-1", "IDMP", "MAXLEN", "\0\xff", "x" * 70_000):
-        assert run(client, "XADD", "s", "IDMP", "p", word, "*", "f", "v").startswith(b"$15\r\n")
-    assert tracked(client) == [1, 7, 7, 0]
-
-
 @pytest.mark.parametrize("version", ["7.0", "8.0", "8.4"])
 def test_before_8_6_the_option_is_a_bad_id(client, version):
     client.server.compat = compat_with(version)
@@ -77,16 +66,6 @@ def test_before_8_6_the_option_is_a_bad_id(client, version):
 
 
 # Duplicates
-
-
-def test_the_same_iid_of_the_same_producer_is_added_once(client):
-    first = add(client)
-    client.server.advance(50)
-    assert add(client, fields="other fields") == first
-    assert add(client, "IDMP p b") != first
-    assert add(client, "IDMP q a") != first
-    assert reply(client, "XLEN", "s") == 3
-    assert tracked(client) == [2, 3, 3, 1]
 
 
 def test_a_duplicate_is_a_write_that_no_client_sees(client):
@@ -104,39 +83,11 @@ def test_a_duplicate_is_a_write_that_no_client_sees(client):
     assert reply(client, "XLEN", "s") == 1
 
 
-def test_a_new_one_is_propagated_with_its_id(client):
-    assert propagated(client) == []
-    add(client, "NOMKSTREAM IDMP p a MAXLEN ~ 5")  # no stream: null
-    assert propagated(client) == []
-    add(client, "IDMPAUTO p MAXLEN ~ 5")
-    assert propagated(client) == ["XADD s IDMPAUTO p MAXLEN = 1 1700000000000-0 f v"]
-
-
 def test_a_missing_key_has_no_duplicates(client):
     first = add(client)
     del client.db.entries[b"s"]
     client.server.advance(1)
     assert add(client) != first
-
-
-def test_a_wrong_type_is_reported_and_a_full_stream_still_knows_its_duplicates(client):
-    client.db.add(b"str", b"x")
-    assert do(client, "XADD str IDMP p a * f v") == WRONG_TYPE
-    first = add(client)
-    do(client, "XSETID s 18446744073709551615-18446744073709551615")
-    assert add(client) == first
-    full = error("The stream has exhausted the last possible ID, unable to add more items")
-    assert do(client, "XADD s IDMP p b * f v") == full
-    assert tracked(client) == [1, 1, 1, 1]
-
-
-def test_idmpauto_knows_the_contents_in_any_order(client):
-    first = add(client, "IDMPAUTO p", "a 1 b 2")
-    assert add(client, "IDMPAUTO p", "b 2 a 1") == first
-    assert add(client, "IDMPAUTO p", "a 2 b 1") != first
-    assert add(client, "IDMPAUTO p", "a 1") != first
-    assert add(client, "IDMPAUTO q", "a 1 b 2") != first
-    assert tracked(client) == [2, 4, 4, 1]
 
 
 def test_a_given_iid_shares_the_names_of_worked_out_ones(client):
@@ -207,53 +158,6 @@ def test_before_8_6_xinfo_returns_ten(client):
     assert reply(client, "XINFO", "STREAM", "s")[::2] == FIELDS[:7] + FIELDS[-3:]
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        ("XCFGSET s", "At least one parameter must be specified"),
-        ("XCFGSET s FOO", "syntax error"),
-        ("XCFGSET s IDMP-DURATION", "syntax error"),
-        ("XCFGSET s IDMP-MAXSIZE 5 IDMP-DURATION", "syntax error"),
-        ("XCFGSET s IDMP-DURATION 007", "value is not an integer or out of range"),
-        ("XCFGSET s IDMP-DURATION IDMP-DURATION 5", "value is not an integer or out of range"),
-        ("XCFGSET s IDMP-DURATION 0", "IDMP-DURATION must be between 1 and 86400 seconds"),
-        ("XCFGSET s idmp-duration 86401", "IDMP-DURATION must be between 1 and 86400 seconds"),
-        ("XCFGSET s IDMP-MAXSIZE -1", "IDMP-MAXSIZE must be between 1 and 10000 entries"),
-        ("XCFGSET s IDMP-MAXSIZE 10001", "IDMP-MAXSIZE must be between 1 and 10000 entries"),
-        ("XCFGSET s IDMP-MAXSIZE 5 IDMP-MAXSIZE 5", "IDMP-MAXSIZE specified multiple times"),
-        ("XCFGSET s IDMP-DURATION 5 idmp-duration x", "IDMP-DURATION specified multiple times"),
-        ("XCFGSET nokey FOO", "no such key"),
-    ],
-)
-def test_xcfgset_refuses(client, words, text):
-    add(client)
-    before = client.server.keyspace.dirty
-    assert do(client, words) == error(text)
-    assert tracked(client) == [1, 1, 1, 0]
-    assert client.server.keyspace.dirty == before
-
-
-def test_xcfgset_on_a_wrong_type(client):
-    client.db.add(b"str", b"x")
-    assert do(client, "XCFGSET str") == WRONG_TYPE
-
-
-def test_only_another_value_forgets_and_counts(client):
-    first = add(client)
-    propagated(client)
-    before = client.server.keyspace.dirty
-    assert do(client, "XCFGSET s IDMP-DURATION 100 IDMP-MAXSIZE 100") == b"+OK\r\n"
-    assert (propagated(client), client.server.keyspace.dirty) == ([], before)
-    assert add(client) == first
-    propagated(client)
-    assert do(client, "xcfgset s idmp-maxsize 100 idmp-duration 7") == b"+OK\r\n"
-    assert propagated(client) == ["xcfgset s idmp-maxsize 100 idmp-duration 7"]
-    assert info(client, "idmp-duration", "idmp-maxsize") == [7, 100]
-    assert tracked(client) == [0, 0, 1, 1]
-    assert client.server.events == [(b"new", b"s"), (b"xadd", b"s")]
-    assert add(client) != first
-
-
 def test_streams_keep_the_settings_they_were_made_with(client):
     do(client, "XADD s * f v")
     do(client, "XADD t * f v")
@@ -267,9 +171,25 @@ def test_streams_keep_the_settings_they_were_made_with(client):
 # XIDMPRECORD
 
 
-def test_xidmprecord_on_a_wrong_type(client):
-    client.db.add(b"str", b"x")
-    assert do(client, "XIDMPRECORD str p a 1-0") == WRONG_TYPE
+def test_an_iid_is_recorded_for_one_entry_only(client):
+    do(client, "XADD s 1-0 f v")
+    do(client, "XADD s 3-0 f v")
+    do(client, "XIDMPRECORD s p known 1-0")
+    propagated(client)
+    assert do(client, "XIDMPRECORD s p known 3-0") == error(
+        "IID already exists for this producer with a different stream ID"
+    )
+    assert propagated(client) == []
+
+
+def test_xidmprecord_records_once(client):
+    first = reply(client, "XADD", "s", "*", "f", "v")
+    propagated(client)
+    assert run(client, "XIDMPRECORD", "s", "p", "a", first) == b"+OK\r\n"
+    assert run(client, "XIDMPRECORD", "s", "p", "a", first) == b"+OK\r\n"
+    assert propagated(client) == [f"XIDMPRECORD s p a {first.decode()}"]
+    assert add(client) == first
+    assert tracked(client) == [1, 1, 1, 1]
 
 
 # Copies, logs

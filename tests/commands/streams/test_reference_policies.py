@@ -32,34 +32,12 @@ def pending(client) -> list[int]:
     return [int(entry[0].split(b"-")[0]) for entry in reply(client, "XPENDING", "s", "g", "-", "+", "100")]
 
 
-def test_delref_takes_the_references_of_what_it_trims(client):
-    run(client, "XDEL", "s", "1-0")
-    assert reply(client, "XTRIM", "s", "MAXLEN", "5", "DELREF") == 3
-    assert left(client) == [5, 6, 7, 8, 9]
-    assert pending(client) == [1, 5, 7]  # 1-0 was not trimmed: it was gone before
-
-
 def test_approximate_trimming_by_a_policy_removes_nothing_before_8_6(client):
     client.server.compat = compat_with("8.4")
     for trim in ("MAXLEN ~ 0 ACKED", "MINID ~ 99-0 DELREF"):
         assert reply(client, "XTRIM", "s", *trim.split()) == 0
     assert reply(client, "XADD", "s", "DELREF", "MAXLEN", "~", "1", "10-0", "a", "b") == b"10-0"
     assert left(client) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
-
-
-def test_acked_is_no_hindrance_without_groups():
-    client = make_client()
-    for ms in range(1, 5):
-        run(client, "XADD", "s", f"111{ms}-0", "x", "y")
-    assert reply(client, "XTRIM", "s", "MINID", "~", "1116", "LIMIT", "4", "ACKED") == 4
-
-
-def test_trimming_with_holes_does_not_count_as_deleting(client):
-    run(client, "XTRIM", "s", "MAXLEN", "0", "ACKED")
-    assert client.db.entries[b"s"].max_deleted_id == 0
-    run(client, "XACK", "s", "g", "1-0")
-    run(client, "XTRIM", "s", "MAXLEN", "0", "ACKED")
-    assert client.db.entries[b"s"].first_id == 3 << 64
 
 
 @pytest.mark.parametrize(
@@ -84,20 +62,6 @@ def test_it_is_propagated_so_that_a_replay_trims_the_same(client, trim, propagat
     assert stated == "XTRIM s " + propagated
     run(twin, *stated.split())
     assert (left(twin), pending(twin)) == (left(client), pending(client))
-
-
-def test_xadd_trims_with_a_policy_after_adding(client):
-    assert reply(client, "XADD", "s", "DELREF", "MAXLEN", "2", "10-0", "a", "b") == b"10-0"
-    assert left(client) == [9, 10]
-    assert pending(client) == []
-    assert effects(client) == ["XADD s DELREF MAXLEN 2 10-0 a b"]
-    run(client, "XADD", "s", "MAXLEN", "0", "ACKED", "11-0", "a", "b")
-    assert left(client) == [9, 10, 11]  # they are not delivered yet
-
-
-def test_xadd_takes_a_policy_without_a_strategy():
-    client = make_client()
-    assert reply(client, "XADD", "s", "acked", "1-0", "a", "b") == b"1-0"
 
 
 def test_before_8_2_a_policy_is_unknown(client):

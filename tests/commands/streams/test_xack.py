@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 from support.fake_server import ready_keys, reply, run, wait_for
-from support.groups import effects, forget, group_client
+from support.groups import forget, group_client
 from support.streams.pending import acknowledge, given_back
 
 from rillet.commands.streams import xack  # noqa: F401 - it declares the command
-from rillet.storage.streams.ids import MAX_COUNT
 
 
 @pytest.fixture
@@ -20,11 +19,6 @@ def client():
     client.server.advance(1000)
     forget(client)
     return client
-
-
-def pending(client, *consumer: str):
-    found = reply(client, "XPENDING", "s", "g", "-", "+", "100", *consumer)
-    return [(i.decode(), c.decode(), idle, count) for i, c, idle, count in found]
 
 
 def group_of(client):
@@ -40,52 +34,6 @@ def nack(client, *words: str):
 
 
 # What becomes of an entry
-
-
-@pytest.mark.parametrize(
-    ("words", "counts"),
-    [
-        ("SILENT IDS 2 1-0 2-0", [4, 0]),
-        ("FAIL IDS 2 1-0 2-0", [5, 1]),
-        ("fatal ids 2 1-0 2-0", [MAX_COUNT, MAX_COUNT]),
-        ("FATAL IDS 2 1-0 2-0 RETRYCOUNT 7", [7, 7]),
-        ("SILENT RETRYCOUNT 0 FORCE IDS 2 1-0 2-0", [0, 0]),
-    ],
-)
-def test_the_mode_says_what_becomes_of_the_counter(client, words, counts):
-    assert nack(client, *words.split()) == 2
-    assert pending(client) == [
-        ("1-0", "", -1, counts[0]),
-        ("2-0", "", -1, counts[1]),
-        ("3-0", "c", 1000, 1),
-    ]
-
-
-def test_silent_does_not_go_below_zero(client):
-    for _ in range(3):
-        assert nack(client, "SILENT", "IDS", "1", "2-0") == 1
-    assert pending(client)[1] == ("2-0", "", -1, 0)
-
-
-def test_an_id_named_twice_is_given_back_twice(client):
-    assert nack(client, "SILENT", "IDS", "3", "1-0", "1", "1-0") == 3
-    assert pending(client)[0] == ("1-0", "", -1, 2)
-
-
-def test_what_is_not_pending_is_ignored_without_force(client):
-    assert nack(client, "FAIL", "IDS", "2", "4-0", "9-0") == 0
-    assert not effects(client)
-    assert client.server.keyspace.dirty == 0
-
-
-@pytest.mark.parametrize(
-    ("mode", "count"),
-    [(("SILENT",), 0), (("FAIL",), 0), (("FATAL",), MAX_COUNT), (("FAIL", "RETRYCOUNT", "3"), 3)],
-)
-def test_force_makes_an_entry_if_there_is_such_a_message(client, mode, count):
-    assert nack(client, *mode, "IDS", "2", "4-0", "9-0", "FORCE") == 1
-    assert pending(client)[3] == ("4-0", "", -1, count)
-    assert group_of(client).last_id == 3 << 64
 
 
 def test_the_order_is_that_of_giving_back(client):

@@ -11,8 +11,6 @@ from rillet.commands.streams.xadd import encode_fields
 from rillet.protocol import replies
 from rillet.storage.streams.stream import Stream
 
-ID_ERROR = b"-ERR Invalid stream ID specified as stream command argument\r\n"
-SYNTAX = b"-ERR syntax error\r\n"
 SMALL_ID = b"-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n"
 MAX = b"18446744073709551615"
 NOW = 1_700_000_000_000
@@ -59,38 +57,6 @@ def test_generated_ids_of_one_millisecond_grow_in_length(client):
 
 
 # XADD: parsing
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "XADD s MAXLEN 1 MINID 1 * f v",
-        "XADD s MAXLEN -1 * f v",
-        "XADD s LIMIT 5 * f v",
-        "XADD s MAXLEN 5 LIMIT 5 * f v",
-        "XADD s $ f v",
-        "XADD s * f v f",
-        "XADD s MAXLEN 5 NOMKSTREAM",
-        "XADD s 0-0 f v",
-        "XADD string 0 f v",
-        "XADD string * f v",
-    ],
-)
-def test_a_refused_xadd_changes_nothing(client, text):
-    client.db.add(b"string", b"value")
-    client.server.events.clear()
-    assert do(client, text).startswith(b"-")
-    assert client.db.peek(b"s") is None
-    assert client.server.events == []
-    assert propagated(client) == []
-
-
-def test_a_second_policy_is_read_as_an_id(client):
-    assert do(client, "XADD s KEEPREF ACKED * f v") == ID_ERROR
-
-
-def test_a_star_as_threshold_operator_value_is_not_taken_for_the_id(client):
-    assert do(client, "XADD s MAXLEN = * f v") == b"-ERR value is not an integer or out of range\r\n"
 
 
 def test_values_of_any_size_and_content_come_back(client):
@@ -199,11 +165,6 @@ def test_the_default_limit_stays_within_bounds(entries, limit):
     assert parse_trim_options(client, words("XTRIM s MAXLEN ~ 5"), adding=False).limit == limit
     assert parse_trim_options(client, words("XTRIM s MAXLEN = 5"), adding=False).limit == 0
     assert parse_trim_options(client, words("XTRIM s MAXLEN ~ 5 LIMIT 7"), adding=False).limit == 7
-
-
-def test_a_second_policy_of_xtrim_is_a_syntax_error_whatever_the_key(client):
-    client.db.add(b"string", b"value")
-    assert do(client, "XTRIM string MAXLEN 5 KEEPREF DELREF") == SYNTAX
 
 
 # XSETID

@@ -7,10 +7,6 @@ from support.fake_server import make_client, ready_keys, run, wait_for
 from support.groups import effects, forget, group_client
 
 NOW = 1_700_000_000_000
-KEY_NEEDED = (
-    b"-ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM "
-    b"option to create an empty stream automatically.\r\n"
-)
 OK = b"+OK\r\n"
 
 
@@ -35,19 +31,6 @@ def test_a_new_stream_counts_as_modified_but_a_new_group_does_not():
     run(client, "XGROUP", "SETID", "s", "h", "1")
     run(client, "XGROUP", "DESTROY", "s", "h")
     assert client.db.watched[b"s"] == [1, 1]
-
-
-def test_a_bad_value_is_reported_before_too_many_words(client):
-    words = ("XGROUP", "SETID", "s", "g", "0", "ENTRIESREAD", "x", "ENTRIESREAD", "3")
-    assert run(client, *words) == b"-ERR value is not an integer or out of range\r\n"
-
-
-@pytest.mark.parametrize("subcommand", ["CREATE", "SETID"])
-def test_entries_read_is_an_integer_from_minus_one_on(client, subcommand):
-    words = ("XGROUP", subcommand, "nokey", "h", "x", "ENTRIESREAD")
-    assert run(client, *words, "x") == b"-ERR value is not an integer or out of range\r\n"
-    assert run(client, *words, "-2") == b"-ERR value for ENTRIESREAD must be positive or -1\r\n"
-    assert run(client, *words, "-1") == KEY_NEEDED
 
 
 # The others

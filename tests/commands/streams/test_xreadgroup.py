@@ -52,37 +52,11 @@ def test_keys_are_found_by_walking_the_options(words, keys):
     assert keys_of_streams(words.encode().split()) == keys
 
 
-# XREAD
-
-
-def test_a_read_looks_each_key_up_twice_as_the_statistics_show(client):
-    keyspace = client.server.keyspace
-    keyspace.hits = keyspace.misses = 0
-    run(client, "XREAD", "STREAMS", "s", "nokey", "0", "0")
-    assert (keyspace.hits, keyspace.misses) == (2, 2)
-    run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
-    assert (keyspace.hits, keyspace.misses) == (4, 2)
-
-
 # Delivery
 
 
 def test_the_greatest_id_reads_like_the_new_entries_sign(client):
     assert read(client, "STREAMS", "s", MAX) == [[b"s", [ENTRY[1], ENTRY[2], ENTRY[3]]]]
-
-
-def test_the_same_stream_named_twice_delivers_nothing_twice(client):
-    assert read(client, "COUNT", "2", "STREAMS", "s", "s", ">", ">") == [
-        [b"s", [ENTRY[1], ENTRY[2]]],
-        [b"s", [ENTRY[3]]],
-    ]
-
-
-def test_noack_delivers_without_pending_entries(client):
-    assert read(client, "NOACK", "STREAMS", "s", ">") == [[b"s", [ENTRY[1], ENTRY[2], ENTRY[3]]]]
-    group = group_of(client)
-    assert not len(group.pel)
-    assert (group.last_id, group.entries_read) == (3 << 64, 3)
 
 
 def test_setting_the_group_back_delivers_again_with_a_fresh_counter(client):
@@ -111,13 +85,6 @@ def test_seen_time_is_the_last_attempt_and_active_time_the_last_success(client):
 def test_a_noack_read_does_not_make_the_consumer_active(client):
     read(client, "NOACK", "STREAMS", "s", ">")
     assert group_of(client).consumers[b"c"].active_ms == -1
-
-
-def test_changes_are_counted_once_a_stream(client):
-    read(client, "STREAMS", "s", ">")
-    assert client.server.keyspace.dirty == 2  # one for the consumer
-    read(client, "STREAMS", "s", "0")  # a history is no change
-    assert client.server.keyspace.dirty == 2
 
 
 # History

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 from support.fake_server import reply, run
-from support.groups import effects, forget, group_client, stated
+from support.groups import forget, group_client
 
 from rillet.commands.runtime.deferral import Deferred
 from rillet.commands.spec.versions import compat_with
 from rillet.commands.streams import xack  # noqa: F401 - it declares a command
-from rillet.storage.streams.ids import MAX_COUNT
 
 NOW = 1_700_000_000_000
 
@@ -35,11 +34,6 @@ def read(client, *words: str, consumer: str = "c"):
     return [(item[0].decode(), *item[2:]) for item in items]
 
 
-def pending(client):
-    found = reply(client, "XPENDING", "s", "g", "-", "+", "100")
-    return [(i.decode(), c.decode(), idle, count) for i, c, idle, count in found]
-
-
 def test_before_8_4_claim_is_unknown(client):
     client.server.compat = compat_with("8.2")
     assert (
@@ -48,31 +42,9 @@ def test_before_8_4_claim_is_unknown(client):
     )
 
 
-def test_the_longest_idle_comes_first_and_the_new_ones_last(client):
-    assert read(client, "CLAIM", "200") == [("1-0", 300, 1), ("2-0", 200, 1), ("4-0", 0, 0), ("5-0", 0, 0)]
-    assert pending(client) == [
-        ("1-0", "c", 0, 2), ("2-0", "c", 0, 2), ("3-0", "a", 100, 1), ("4-0", "c", 0, 1), ("5-0", "c", 0, 1),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(("claim", "number"), [("301", 2), ("300", 3), ("101", 4), ("100", 5), ("0", 5)])
 def test_an_entry_is_idle_enough_from_min_idle_time_on(client, claim, number):
     assert len(read(client, "CLAIM", claim)) == number
-
-
-def test_the_same_consumer_may_claim_its_own(client):
-    assert read(client, "CLAIM", "300", "COUNT", "1", consumer="a") == [("1-0", 300, 1)]
-
-
-def test_what_has_no_owner_comes_before_all_and_whatever_min_idle_time_says(client):
-    run(client, "XNACK", "s", "g", "FATAL", "IDS", "2", "3-0", "2-0")
-    now = NOW + 300
-    assert read(client, "CLAIM", "300", "COUNT", "3") == [
-        ("3-0", now, MAX_COUNT),
-        ("2-0", now, MAX_COUNT),
-        ("1-0", 300, 1),
-    ]
-    assert pending(client)[2] == ("3-0", "c", 0, MAX_COUNT)  # the counter stops there
 
 
 def test_a_claimed_entry_goes_to_the_end(client):
@@ -81,29 +53,7 @@ def test_a_claimed_entry_goes_to_the_end(client):
     assert [item[0] for item in read(client, "CLAIM", "0", "COUNT", "3")] == ["2-0", "3-0", "1-0"]
 
 
-def test_count_is_for_both_together(client):
-    assert read(client, "CLAIM", "0", "COUNT", "4") == [
-        ("1-0", 300, 1), ("2-0", 200, 1), ("3-0", 100, 1), ("4-0", 0, 0),
-    ]  # fmt: skip
-    assert read(client, "CLAIM", "1", "COUNT", "4") == [("5-0", 0, 0)]
-
-
-def test_noack_is_for_the_new_ones_only(client):
-    assert len(read(client, "CLAIM", "300", "NOACK")) == 3
-    assert pending(client) == [("1-0", "c", 0, 2), ("2-0", "b", 200, 1), ("3-0", "a", 100, 1)]
-
-
-def test_history_ignores_it(client):
-    words = ("XREADGROUP", "GROUP", "g", "b", "CLAIM", "0", "STREAMS", "s", "0")
-    assert reply(client, *words) == [[b"s", [[b"2-0", [b"a", b"b"]]]]]
-
-
 # What is propagated
-
-
-def test_without_new_ones_the_groups_place_is_not_stated(client):
-    read(client, "CLAIM", "200", "COUNT", "1")
-    assert effects(client) == [stated("c", "1-0", count=2, last="3-0", ms=NOW + 300)]
 
 
 def test_a_claim_behind_many_lost_entries_is_done_in_steps(client):
