@@ -17,10 +17,9 @@ Do not use it for queries with asyncProgressTrackingEnabled: they commit later t
 
 from __future__ import annotations
 
-import logging
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -28,6 +27,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from ..folders import Folder, LocalFolder, folder_of
 from ..redis.connection import RedisError
 from ..redis.shards import connect
+from ..source.losses import LOG
 from ..source.offsets import OffsetError
 from .member import Member
 from .offset import GroupOffset
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
     from pyspark.sql.streaming.query import StreamingQuery
-
-LOG: Final = logging.getLogger("rillet.pipeline")
 
 
 class Acknowledger(StreamingQueryListener):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ from .offset import BatchPart, claims_of
 from .redelivery import trial_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from .member import Idle, Member
     from .offset import Run
@@ -70,13 +71,11 @@ class Gatherer:
     Args:
         member: the consumer that reads.
         options: the options of the source.
-        clock: returns seconds; it decides when to look for idle entries again.
     """
 
-    def __init__(self, member: Member, options: GroupOptions, clock: Callable[[], float]) -> None:
+    def __init__(self, member: Member, options: GroupOptions) -> None:
         self.member = member
         self._options = options
-        self._clock = clock
         self._recovered: set[str] = set()
         self._look_again = 0.0
         self._turn = 0
@@ -86,7 +85,7 @@ class Gatherer:
 
     def streams(self) -> list[str]:
         """Return the streams to read; the streams that match a pattern are listed again every ``discovery_ms``."""
-        now = self._clock()
+        now = time.monotonic()
         if self._streams_at is None or now - self._streams_at >= self._options.discovery_ms / 1000:
             self._streams = self._options.names(self.member.connection)
             self._streams_at = now
@@ -138,7 +137,7 @@ class Gatherer:
                 else:
                     self._recovered.add(stream)
         if self._options.claim_min_idle_ms is not None and (
-            until is not None or self._clock() >= self._look_again
+            until is not None or time.monotonic() >= self._look_again
         ):
             self._claim(batch, [each for each in streams if each in with_pending], limits, until)
         self._read_new(batch, [each for each in streams if each in with_new], limits, until)
@@ -221,7 +220,7 @@ class Gatherer:
                 found = found[len(page) :]
         more = more or batch.room(limits) <= 0
         wait = 0.0 if more else min(least / 2000, _LONGEST_BETWEEN_CLAIMS)
-        self._look_again = self._clock() + wait
+        self._look_again = time.monotonic() + wait
 
     def _weigh(self, limits: Limits) -> int | None:
         """Return the number of entries per reply if their size matters, else None."""

@@ -198,20 +198,12 @@ class Member:
         """Return the group's last delivered id.
 
         Raises:
-            ServerError: ``NOGROUP``.
-        """
-        return ids.parse(self.facts(stream)[b"last-delivered-id"])
-
-    def facts(self, stream: str) -> dict[bytes, Any]:
-        """Return our group's row of XINFO GROUPS.
-
-        Raises:
             ServerError: ``NOGROUP``, or the stream does not exist.
         """
         facts = self._row(self.connection.call("XINFO", "GROUPS", key_of(stream)))
         if facts is None:
             raise ServerError(f"NOGROUP No such consumer group '{self.group}' for key name {stream!r}")
-        return facts
+        return ids.parse(facts[b"last-delivered-id"])
 
     def all_facts(self, streams: Sequence[str]) -> dict[str, dict[bytes, Any]]:
         """Return our group's rows of several streams in one round trip, without streams that have none or do not exist."""

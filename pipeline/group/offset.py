@@ -16,7 +16,7 @@ This module uses neither a server nor Spark.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -105,29 +105,6 @@ class GroupOffset:
     def rows(self) -> int:
         """The number of entries in the batch."""
         return sum(piece.count for piece in self.pieces)
-
-    def following(
-        self,
-        pieces: Sequence[BatchPart],
-        *,
-        consumer: str,
-        gone: int,
-        dead: int,
-        positions: Mapping[str, Position],
-        query: str = "",
-    ) -> GroupOffset:
-        """Return the offset of the next batch; ``gone`` and ``dead`` are added to the totals so far."""
-        return replace(
-            self,
-            consumer=consumer,
-            batch=self.batch + 1,
-            pieces=tuple(pieces),
-            gone=self.gone + gone,
-            dead=self.dead + dead,
-            positions=positions,
-            query=query or self.query,
-            is_named_only=False,
-        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the offset as the dict of plain values that Spark keeps in its log."""

@@ -26,12 +26,13 @@ from .dead_letters import is_poison
 from .offset import GroupOffset, Run, ids_of_steps, steps_of_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
     from ..redis.connection import Connection
     from .member import Idle, Member
 
 Without = dict[str, frozenset[int]]
+Entries = list[tuple[str, "Idle"]]
 _DIVIDED_BY: Final = 16
 _KEPT_MS: Final = 30 * 86_400_000
 _KEPT_BATCHES: Final = 100
@@ -96,83 +97,64 @@ def trial_size(entries: int) -> int:
     return max(-(-entries // _DIVIDED_BY), 1)
 
 
-class Redelivery:
-    """Decides which entries of a repeated batch are delivered again.
+def divide(
+    member: Member, most: int | None, batch: GroupOffset, without: Without
+) -> tuple[Entries, Entries, Entries]:
+    """Return three parts of a repeated batch: deliver again, leave for a later batch, move to the dead letters.
+
+    Entries that another consumer has claimed, or that are acknowledged, are in none of the three: they stay in the
+    batch.
 
     Args:
-        member: the consumer that repeats it.
+        member: the consumer that repeats the batch.
         most: ``maxDeliveries``; None: only count deliveries.
+        batch: the batch.
+        without: the entries that it leaves out already.
     """
-
-    def __init__(self, member: Member, most: int | None) -> None:
-        self._member = member
-        self._most = most
-
-    def divide(
-        self, batch: GroupOffset, without: Without
-    ) -> tuple[dict[str, list[Idle]], dict[str, list[Idle]], dict[str, list[Idle]]]:
-        """Return three sets of entries by stream: deliver again, leave for a later batch, move to the dead letters.
-
-        Entries that another consumer has claimed, or that are acknowledged, are in none of the three: they stay in
-        the batch.
-
-        Args:
-            batch: the batch that Spark repeats.
-            without: ids that it already leaves out, by stream.
-        """
-        pending = self._pending(batch, without)
-        again: dict[str, list[Idle]] = {}
-        waiting: dict[str, list[Idle]] = {}
-        dead: dict[str, list[Idle]] = {}
-        if self._most is None:
-            for stream, each in pending:
-                again.setdefault(stream, []).append(each)
-            return again, waiting, dead
-        worn = [pair for pair in pending if is_poison(pair[1], self._most)]
-        if len(worn) == 1:
-            dead[worn[0][0]] = [worn[0][1]]
-            pending = [pair for pair in pending if pair is not worn[0]]
-        due = [pair for pair in pending if pair[1].deliveries >= self._most - 1]
-        tried = trial_size(len(due))
-        passed = 0
-        for stream, each in pending:
-            if each.deliveries >= self._most - 1:
-                passed += 1
-            target = waiting if each.deliveries >= self._most - 1 and passed > tried else again
-            target.setdefault(stream, []).append(each)
-        return again, waiting, dead
-
-    def _pending(self, batch: GroupOffset, without: Without) -> list[tuple[str, Idle]]:
-        """Return the entries of a batch that are pending with its consumer or with ours."""
-        owners = dict.fromkeys([batch.consumer, self._member.consumer])
-        found: list[tuple[str, Idle]] = []
-        for piece in batch.pieces:
-            skipped = without.get(piece.stream, frozenset())
-            if isinstance(piece, Run):
-                wanted = None
-                first, last = piece.first, piece.last
-            else:
-                wanted = set(piece.ids)
-                first, last = piece.ids[0], piece.ids[-1]
-            found += [
-                (piece.stream, each)
-                for owner in owners
-                for each in self._member.pending_between(piece.stream, first, last, owner)
-                if each.stream_id not in skipped and (wanted is None or each.stream_id in wanted)
-            ]
-        return found
+    pending = _pending(member, batch, without)
+    if most is None:
+        return pending, [], []
+    worn = [pair for pair in pending if is_poison(pair[1], most)]
+    dead = worn if len(worn) == 1 else []
+    due = [pair for pair in pending if pair[1].deliveries >= most - 1 and pair not in dead]
+    waiting = due[trial_size(len(due)) :]
+    others = {*waiting, *dead}
+    return [pair for pair in pending if pair not in others], waiting, dead
 
 
-def ids_by_stream(entries: Mapping[str, Sequence[Idle]]) -> Without:
-    """Return the ids of these entries, by stream."""
-    return {stream: frozenset(each.stream_id for each in members) for stream, members in entries.items()}
+def _pending(member: Member, batch: GroupOffset, without: Without) -> Entries:
+    """Return the entries of a batch that are pending with its consumer or with ours."""
+    owners = dict.fromkeys([batch.consumer, member.consumer])
+    found: Entries = []
+    for piece in batch.pieces:
+        skipped = without.get(piece.stream, frozenset())
+        if isinstance(piece, Run):
+            wanted = None
+            first, last = piece.first, piece.last
+        else:
+            wanted = set(piece.ids)
+            first, last = piece.ids[0], piece.ids[-1]
+        found += [
+            (piece.stream, each)
+            for owner in owners
+            for each in member.pending_between(piece.stream, first, last, owner)
+            if each.stream_id not in skipped and (wanted is None or each.stream_id in wanted)
+        ]
+    return found
 
 
-def joined(one: Mapping[str, frozenset[int]], other: Mapping[str, frozenset[int]]) -> Without:
-    """Return the union of two mappings from streams to ids."""
-    return {
-        stream: one.get(stream, frozenset()) | other.get(stream, frozenset()) for stream in {*one, *other}
-    }
+def by_stream(entries: Entries) -> dict[str, list[Idle]]:
+    """Return the entries grouped by stream."""
+    found: dict[str, list[Idle]] = {}
+    for stream, each in entries:
+        found.setdefault(stream, []).append(each)
+    return found
+
+
+def joined(without: Without, more: Entries) -> Without:
+    """Return the entries that a batch leaves out, and more of them."""
+    added = {stream: {each.stream_id for each in members} for stream, members in by_stream(more).items()}
+    return without | {stream: without.get(stream, frozenset()) | members for stream, members in added.items()}
 
 
 def _first_key(batch: GroupOffset) -> str:

@@ -11,7 +11,6 @@ Acknowledging happens in ``latestOffset``, because Spark asks for the next offse
 from __future__ import annotations
 
 import math
-import time
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -47,11 +46,11 @@ from .names import refuse_a_shared_name
 from .offset import GroupOffset, Run, shares
 from .options import GroupOptions
 from .redelivery import (
-    Redelivery,
     Without,
+    by_stream,
+    divide,
     first_kept,
     forget_first,
-    ids_by_stream,
     joined,
     keep_first,
     leave_out_of_batch,
@@ -214,13 +213,16 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return self._first_batch
 
     def _following(self, committed: GroupOffset, batch: Batch) -> GroupOffset:
-        following = committed.following(
-            batch.pieces,
+        following = replace(
+            committed,
             consumer=self._consumer,
-            gone=self._gone,
-            dead=self._dead,
+            batch=committed.batch + 1,
+            pieces=tuple(batch.pieces),
+            gone=committed.gone + self._gone,
+            dead=committed.dead + self._dead,
             positions=dict(self._positions),
             query=self._query,
+            is_named_only=False,
         )
         self._gone = self._dead = 0
         self._returned = following.batch
@@ -388,22 +390,21 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _divide(self, batch: GroupOffset) -> Without:
         member = self._gathering().member
         before = left_out(member.connection, batch)
-        again, waiting, dead = Redelivery(member, self._options.max_deliveries).divide(batch, before)
-        without = joined(before, joined(ids_by_stream(waiting), ids_by_stream(dead)))
+        again, waiting, dead = divide(member, self._options.max_deliveries, batch, before)
+        without = joined(before, waiting + dead)
         if without:
             leave_out_of_batch(member.connection, batch, without)
         gone: list[tuple[str, int]] = []
-        for stream, poison in dead.items():
+        for stream, poison in by_stream(dead).items():
             moved, deleted = move_poison(member, self._options, stream, poison, 0)
             self._dead += moved
             gone += [(stream, each) for each in deleted]
-        for stream, entries in again.items():
+        for stream, entries in by_stream(again).items():
             member.take(stream, entries, 0)
-        counts = [sum(map(len, each.values())) for each in (again, waiting, dead)]
         LOG.warning(
             "batch %d of group %r is run again: %d entries are delivered again, %d wait for a batch of their own, %d were "
             "delivered too often and are dead letters now",
-            batch.batch, batch.group, *counts,
+            batch.batch, batch.group, len(again), len(waiting), len(dead),
         )  # fmt: skip
         self._without = batch.batch, without
         if without:
@@ -424,7 +425,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         if self._gatherer is None:
             connection = connect(self._options.endpoint, at_start=True)
             member = Member(connection, self._options.group, self._consumer)
-            self._gatherer = Gatherer(member, self._options, time.monotonic)
+            self._gatherer = Gatherer(member, self._options)
             try:
                 for stream in self._gatherer.streams()[:1] if self._query else ():
                     connection.ask_server_of(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -72,8 +73,8 @@ def test_the_positions_of_many_streams_are_packed():
 
 
 def test_a_batch_of_the_same_entries_is_another_offset():
-    first = GroupOffset("g", "c").following([Run("s", 1, 2, 2)], consumer="c", gone=0, dead=0, positions={})
-    second = first.following([Run("s", 1, 2, 2)], consumer="c", gone=0, dead=0, positions={})
+    first = GroupOffset("g", "c", 1, (Run("s", 1, 2, 2),))
+    second = replace(first, batch=2)
     assert first.as_json() != second.as_json()
 
 
