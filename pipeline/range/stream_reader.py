@@ -191,7 +191,9 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         worth = worth_of_entries(begin, to, self._options, self._connection)
         states = stream_state.fetch_states(self._connection, names_to_cut(begin, to, self._options, worth))
         walked = {
-            name: self._counted_steps(name, at, to, states, worth.get(name, 1)) for name, at in begin.items()
+            name: self._counted_steps(name, begin[name], to[name], now)
+            for name, now in states.items()
+            if now is not None
         }
         steps = {name: counted for name, counted in walked.items() if counted}
         found: list[InputPartition] = [
@@ -223,33 +225,22 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._offsets.append((tree, found))
         return found
 
-    def _counted_steps(
-        self,
-        name: str,
-        at: Position,
-        end: Mapping[str, Position],
-        states: Mapping[str, StreamState | None],
-        worth: float,
-    ) -> Steps | None:
-        """Return the counted steps of a range; walk over it if that has not been done and is necessary.
+    def _counted_steps(self, name: str, at: Position, to: Position, now: StreamState) -> Steps | None:
+        """Return the counted steps of a range that is cut; walk over it if that has not been done and is necessary.
 
         Tasks that share a range do not know the number of its entries. So if an entry has disappeared since the range
         was planned (perhaps long ago, in another process), the entries are counted here.
         """
-        to, now = end.get(name), states.get(name)
-        if to is None or now is None or to.id <= at.id or to.generation != at.generation:
+        if to.id <= at.id or to.generation != at.generation:
             return None
         if (walked := self._steps.get((name, at.id, to.id))) is not None:
             return walked
         rows = at.rows_to(to)
-        options = self._options
-        if rows is None or (options.min_partitions == 1 and rows * worth <= options.max_rows_per_partition):
-            return None
-        if untouched(at, to, now, self._look(name, now)):
+        if rows is None or untouched(at, to, now, self._look(name, now)):
             return None
         steps = self._walk(name, at.id, to.id, None)
         if (missing := rows - sum(count for _, count in steps)) > 0:
-            report_loss(_gone_text(missing, name, at), fail=options.fail_on_data_loss)
+            report_loss(_gone_text(missing, name, at), fail=self._options.fail_on_data_loss)
             self._missed[name] = self._missed.get(name, 0) + missing
         return steps
 

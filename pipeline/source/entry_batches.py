@@ -172,18 +172,18 @@ class Columns:
                     )
                 self._values.append(column.name)
         self._exact = any(needs_exact(self._schema.field(name).type) for name in self._values)
-        self.batch("", [], {name: [] for name in extra or {}})  # an unsupported type fails here
+        self.batch([], [], {name: [] for name in extra or {}})  # an unsupported type fails here
 
     def batch(
         self,
-        stream: str | Sequence[tuple[str, int]],
+        streams: Sequence[tuple[str, int]],
         entries: Sequence[Any],
         extra: Mapping[str, Sequence[Any]] | None = None,
     ) -> pa.RecordBatch:
         """Convert entries to one batch of rows.
 
         Args:
-            stream: the name for its column; for several streams, the names with their numbers of entries.
+            streams: names of streams with their numbers of entries, in order.
             entries: ``[id, [field, value, …]]`` as XRANGE returns them.
             extra: values of the extra columns, one for each entry.
 
@@ -198,7 +198,7 @@ class Columns:
         for column, name in self._metadata.items():
             kind = self._schema.field(column).type
             if name == "stream":
-                columns[column] = _names([(stream, len(words))] if isinstance(stream, str) else stream, kind)
+                columns[column] = _names(streams, kind)
             elif name == "id":
                 columns[column] = pa.array(words, kind)
             elif name == "id_key":

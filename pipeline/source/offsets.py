@@ -129,37 +129,23 @@ def id_of_word(word: Any) -> Any:
 def _row(at: Position) -> Row:
     snapshot = at.snapshot
     last = id_word(at.id)
-    if snapshot is None:
-        row: Row = [last, at.added, False, last, at.added, 0, at.generation, at.gone]
-    else:
-        newest = last if snapshot.newest == at.id else id_word(snapshot.newest)
-        row = [
-            last,
-            at.added,
-            id_word(snapshot.first),
-            newest,
-            snapshot.added,
-            snapshot.removed,
-            at.generation,
-            at.gone,
-        ]
-    if at.gone:
-        return row
-    if at.generation:
-        return row[:7]
-    if row[5] != 0:
-        return row[:6]
-    if row[4] != at.added:
-        return row[:5]
-    if row[3] != last:
-        return row[:4]
-    return row[:2] if snapshot is None else row[:3]
+    usual = _usual(last, at.added)
+    row = usual[:6]
+    if snapshot is not None:
+        row[2:] = id_word(snapshot.first), id_word(snapshot.newest), snapshot.added, snapshot.removed
+    row += at.generation, at.gone
+    while len(row) > 2 and row[-1] == usual[len(row) - 1]:
+        row.pop()
+    return row
+
+
+def _usual(last: Word, added: int | None) -> Row:
+    return [last, added, False, last, added, 0, 0, 0]
 
 
 def _of_row(row: Row) -> Position:
     last, added = row[:2]
-    usual: Row = [False, last, added, 0, 0, 0]
-    first, newest, snapshot_added, removed, generation, gone = row[2:] + usual[len(row) - 2 :]
+    first, newest, snapshot_added, removed, generation, gone = [*row, *_usual(last, added)[len(row) :]][2:]
     snapshot = (
         None
         if first is False

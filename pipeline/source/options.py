@@ -80,18 +80,12 @@ def _streams(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-class NameExpression(str):
-    """A regular expression that must match the whole name of a stream; patterns in plain strings are globs."""
-
-    __slots__ = ()
-
-
-def _expression(text: str) -> NameExpression:
+def _expression(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
         raise ValueError(f"is no regular expression: {error}") from None
-    return NameExpression(text)
+    return text
 
 
 def _before(text: str) -> int:
@@ -156,7 +150,7 @@ class SourceOptions:
         "with commas between them, or a JSON list; `load(name)` says the same", kafka="subscribe",
     )  # fmt: skip
     streams_pattern: str | None = option("streamsPattern", Kind("glob"), None, "all streams that match")
-    subscribe_pattern: NameExpression | None = option(
+    subscribe_pattern: str | None = option(
         "subscribePattern",
         Kind("regular expression", _expression),
         None,
@@ -229,12 +223,11 @@ class SourceOptions:
 
     def names(self, connection: Connection) -> list[str]:
         """Return the streams to read, sorted: the named ones, or the existing ones that match the pattern."""
-        pattern = self.pattern
-        if pattern is None:
+        if self.streams_pattern is not None:
+            return scan(connection, self.streams_pattern)
+        if self.subscribe_pattern is None:
             return list(self.streams)
-        if not isinstance(pattern, NameExpression):
-            return scan(connection, pattern)
-        expression = re.compile(pattern)
+        expression = re.compile(self.subscribe_pattern)
         return [name for name in scan(connection, "*") if expression.fullmatch(name)]
 
 

@@ -44,7 +44,9 @@ def schema(**columns):
 
 
 def rows_of(entries, *, options=None, **columns):
-    found = Columns(schema(**columns), ColumnOptions.of(Options(options or {}))).batch("s", entries)
+    found = Columns(schema(**columns), ColumnOptions.of(Options(options or {}))).batch(
+        [("s", len(entries))], entries
+    )
     assert found.schema == to_arrow_schema(schema(**columns), timezone="UTC")
     return found.to_pylist()
 
@@ -64,7 +66,7 @@ def entry(stream_id, *words):
 )
 def test_default_columns_keep_all_there_is(made):
     entries = [[b"%d-%d" % (ms, seq), [word for pair in fields for word in pair]] for ms, seq, fields in made]
-    batch = Columns(default_schema(), ColumnOptions()).batch("s", entries)
+    batch = Columns(default_schema(), ColumnOptions()).batch([("s", len(entries))], entries)
     assert batch.schema == to_arrow_schema(default_schema(), timezone="UTC")
     for row, (ms, seq, fields) in zip(batch.to_pylist(), made, strict=True):
         assert (row["stream"], row["id"]) == ("s", f"{ms}-{seq}")
@@ -90,7 +92,9 @@ def test_times_end_with_the_year_9999():
 
 
 def test_a_stream_name_that_is_no_text_shows_its_bytes():
-    batch = Columns(schema(stream=StringType()), ColumnOptions()).batch("a\udcff", [entry("1-0", "f", "v")])
+    batch = Columns(schema(stream=StringType()), ColumnOptions()).batch(
+        [("a\udcff", 1)], [entry("1-0", "f", "v")]
+    )
     assert batch.to_pylist() == [{"stream": "a\\xff"}]
 
 
@@ -254,7 +258,12 @@ def test_nothing_an_entry_says_stops_a_query(kind, form):
 
     def read(entries, mode):
         options = ColumnOptions(parse_mode=mode, value_format=form)
-        return Columns(columns, options).batch("s", entries).select(["id", "_corrupt_record"]).to_pylist()
+        return (
+            Columns(columns, options)
+            .batch([("s", len(entries))], entries)
+            .select(["id", "_corrupt_record"])
+            .to_pylist()
+        )
 
     entries = [entry(f"{index}-0", "value", text) for index, text in enumerate(raw)]
     rows = read(entries, "PERMISSIVE")
@@ -302,7 +311,7 @@ def test_extra_columns_come_from_the_caller():
     import pyarrow as pa
 
     columns = Columns(default_schema("", {"n": LongType()}), ColumnOptions(), {"n": pa.int64()})
-    assert columns.batch("s", [entry("1-0", "f", "v")], {"n": [7]}).to_pylist()[0]["n"] == 7
+    assert columns.batch([("s", 1)], [entry("1-0", "f", "v")], {"n": [7]}).to_pylist()[0]["n"] == 7
 
 
 @pytest.mark.parametrize(
