@@ -103,10 +103,13 @@ def run(arguments: argparse.Namespace) -> int:
             if missed:
                 sys.stderr.write(f"{_entries(missed)} not pending, or deleted: nothing to move\n")
             return 1 if missed else 0
-        found = choose(
-            read_letters(connection, arguments.letters, arguments.ids),
-            arguments.stream, arguments.group, arguments.reason,
-        )  # fmt: skip
+        found = (
+            each
+            for each in read_letters(connection, arguments.letters, arguments.ids)
+            if arguments.stream in {None, each.dead.stream}
+            and arguments.group in {None, each.dead.group}
+            and re.search(arguments.reason or "", each.dead.reason)
+        )
         if arguments.action == "requeue":
             moved = requeue(connection, arguments.letters, found, arguments.to)
             sys.stdout.write(f"{moved:,} letters were requeued\n")
@@ -133,20 +136,6 @@ def read_letters(connection: Connection, stream: str, wanted: list[int] | None =
     while page := connection.call("XRANGE", key, after, "+", "COUNT", _PAGE):
         yield from _letters(page)
         after = f"({page[-1][0].decode()}"
-
-
-def choose(
-    letters: Iterator[Letter], stream: str | None, group: str | None, reason: str | None
-) -> Iterator[Letter]:
-    """Yield the letters from this stream and group whose reason matches this pattern; None selects all."""
-    pattern = re.compile(reason or "")
-    return (
-        each
-        for each in letters
-        if stream in {None, each.dead.stream}
-        and group in {None, each.dead.group}
-        and pattern.search(each.dead.reason)
-    )
 
 
 def requeue(connection: Connection, stream: str, letters: Iterator[Letter], to: str | None = None) -> int:

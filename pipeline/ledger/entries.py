@@ -159,8 +159,14 @@ def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Ite
         LedgerError: the files cannot be read.
     """
     parts = read_folder(source)
-    streams, limits = _survey(parts, (db, spell_name(key_of(stream))))
-    walks = [_entries(parts, {number: limits[number] for number in run}) for run in _runs(streams, limits)]
+    wanted = db, spell_name(key_of(stream))
+    streams = _Streams(frozenset({wanted}))
+    for _ in _additions(parts, streams):
+        pass
+    limits = _limits(streams, wanted)
+    walks = [
+        _entries(parts, {number: limits[number] for number in run}) for run in _runs(streams.all, limits)
+    ]
     before = -1
     for entry in heapq.merge(*walks, key=attrgetter("stream_id")):
         if first <= entry.stream_id <= last and entry.stream_id != before:
@@ -202,14 +208,6 @@ def find_contents(
             fields = max(known, key=itemgetter(0))[1]
             contents[db, stream, entry_id] = _fields(fields) if isinstance(fields, bytes) else fields
     return contents
-
-
-def _survey(parts: list[Part], wanted: Place) -> tuple[list[_Numbered], dict[int, float]]:
-    """Return all streams in the files, and the wanted ones with the command up to which their entries count."""
-    streams = _Streams(frozenset({wanted}))
-    for _ in _additions(parts, streams):
-        pass
-    return streams.all, _limits(streams, wanted)
 
 
 def _limits(streams: _Streams, wanted: Place) -> dict[int, float]:

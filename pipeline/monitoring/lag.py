@@ -92,7 +92,7 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[Lag, ...]:
                 Lag(
                     printable_name(name),
                     facts.get("lag"),
-                    _seconds_behind(facts),
+                    _seconds(ids.parse(facts["last_delivered"]), ids.parse(facts["newest"])),
                     pending=facts.get("pending"),
                 )
                 for name, facts in sorted(latest.get("streams", {}).items())
@@ -127,14 +127,11 @@ def _range_lag(name: str, at: Position, latest: Position | None) -> Lag:
     if latest is None or at.id >= latest.id:  # the key is gone, or all was read
         return Lag(name, 0, 0.0, at.gone)
     behind = None if at.added is None or latest.added is None else max(latest.added - at.added, 0)
-    # Before the first entry was read there is no start time to count from.
-    seconds = ((latest.id >> 64) - (at.id >> 64)) / 1000 if at.id else None
-    return Lag(name, behind, seconds, at.gone)
+    return Lag(name, behind, _seconds(at.id, latest.id), at.gone)
 
 
-def _seconds_behind(facts: Mapping[str, Any]) -> float | None:
-    """Return the seconds between the last entry delivered and the last one added; None before the first delivery."""
-    here, there = ids.parse(facts["last_delivered"]), ids.parse(facts["newest"])
+def _seconds(here: int, there: int) -> float | None:
+    """Return the seconds between two ids; None before the first entry, when there is no time to count from."""
     if here >= there:
         return 0.0
     return ((there >> 64) - (here >> 64)) / 1000 if here else None

@@ -59,7 +59,7 @@ def read_piece(piece: FilePiece) -> Iterator[pa.RecordBatch]:
         LedgerError: the file is damaged, or has a record that cannot be understood.
     """
     start = piece.start
-    with open_file(piece) as file:
+    with open_path(piece.path) if piece.data is None else io.BytesIO(piece.data) as file:
         if piece.data is None:
             if not start.position:
                 source = ByteSource(file.read)
@@ -135,13 +135,6 @@ class _Reading:
                 f"{piece.path} was split at byte {end.position}, which is within a record or transaction, or in another state than when "
                 "it was split; has something else than a server written to it in between?"
             )
-
-
-def open_file(piece: FilePiece) -> IO[bytes]:
-    """Open the file of a piece, decompressed if it is gzipped."""
-    if piece.data is not None:
-        return io.BytesIO(piece.data)
-    return open_path(piece.path)
 
 
 def open_path(path: str) -> IO[bytes]:

@@ -121,12 +121,15 @@ class Walk:
         try:
             # Searching one byte is much faster than searching two.
             if self._line is None and b"#" not in data:
-                commands = parse(self._reader, data, 0, len(data))
+                for at in range(0, len(data), _SIP):
+                    self._reader.feed(data, at, min(_SIP, len(data) - at))
+                    commands += iter(self._reader.gets, False)
             else:
                 self._feed_with_annotations(data, commands, clocks)
         except (hiredis.HiredisError, MemoryError, TypeError) as error:
             raise SplitError(f"no records before byte {self.position}: {error}") from error
-        if not are_commands(commands):
+        # hiredis parses many other types, too.
+        if commands and (set(map(type, commands)) != {list} or not all(commands)):
             raise SplitError(f"no records before byte {self.position}")
         clocks.append((len(commands), self.clock))
         return Segment(block, commands, clocks)
@@ -156,24 +159,6 @@ class Walk:
         self._line = None
         self.clock = read_annotation(line, self.clock)
         return end
-
-
-def parse(reader: hiredis.Reader, data: bytes, start: int, end: int) -> list[list[bytes]]:
-    """Feed bytes to a reader, and return the commands that are now complete.
-
-    Raises:
-        HiredisError, MemoryError: these bytes are not commands.
-    """
-    commands: list[list[bytes]] = []
-    for at in range(start, end, _SIP):
-        reader.feed(data, at, min(_SIP, end - at))
-        commands += iter(reader.gets, False)
-    return commands
-
-
-def are_commands(found: list[list[bytes]]) -> bool:
-    """Return True if all values that hiredis parsed are commands; it parses many other types, too."""
-    return not found or (set(map(type, found)) == {list} and all(found))
 
 
 def read_annotation(line: bytes, clock: int | None) -> int | None:
