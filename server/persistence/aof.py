@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import ReplyError
 from ...storage.aof.history import outdated
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...storage.aof.manifest import FileInfo
+    from ...storage.aof.writer import Options
     from ...storage.rdb import ByteSource
     from ..server import Server
 
@@ -179,7 +180,7 @@ class Persistence:
         config = self.server.config
         return config.dir, config.appenddirname, config.appendfilename
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> Options:
         return {
             "timestamps": self.server.config.aof_timestamp_enabled,
             "files": self.files,

@@ -10,13 +10,14 @@ import os
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ..files import BINARY, FileOperations, Log, silent
 from .manifest import AofError, Manifest, make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Unpack
 
     from .manifest import FileInfo
 
@@ -39,6 +40,16 @@ def no_offset() -> None:
 TEMPORARY_BASE = "temp-rewriteaof-bg-"
 
 
+class Options(TypedDict, total=False):
+    """How a server keeps its file: the annotations in it, and what a test or a feature of the server replaces."""
+
+    timestamps: bool | str
+    files: FileOperations | None
+    log: Log
+    outdated: Outdated
+    offset: Offset
+
+
 class AppendOnlyFile:
     """An append-only file, whose last incr file is open for appending.
 
@@ -51,9 +62,9 @@ class AppendOnlyFile:
         basename: str,
         manifest: Manifest,
         *,
-        timestamps: bool | str,
-        files: FileOperations,
-        log: Log,
+        timestamps: bool | str = False,
+        files: FileOperations | None = None,
+        log: Log = silent,
         detached: bool = False,
         outdated: Outdated = everything,
         offset: Offset = no_offset,
@@ -62,7 +73,7 @@ class AppendOnlyFile:
         self.manifest = manifest
         self._directory = directory
         self._basename = basename
-        self._files = files
+        self._files = files or FileOperations()
         self._log = log
         self._pending: list[bytes] = []
         # The list's own method saves a call: this runs for every write command.
@@ -89,12 +100,8 @@ class AppendOnlyFile:
         appenddirname: str,
         appendfilename: str,
         *,
-        timestamps: bool | str = False,
-        files: FileOperations | None = None,
-        log: Log = silent,
-        outdated: Outdated = everything,
-        offset: Offset = no_offset,
         empty_rdb: bytes | None = None,
+        **options: Unpack[Options],
     ) -> AppendOnlyFile:
         """Open the file below `root` (the server's `dir`); create missing folders and files.
 
@@ -112,7 +119,7 @@ class AppendOnlyFile:
         Raises:
             AofError: the file cannot be opened.
         """
-        files = files or FileOperations()
+        files = options["files"] = options.get("files") or FileOperations()
         directory = Path(root) / appenddirname
         make_folder(directory, files)
         manifest = Manifest.load(directory, appendfilename, files)
@@ -122,19 +129,11 @@ class AppendOnlyFile:
             manifest = manifest.with_new_base(appendfilename, rdb=empty_rdb is not None)
         loaded = manifest
         if not reopened:
-            manifest = manifest.with_new_incr(appendfilename, offset())
+            manifest = manifest.with_new_incr(appendfilename, options.get("offset", no_offset)())
         elif manifest.incr[-1].end_offset is not None:
             manifest = manifest.with_end(None)
-        aof = cls(
-            directory,
-            appendfilename,
-            manifest,
-            timestamps=timestamps,
-            files=files,
-            log=log,
-            outdated=outdated,
-            offset=offset,
-        )
+        aof = cls(directory, appendfilename, manifest, **options)
+        log = aof._log
         if fresh and manifest.base is not None:
             log(f"Creating AOF base file {manifest.base.name} on server start")
             aof._write_first_base(manifest.base.name, empty_rdb or b"")
@@ -170,33 +169,18 @@ class AppendOnlyFile:
         root: str | Path,
         appenddirname: str,
         appendfilename: str,
-        *,
-        timestamps: bool | str = False,
-        files: FileOperations | None = None,
-        log: Log = silent,
-        outdated: Outdated = everything,
-        offset: Offset = no_offset,
+        **options: Unpack[Options],
     ) -> AppendOnlyFile:
         """Open a file for a server that already has data; it becomes valid with `install_base`.
 
         Until then the records go to a temporary file, and the previous content of the folder stays valid. The
         arguments are those of `open`. Raises OSError or AofError if that fails.
         """
-        files = files or FileOperations()
+        files = options["files"] = options.get("files") or FileOperations()
         directory = Path(root) / appenddirname
         make_folder(directory, files)
         manifest = Manifest.load(directory, appendfilename, files)
-        aof = cls(
-            directory,
-            appendfilename,
-            manifest,
-            timestamps=timestamps,
-            files=files,
-            log=log,
-            detached=True,
-            outdated=outdated,
-            offset=offset,
-        )
+        aof = cls(directory, appendfilename, manifest, detached=True, **options)
         aof.base_size = 0
         aof.remove_temporaries()
         aof._fd = aof._open_file(aof._detached_name, os.O_TRUNC)
@@ -519,7 +503,7 @@ def install_base_alone(
     manifest = manifest.with_new_base(appendfilename, len(manifest.incr), rdb=rdb)
     _install(directory, appendfilename, manifest, temporary, files)
     AppendOnlyFile(
-        directory, appendfilename, manifest, timestamps=False, files=files, log=log, outdated=outdated
+        directory, appendfilename, manifest, files=files, log=log, outdated=outdated
     ).remove_history()
 
 
