@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from . import clients, debugging, keys, redrive, timeline
-from .details import CELLS, GroupSubject, MessageSubject, StreamSubject, page_of
 from .garbage import garbage
 from .history import rate
 from .render import HEAT_MS, chart
 from .selection import NAMES, PENDING_SORTS, Selection, ordered, pair, selection, within
 from .style import POISON_DELIVERIES
+from .subjects import CELLS, GroupSubject, MessageSubject, StreamSubject, page_of
 from .values import Values
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from redis.exceptions import ClusterCrossSlotError, NoPermissionError, RedisErro
 from . import replies
 from .actions import Field, Outcome, Progress, Step, action
 from .backlog import after
-from .details import entries_of
 from .link import Command, Link, ReadOnlyError, command
 from .names import command_line, quote, split_line, unquote
 from .selection import pair
+from .subjects import entries_of
 from .values import MissingError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .bench import TIMEOUT, Plan
 from .catalogue import PROMISES
 from .messages import Messages
+from .results import BROKEN, NOT_TRIED, Result
 from .running import Audit
-from .verdicts import BROKEN, NOT_TRIED, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -14,8 +14,8 @@ import hiredis
 from ..streams import order_of, pairs
 from .fair_time import FairTime
 from .messages import Message, Messages
+from .results import Cancelled, CannotRunError, NotTried
 from .sight import SCRIPTS, Sight, Work, consumer_of, entries_in, mentions, read_of
-from .verdicts import Cancelled, CannotRunError, NotTried
 from .workers import CoroutineWorker, ProcessWorker, ThreadWorker, Worker
 
 if TYPE_CHECKING:

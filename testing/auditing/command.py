@@ -19,9 +19,9 @@ from .catalogue import PROMISES
 from .messages import Messages, parse
 from .producers import PRODUCER_PROMISES
 from .report import as_annotations, as_json, as_junit, summary, table
+from .results import BROKEN, CannotRunError, Result
 from .running import Audit
 from .stage import Stage
-from .verdicts import BROKEN, CannotRunError, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

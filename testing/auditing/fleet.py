@@ -9,8 +9,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ...console.lives import CLAIMED
+from .results import KEPT, Broken, NotTried
 from .sight import consumer_of, mentions, read_of
-from .verdicts import KEPT, Broken, NotTried
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from .verdicts import BROKEN, Broken, NotTried
+from .results import BROKEN, Broken, NotTried
 
 if TYPE_CHECKING:
     from .bench import Bench

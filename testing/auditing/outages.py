@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .losing import blame
-from .verdicts import Broken, NotTried
+from .results import Broken, NotTried
 
 if TYPE_CHECKING:
     from .bench import Bench

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from .verdicts import Broken, CannotRunError, NotTried
+from .results import Broken, CannotRunError, NotTried
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ import hiredis
 
 from ..process import StartError
 from ..proxy import Proxy
+from .results import CannotRunError, NotTried
 from .sight import SCRIPTS
 from .stage import REMEMBERED, Stage
-from .verdicts import CannotRunError, NotTried
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

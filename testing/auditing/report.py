@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET  # only written, never read
 
-from .verdicts import BROKEN, KEPT, NOT_TRIED, Result
+from .results import BROKEN, KEPT, NOT_TRIED, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ from ..recording import RecordingError
 from .bench import Bench, Turn
 from .catalogue import PROMISES
 from .real import RealStage
+from .results import BROKEN, KEPT, NOT_TRIED, Broken, Cancelled, NotTried, Result
 from .stage import Stage
-from .verdicts import BROKEN, KEPT, NOT_TRIED, Broken, Cancelled, NotTried, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

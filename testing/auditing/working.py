@@ -6,8 +6,8 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from .results import KEPT, Broken, CannotRunError, NotTried
 from .sight import Sight, mentions, read_of
-from .verdicts import KEPT, Broken, CannotRunError, NotTried
 
 if TYPE_CHECKING:
     from .bench import Bench

@@ -14,12 +14,12 @@ from support import servers
 
 from rillet.console import backlog, replies, top
 from rillet.console import poller as polling
-from rillet.console.details import GroupSubject, MessageSubject, StreamSubject, before, page_of
 from rillet.console.history import History, rate
 from rillet.console.link import GoneError, Link
 from rillet.console.pages import GroupPage, OverviewPage
 from rillet.console.poller import Poller, UnreadableError
 from rillet.console.render import chart, environment
+from rillet.console.subjects import GroupSubject, MessageSubject, StreamSubject, before, page_of
 
 
 class WatchedLink(Link):

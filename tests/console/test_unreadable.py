@@ -15,9 +15,9 @@ from support.tls import flags, make_certificates
 
 from rillet.console import top
 from rillet.console.actions import ACTIONS, plan, run
-from rillet.console.details import GroupSubject, MessageSubject, StreamSubject
 from rillet.console.link import GoneError, Link
 from rillet.console.poller import Poller
+from rillet.console.subjects import GroupSubject, MessageSubject, StreamSubject
 
 CASES = {
     "nobody there": ("redis://127.0.0.1:1", "start a server with: rillet"),

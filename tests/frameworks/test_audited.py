@@ -15,8 +15,8 @@ from support.programs.frameworks import node_environment, python_environment
 from rillet.testing.auditing.bench import Plan
 from rillet.testing.auditing.catalogue import PROMISES
 from rillet.testing.auditing.messages import Messages
+from rillet.testing.auditing.results import BROKEN, KEPT, NOT_TRIED
 from rillet.testing.auditing.running import Audit
-from rillet.testing.auditing.verdicts import BROKEN, KEPT, NOT_TRIED
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing" / "frameworks-under-audit.md"
 PROGRAMS = PAGE.parent / "audited"

@@ -7,8 +7,8 @@ from support.auditing.mutations import SOURCE
 from support.servers import start_servers
 
 from rillet.testing.auditing.bench import Plan
+from rillet.testing.auditing.results import CannotRunError
 from rillet.testing.auditing.running import Audit
-from rillet.testing.auditing.verdicts import CannotRunError
 
 KINDS = ("redis810", "redis7")
 TUTORIAL = """\

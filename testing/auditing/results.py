@@ -1,4 +1,4 @@
-"""The verdict of an audit on a promise."""
+"""The result of an experiment, and the exceptions that end one early."""
 
 from __future__ import annotations
 
