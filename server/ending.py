@@ -89,7 +89,7 @@ class Ending:
 
     def hold(self, client: Client) -> None:
         """Block the client whose SHUTDOWN is delayed, until that is refused or the server stops."""
-        client.wait(BLOCKED, self)
+        client.wait(BLOCKED)
         self.clients.append(client)
 
     def forget(self, client: Client) -> None:

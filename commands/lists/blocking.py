@@ -46,7 +46,7 @@ def _move(
         return reply
     if not client.may_block:
         return replies.null(client.resp)
-    client.block(args[1:2], timeout, args, wants=List)
+    client.server.blocking.block(client, args[1:2], timeout, args, wants=List)
     return None
 
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
 
 from ...protocol.errors import WRONG_TYPE, ReplyError
 from ...storage.keyspace.watches import await_change, was_modified
-from ...storage.streams.stream import Stream
 from .state import CAREFUL, CLOSING, PLAIN, QUEUEING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ...storage.keyspace.database import Database, WatchedKey
     from ...storage.value_types import Value
@@ -102,7 +101,6 @@ class Client:
         in_exec: True while EXEC runs its commands: nothing may block.
         mode: the state while the client waits for nothing: PLAIN, QUEUEING or CAREFUL.
         state: what happens to its next command.
-        waiting_for: what ends the wait: the ``Waiter`` of a blocked client, the pause or the job of a postponed one.
         replica: the data of its REPLCONF, and its state once it is our replica; None for other clients.
         write_offset: the offset of the replication stream after its last write, for WAIT.
         is_script: it runs the commands of a script.
@@ -156,7 +154,6 @@ class Client:
         "trusted",
         "unix_socket",
         "user",
-        "waiting_for",
         "watched",
         "watched_bytes",
         "watched_changed",
@@ -209,7 +206,6 @@ class Client:
         self.replica: Replica | None = None
         self.write_offset = 0
         self.deferred: list[bytes] = []  # push messages to send after the reply of the current command
-        self.waiting_for: object | None = None
         self.mode = self.state = CAREFUL
         self.update_state()
 
@@ -301,15 +297,11 @@ class Client:
     def begin_to_close(self) -> None:
         """Set the state to CLOSING, so that no further command of the client runs."""
         self.state = CLOSING
-        self.waiting_for = None
 
     # Waiting: only a connection waits, because only a connection has later input
 
-    def wait(self, state: State, cause: object) -> None:
-        """Let the client wait in ``state`` until ``end_wait``: no command of it runs. A closing client stays CLOSING.
-
-        ``cause`` becomes ``waiting_for``.
-        """
+    def wait(self, state: State) -> None:
+        """Let the client wait in ``state`` until ``end_wait``: no command of it runs. A closing client stays CLOSING."""
 
     def end_wait(self) -> None:
         """Leave the waiting state; the caller calls ``resume`` or ``answer`` next. A closing client stays CLOSING."""
@@ -377,43 +369,6 @@ class Client:
 
     def check_output(self, size: int) -> None:
         """Close the connection if its unread output and ``size`` more bytes exceed the output limit."""
-
-    def block(
-        self,
-        keys: Sequence[bytes],
-        timeout: int,
-        argv: list[bytes],
-        *,
-        on_missing: bool = False,
-        wants: type[Value] = Stream,
-        on_timeout: bytes | None = None,
-        recheck_at: Mapping[bytes, int] | None = None,
-        still_blocked: Callable[[], bool] | None = None,
-    ) -> None:
-        """Wait until one of the keys is signalled, then re-run ``argv``; see ``server/execution/blocking``.
-
-        Args:
-            keys: keys of the selected database.
-            timeout: milliseconds, 0 for no limit. On timeout the client receives a null array.
-            argv: the command to run on wake-up (``$`` already replaced by a concrete ID).
-            wants: the class of the value that it waits for.
-            on_timeout: the encoded reply on timeout, if it is not a null array.
-            on_missing: the client also wakes up when a key disappears (XREADGROUP).
-            recheck_at: by key, the millisecond after which the wait may end although the key did not change.
-            still_blocked: a cheap check at wake-up. It returns True if running ``argv`` would only block again; in that
-                case it must itself apply the other effects of running it.
-        """
-        self.server.blocking.block(
-            self,
-            keys,
-            timeout,
-            argv,
-            on_missing=on_missing,
-            wants=wants,
-            on_timeout=on_timeout,
-            recheck_at=recheck_at,
-            still_blocked=still_blocked,
-        )
 
     @property
     def may_block(self) -> bool:

@@ -62,5 +62,5 @@ def wait(
     """
     if not client.may_block:
         return replies.null_array(client.resp)
-    client.block(keys, timeout, args, wants=wants)
+    client.server.blocking.block(client, keys, timeout, args, wants=wants)
     return None

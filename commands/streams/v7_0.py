@@ -61,7 +61,7 @@ def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
         return b"".join((REPLY_HEADS[client.resp] % (len(parts) // 2), *parts))
     if options.block is None or not client.may_block:
         return replies.null_array(client.resp)
-    client.block(args[first : first + keys], options.block, args, on_missing=True)
+    client.server.blocking.block(client, args[first : first + keys], options.block, args, on_missing=True)
     return None
 
 

@@ -77,7 +77,7 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
             stream_id.encode(after) if word == b"$" else word
             for word, (_, after) in zip(args[first + keys :], plan, strict=True)
         ]
-    client.block(args[first : first + keys], options.block, again)
+    client.server.blocking.block(client, args[first : first + keys], options.block, again)
     return None
 
 

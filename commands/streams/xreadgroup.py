@@ -114,8 +114,14 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         }
     else:
         still_blocked = _still_empty(client, names, plan, options)
-    client.block(
-        names, options.block, args, on_missing=True, recheck_at=recheck_at, still_blocked=still_blocked
+    client.server.blocking.block(
+        client,
+        names,
+        options.block,
+        args,
+        on_missing=True,
+        recheck_at=recheck_at,
+        still_blocked=still_blocked,
     )
     return None
 

@@ -216,7 +216,7 @@ class Faults(FaultSet):
 
         delays = self._delays.begin(client, fault.spec, end)
         if delays:
-            client.wait(POSTPONED, self._delays)
+            client.wait(POSTPONED)
         return delays
 
     def _look(self, client: Connection, sent: Sent, *, is_empty: bool = False) -> Look:

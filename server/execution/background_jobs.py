@@ -56,7 +56,7 @@ class BackgroundJobs:
 
     def run_before(self, client: Client, job: Job) -> None:
         """Schedule a job and postpone the client until it is done; then the client's current command re-runs."""
-        client.wait(POSTPONED, job)
+        client.wait(POSTPONED)
         self._add(job).append(client)
 
     def forget(self, client: Client) -> None:

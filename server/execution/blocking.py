@@ -1,6 +1,6 @@
 """Blocked clients: block, signal, serve, time out.
 
-The contract: a handler that finds nothing calls ``client.block(keys, timeout, argv)`` and returns None. A blocked
+The contract: a handler that finds nothing calls ``server.blocking.block(client, keys, timeout, argv)`` and returns None. A blocked
 client keeps its parsed command, and its later input waits. When a command changes a key in a way that may matter,
 storage puts the key into ``keyspace.ready``. After that command (or the whole EXEC) is finished and propagated, the
 dispatcher calls ``serve``. For each ready key, in order, each client that waits on it re-runs its whole command, first
@@ -113,15 +113,26 @@ class Blocking:
         timeout: int,
         argv: list[bytes],
         *,
-        on_missing: bool,
+        on_missing: bool = False,
         wants: type[Value] = Stream,
         on_timeout: bytes | None = None,
         recheck_at: Mapping[bytes, int] | None = None,
         still_blocked: Callable[[], bool] | None = None,
     ) -> None:
-        """Block a client; ``Client.block`` describes the arguments. Without keys only time ends the wait (WAIT).
+        """Block a client until one of the keys is signalled, then re-run ``argv``.
 
         A re-run command that blocks again keeps its deadline.
+
+        Args:
+            keys: keys of the selected database; without any, only time ends the wait (WAIT).
+            timeout: milliseconds, 0 for no limit. On timeout the client receives a null array.
+            argv: the command to run on wake-up (``$`` already replaced by a concrete ID).
+            wants: the class of the value that it waits for.
+            on_timeout: the encoded reply on timeout, if it is not a null array.
+            on_missing: the client also wakes up when a key disappears (XREADGROUP).
+            recheck_at: by key, the millisecond after which the wait may end although the key did not change.
+            still_blocked: a cheap check at wake-up. It returns True if running ``argv`` would only block again; in that
+                case it must itself apply the other effects of running it.
         """
         again = self._resumed
         if again is not None and again.client is client:
@@ -156,7 +167,7 @@ class Blocking:
     def _enlist(self, waiter: Waiter) -> None:
         client, db = waiter.client, waiter.db
         self.waiters[client] = waiter
-        client.wait(BLOCKED, waiter)
+        client.wait(BLOCKED)
         client.argv_bytes = sum(map(len, waiter.argv))
         awaited = db.awaited
         for key in waiter.keys:

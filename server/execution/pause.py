@@ -127,7 +127,7 @@ class Pause:
 
     def postpone(self, client: Client) -> None:
         """Let the client wait for the end of the pause. The dispatcher keeps its command, which then runs first."""
-        client.wait(POSTPONED, self)
+        client.wait(POSTPONED)
         self.postponed.append(client)
 
     def forget(self, client: Client) -> None:

@@ -338,17 +338,15 @@ class Connection(Client, asyncio.Protocol):
 
     # Waiting
 
-    def wait(self, state: State, cause: object) -> None:
+    def wait(self, state: State) -> None:
         """Implement ``Client.wait``."""
         if self.state is not CLOSING:
             self.state = state
-            self.waiting_for = cause
 
     def end_wait(self) -> None:
         """Implement ``Client.end_wait``; a client that does not read its replies becomes congested."""
         if self.state is not CLOSING:
             self.state = CONGESTED if self.is_congested else self.mode
-            self.waiting_for = None
 
     def answer(self, reply: bytes) -> None:
         """Implement ``Client.answer``; the waiting input of the client then runs in a slice of its own."""
@@ -370,9 +368,8 @@ class Connection(Client, asyncio.Protocol):
     def resume(self) -> None:
         """Queue the client for a slice in which its waiting commands run; the code that released it finishes first."""
         if self.state.runs:
-            turns = self.server.turns
-            self.wait(AWAITING_TURN, turns)
-            turns.add(self)
+            self.wait(AWAITING_TURN)
+            self.server.turns.add(self)
 
     def take_turn(self) -> None:
         """Run waiting commands for one slice of time; ``Server.turns`` calls this."""
@@ -533,7 +530,7 @@ class Connection(Client, asyncio.Protocol):
             return
         self.server.clients.congested.add(self)
         if self.state.runs:
-            self.wait(CONGESTED, None)
+            self.wait(CONGESTED)
         self._pause_reading()
 
     def resume_writing(self) -> None:

@@ -348,7 +348,7 @@ class Listeners:
         """Postpone the client's command until no client is ``arriving``; return False if the client has no connection."""
         if not isinstance(client, Connection):
             return False
-        client.wait(POSTPONED, self)
+        client.wait(POSTPONED)
         if not self._postponed:
             self._wait(_TURNS_TO_ARRIVE)
         self._postponed.append(client)

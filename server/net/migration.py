@@ -50,7 +50,7 @@ class Migrations:
     def start(self, client: Client, argv: list[bytes], migration: Migration) -> None:
         """Block the client of a MIGRATE and begin its transfer in a task, which unblocks the client at the end."""
         blocking = self._server.blocking
-        blocking.block(client, (), 0, argv, on_missing=False, on_timeout=_WRITING.encoded)
+        blocking.block(client, (), 0, argv, on_timeout=_WRITING.encoded)
         transfer = _Transfer(self._server, client, migration)
         task = self._server.loop.create_task(self._run(transfer, blocking.waiters[client]))
         self._tasks.add(task)

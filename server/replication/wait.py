@@ -52,7 +52,7 @@ class Waits:
         server = self._replication.server
         wait = _Wait(client.write_offset, replicas, local, synced)
         reply = self._reply(wait)
-        server.blocking.block(client, (), timeout, argv, on_missing=False, on_timeout=reply)
+        server.blocking.block(client, (), timeout, argv, on_timeout=reply)
         if len(self._waits) >= 2 * self._tidied + server.tuning.waits:
             # Remove clients that timed out or left: without replicas nothing else does.
             self._waits = {waiter: wait for waiter, wait in self._waits.items() if self._still_waits(waiter)}
