@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from .debugging.debugging import Debugging
     from .execution.fast_path import RunSingle
     from .net.busy_script import Busy
-    from .net.connection import Connection
     from .net.migration import Migrations
     from .sentinel.monitor import Monitor
 
@@ -150,7 +149,7 @@ class Server:
         self.migrations_if_used: Migrations | None = None
         self.pause = Pause(self)
         self.background_jobs = BackgroundJobs(self)
-        self.turns: Turns[Connection] = Turns(self)
+        self.turns = Turns(self)
         self.propagation = Propagation()
         self.propagation.on_divergence = self._on_divergence
         self.propagation.selects_first = self.compat.selects_before_multi

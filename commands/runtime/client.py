@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from ...protocol.errors import WRONG_TYPE, ReplyError
 from ...storage.keyspace.watches import await_change, was_modified
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ...storage.keyspace.database import Database, WatchedKey
     from ...storage.value_types import Value
-    from .context import CommandEntry, Server
+    from .context import CommandEntry, Replica, Server
     from .state import State
     from .users import User
 
@@ -69,22 +69,6 @@ class Tracking:
     def remembers(self) -> bool:
         """Whether the keys that the current command reads must be recorded, by BCAST, OPTIN, OPTOUT and CLIENT CACHING."""
         return not self.bcast and (not self.optin or self.caching) and not (self.optout and self.caching)
-
-
-class Replica(Protocol):
-    """What a connection calls on its replica state; ``server/replication/replica.py`` implements it."""
-
-    held_bytes: int  # bytes that wait until its snapshot is sent
-
-    @property
-    def is_replica(self) -> bool:
-        """Whether it has sent PSYNC or SYNC; False after REPLCONF only."""
-
-    def pause(self) -> None:
-        """Send no more of a snapshot, because the transport's buffer is full."""
-
-    def resume(self) -> None:
-        """Continue to send a snapshot."""
 
 
 class Client:
@@ -305,6 +289,9 @@ class Client:
 
     def end_wait(self) -> None:
         """Leave the waiting state; the caller calls ``resume`` or ``answer`` next. A closing client stays CLOSING."""
+
+    def take_turn(self) -> None:
+        """Run waiting commands for one slice of time; ``Server.turns`` calls this."""
 
     def resume(self) -> None:
         """Schedule the commands that arrived while the client waited."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import shown
 
@@ -51,26 +51,20 @@ _NO_LONGER: Final = {
 }
 
 
-class Named(Protocol):
-    """A user with a name, for error texts."""
-
-    name: bytes
-
-
-def refusal(denial: Denial, user: Named, compat: Compat) -> bytes:
+def refusal(denial: Denial, user: bytes, compat: Compat) -> bytes:
     """Return the text of the error (NOPERM) for a denied command, in the words of a version."""
     if not compat.details_acl_denials:
         text = _ANONYMOUS[denial.reason]
         return b"NOPERM " + (text % denial.subject if denial.reason is Reason.COMMAND else text)
     if denial.reason is Reason.COMMAND:
         return b"NOPERM User %b has no permissions to run the '%b' command" % (
-            shown(user.name),
+            shown(user),
             denial.subject,
         )
     return b"NOPERM No permissions to access a " + denial.reason.word
 
 
-def refusal_in_script(denial: Denial, user: Named, compat: Compat) -> bytes:
+def refusal_in_script(denial: Denial, user: bytes, compat: Compat) -> bytes:
     """Return the text of the error for a denied command of a script."""
     if compat.details_acl_denials:
         return b"ERR ACL failure in script: " + refusal(denial, user, compat).removeprefix(b"NOPERM ")

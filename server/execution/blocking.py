@@ -324,7 +324,7 @@ class Blocking:
         denial = None if client.user.is_unlimited else client.user.check(entry.command, waiter.argv)
         text: bytes | None = None
         if denial is not None:
-            text = refusal(denial, client.user, server.compat)
+            text = refusal(denial, client.user.name, server.compat)
         elif server.config.cluster_enabled:
             from ..cluster import redirects
 

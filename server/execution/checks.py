@@ -61,7 +61,7 @@ def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]
         denial = client.user.check(command, argv)
         if denial is not None:
             server.acl_log.note_denial(client, denial)
-            return denied(denial, client.user, server.compat)
+            return denied(denial, client.user.name, server.compat)
     config = server.config
     if config.cluster_enabled:
         from ..cluster import redirects

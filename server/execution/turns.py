@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
     from ..server import Server
 
 NEVER: Final = 1 << 62
@@ -24,17 +25,7 @@ LONG_COMMAND: Final = 40_000
 shorter commands run between two checks."""
 
 
-class TakesTurns(Protocol):
-    """A connection that may have commands waiting to run."""
-
-    def take_turn(self) -> None:
-        """Run waiting commands for one slice of time."""
-
-
-Waiting = TypeVar("Waiting", bound=TakesTurns)
-
-
-class Turns(Generic[Waiting]):
+class Turns:
     """The queue of connections of one server that have commands waiting to run.
 
     Attributes:
@@ -44,11 +35,11 @@ class Turns(Generic[Waiting]):
 
     def __init__(self, server: Server) -> None:
         self.slice = SLICE
-        self.waiting: deque[Waiting] = deque()
+        self.waiting: deque[Client] = deque()
         self._server = server
         self._is_scheduled = False
 
-    def add(self, connection: Waiting) -> None:
+    def add(self, connection: Client) -> None:
         """Put a connection at the end of the queue; it must not be in it."""
         self.waiting.append(connection)
         self._schedule()

@@ -237,7 +237,7 @@ class Busy:
         server = self._server
         waiting = server.turns.waiting
         for _ in range(len(waiting)):
-            connection = waiting.popleft()
+            connection = cast("Connection", waiting.popleft())
             if self._is_left_alone(connection, run):
                 waiting.append(connection)
             else:

@@ -372,7 +372,7 @@ class Connection(Client, asyncio.Protocol):
             self.server.turns.add(self)
 
     def take_turn(self) -> None:
-        """Run waiting commands for one slice of time; ``Server.turns`` calls this."""
+        """Implement ``Client.take_turn``."""
         try:
             if self.state is AWAITING_TURN:
                 self.end_wait()

@@ -189,10 +189,9 @@ class Replicas:
 
     def of(self, client: Client) -> Replica:
         """Return the replica state of a connection; create it if there is none."""
-        replica = client.replica
-        if not isinstance(replica, Replica):
-            client.replica = replica = Replica(client)  # type: ignore[arg-type]
-        return replica
+        if client.replica is None:
+            client.replica = Replica(client)  # type: ignore[arg-type]
+        return client.replica
 
     def introduce(self, client: Client) -> Replica:
         """Return the replica state that REPLCONF fills in before PSYNC, and mark the connection as a real replica."""
@@ -281,7 +280,7 @@ class Replicas:
             on_disk: up to which its append-only file is synced; None if it does not say.
         """
         replica = client.replica
-        if not isinstance(replica, Replica) or not replica.is_replica:
+        if replica is None or not replica.is_replica:
             return
         replica.acknowledged = max(replica.acknowledged, offset)
         if on_disk is not None:

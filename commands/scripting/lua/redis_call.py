@@ -103,7 +103,7 @@ def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
         denial = user.check(entry.command, argv)
         if denial is not None:
             server.acl_log.note_denial(run.caller, denial, b"lua")
-            raise _refused(run, entry, refusal_in_script(denial, user, server.compat))
+            raise _refused(run, entry, refusal_in_script(denial, user.name, server.compat))
     if entry.write:
         if run.read_only:
             raise _refused(run, entry, _READ_ONLY)
