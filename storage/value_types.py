@@ -6,7 +6,7 @@ A new type has a class (``collections/base.py`` or one of its own), a codec in `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from ..protocol.replies import command
 from .codecs import hashes, lists, sets, sorted_sets, streams, strings
@@ -22,42 +22,14 @@ from .streams.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from weakref import WeakSet
 
     from .codecs.codec import Codec, Defaults
-    from .collections.deadlines import Deadlines
     from .collections.encoding_limits import Limits
-    from .streams.cold_chunks import ChunkCache
-    from .streams.idempotency import Idempotency
+    from .keyspace.database import Database
 
 V = TypeVar("V")
 C = TypeVar("C", bound=Collection)
 Value: TypeAlias = bytes | Stream | Collection
-
-
-class _LazyFree(Protocol):
-    def free_later(self, value: object, objects: int = 1) -> None: ...
-
-
-class _Upkeep(Protocol):
-    behind: WeakSet[Stream]
-    cold: ChunkCache
-    idempotent: WeakSet[Idempotency]
-
-    @property
-    def lazyfree(self) -> _LazyFree: ...
-
-
-class Home(Protocol):
-    """The parts of a database that data types use when a value is stored in it."""
-
-    @property
-    def field_due(self) -> Deadlines:
-        """For the key of each hash, when its next field expires."""
-
-    @property
-    def keyspace(self) -> _Upkeep:
-        """The keyspace's background work for streams."""
 
 
 class ValueType(NamedTuple, Generic[V]):
@@ -93,7 +65,7 @@ class ValueType(NamedTuple, Generic[V]):
     serialized_bytes: Callable[[V], int]
     choose_encoding: Callable[[V, Limits], None]
     make_whole: Callable[[V], bool]
-    added: Callable[[V, bytes, Home], None] | None = None
+    added: Callable[[V, bytes, Database], None] | None = None
     changes_unseen: bool = False
     sizes: str = ""
 
@@ -161,7 +133,7 @@ def _collection(
     name: bytes,
     cls: type[C],
     codec: Codec[C],
-    added: Callable[[C, bytes, Home], None] | None = None,
+    added: Callable[[C, bytes, Database], None] | None = None,
     *,
     sizes: str,
 ) -> ValueType[C]:
@@ -183,10 +155,10 @@ def _collection(
     )
 
 
-def _hash_added(value: Hash, key: bytes, home: Home) -> None:
+def _hash_added(value: Hash, key: bytes, db: Database) -> None:
     """Schedule the expiry of its fields."""
     if value.times is not None and (first := value.times.first()) is not None:
-        home.field_due.bring_forward(key, first[0])
+        db.field_due.bring_forward(key, first[0])
 
 
 HASH: Final = _collection(b"hash", Hash, hashes.CODEC, _hash_added, sizes="hashes_items")
@@ -201,9 +173,9 @@ def _stream_encoding(_value: Stream) -> bytes:
     return b"stream"
 
 
-def _stream_added(value: Stream, _key: bytes, home: Home) -> None:
+def _stream_added(value: Stream, _key: bytes, db: Database) -> None:
     """Register a stream for background work: count its macro nodes, pack its chunks and expire its idempotent IDs."""
-    keyspace = home.keyspace
+    keyspace = db.keyspace
     value.join(keyspace.behind, keyspace.lazyfree.free_later, keyspace.cold)
     if value.idempotency is not None:
         keyspace.idempotent.add(value.idempotency)
