@@ -19,6 +19,7 @@ from .sight import SCRIPTS, Sight, Work, consumer_of, entries_in, mentions, read
 from .workers import CoroutineWorker, ProcessWorker, ThreadWorker, Worker
 
 if TYPE_CHECKING:
+    import contextlib
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
@@ -107,34 +108,6 @@ class Plan:
         return min(self.timeout, _BRIEF_SECONDS)
 
 
-class Turn:
-    """Holds one of the slots for busy experiments, during a ``with`` block or until ``leave``.
-
-    Args:
-        slots: the semaphore that limits how many experiments are busy at a time.
-    """
-
-    def __init__(self, slots: threading.Semaphore) -> None:
-        self._slots = slots
-        self._holds = False
-
-    def __enter__(self) -> Self:
-        self._slots.acquire()
-        self._holds = True
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.leave()
-
-    def leave(self) -> None:
-        """Release the slot early, so that another experiment can begin."""
-        if self._holds:
-            self._holds = False
-            self._slots.release()
-
-
 class Bench:
     """One experiment: its server (the stage), its workers, the messages that it sends, and its waits.
 
@@ -145,7 +118,9 @@ class Bench:
         verdict_of: returns the result of another promise, after trying it if necessary.
     """
 
-    def __init__(self, plan: Plan, stage: Stage, turn: Turn, verdict_of: Callable[[str], str]) -> None:
+    def __init__(
+        self, plan: Plan, stage: Stage, turn: contextlib.ExitStack, verdict_of: Callable[[str], str]
+    ) -> None:
         self.plan = plan
         self.stage = stage
         self._verdict_of = verdict_of
@@ -173,7 +148,7 @@ class Bench:
 
     def verdict_of(self, name: str) -> str:
         """Return the result of another promise: ``kept``, ``broken`` or ``not tried``. Try it now if necessary."""
-        self._turn.leave()  # the other experiment needs it
+        self._turn.close()  # the other experiment needs it
         return self._verdict_of(name)
 
     # Workers
@@ -381,7 +356,7 @@ class Bench:
             if now >= end or (not self._someone_works() and now >= begin + _SUPERVISOR_SECONDS):
                 return bool(condition())
             if now - begin > _PATIENT_AFTER:
-                self._turn.leave()  # do not block other experiments while waiting for something that may never come
+                self._turn.close()  # do not block other experiments while waiting for something that may never come
             if hurry and now - skipped >= _HURRY_SECONDS:
                 self.stage.skip()
                 skipped = now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,7 +12,7 @@ import hiredis
 
 from ..control import ControlError
 from ..recording import RecordingError
-from .bench import Bench, Turn
+from .bench import Bench
 from .catalogue import PROMISES
 from .real import RealStage
 from .results import BROKEN, KEPT, NOT_TRIED, Broken, Cancelled, NotTried, Result
@@ -134,11 +135,9 @@ class Audit:
             first = self.result(self._first)
             if first.result != KEPT:
                 return Result(name, NOT_TRIED, f"it does not even work: see {self._first}", (), 0.0)
-        with (
-            Turn(self.plan.slots) as turn,
-            self._stage(promise) as stage,
-            Bench(self.plan, stage, turn, self._verdict) as bench,
-        ):
+        turn = contextlib.ExitStack()
+        turn.enter_context(self.plan.slots)
+        with turn, self._stage(promise) as stage, Bench(self.plan, stage, turn, self._verdict) as bench:
             begin = time.monotonic()
             try:
                 result, what = KEPT, promise.experiment(bench)
