@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("stream", "id", "id_key", "ts")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_WITH_A_TIME: Final = ids.from_ms(LAST_MS + 1) - 1
-_KEY_BYTES: Final = 16
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,7 @@ def narrow(filters: Iterable[Filter], columns: Mapping[str, str]) -> tuple[Narro
     for each in filters:
         path: Any = getattr(each, "attribute", ())
         column = columns.get(path[0]) if len(path) == 1 else None
-        closer, is_exact = _narrow_by(narrowed, each, column) if column else (narrowed, False)
-        narrowed = closer
+        narrowed, is_exact = _narrow_by(narrowed, each, column) if column else (narrowed, False)
         if not is_exact:
             left.append(each)
     return narrowed, left
@@ -113,7 +111,7 @@ def _bounds(each: Filter, column: str) -> tuple[int, int] | None:
         except ValueError:
             return NOTHING
         return (stream_id, stream_id) if ids.text(stream_id) == value else NOTHING
-    if column == "id_key" and isinstance(value, (bytes, bytearray)) and len(value) == _KEY_BYTES:
+    if column == "id_key" and isinstance(value, (bytes, bytearray)) and len(value) == ids.KEY_BYTES:
         first = ids.from_key(bytes(value))
         return _compared(each, first, first + 1)
     if column == "ts" and isinstance(value, datetime) and value.tzinfo is not None:
@@ -123,7 +121,7 @@ def _bounds(each: Filter, column: str) -> tuple[int, int] | None:
         ms, is_whole = micros // 1000, micros % 1000 == 0
         if not is_whole and isinstance(each, spark.EqualTo):
             return NOTHING
-        found = _compared(each, _from_ms(ms if is_whole else ms + 1), _from_ms(ms + 1))
+        found = _compared(each, ids.from_ms(ms if is_whole else ms + 1), ids.from_ms(ms + 1))
         return None if found is None else (found[0], min(found[1], _LAST_WITH_A_TIME))
     return None
 
@@ -141,7 +139,3 @@ def _compared(each: Filter, first: int, after: int) -> tuple[int, int] | None:
     if isinstance(each, spark.LessThanOrEqual):
         return 0, after - 1
     return None
-
-
-def _from_ms(ms: int) -> int:
-    return max(ms, 0) << 64

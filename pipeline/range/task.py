@@ -13,7 +13,7 @@ from ..redis import ids
 from ..redis.connection import checked
 from ..redis.key_names import key_of
 from ..redis.replicas import Written, reading
-from ..redis.stream_state import StreamState, fetch_states, parse_state, state_request
+from ..redis.stream_state import fetch_states, parse_state, state_request
 from ..source.entry_batches import Columns, session_zone
 from ..source.losses import report_loss
 from ..source.missed import note_missed
@@ -181,7 +181,9 @@ def _watched(
             for reply in (chunk, info):
                 if isinstance(reply, Exception):
                     raise reply
-            whole = _head_is_there(parse_state(info), part)
+            # The oldest entry of the planned range still exists, or was never part of it.
+            head = parse_state(info).first
+            whole = head is not None and head <= max(part.after, part.first)
         else:
             chunk = _fetch(connection, part, cursor, wanted + 1)
             if chunk and chunk[0][0] == last:
@@ -203,11 +205,6 @@ def _watched(
     elif deleted is not None and deleted > max(part.after, part.deleted):
         _report("(or while they were read; only one task per batch can detect) some entries", part, options)
         _note(part, 1, options, losses)
-
-
-def _head_is_there(now: StreamState, part: StreamRange) -> bool:
-    """Return True if the oldest entry of the planned range still exists, or was never part of it."""
-    return now.first is not None and now.first <= max(part.after, part.first)
 
 
 def _fetch(connection: Connection, part: StreamRange, start: int, count: int) -> list[Any]:

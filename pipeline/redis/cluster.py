@@ -121,8 +121,7 @@ class ClusterConnection(Connection):
 
         Raises:
             ConnectionLost: not every reply came, or commands were redirected. A redirected transaction did not run;
-                of other
-                commands, those not redirected ran.
+                of other commands, the ones that were not redirected ran.
         """
         for attempt in range(self.endpoint.retries + 1):
             last = attempt == self.endpoint.retries

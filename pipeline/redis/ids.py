@@ -11,20 +11,10 @@ from typing import Final
 from ...storage.streams.ids import MAX_ID, MAX_U64, InvalidID, encode
 from ...storage.streams.ids import parse as parse_lenient
 
-__all__ = [
-    "MAX_ID",
-    "MAX_U64",
-    "encode",
-    "from_key",
-    "from_ms",
-    "join",
-    "key",
-    "parse",
-    "parse_reply",
-]
-__all__ += ["split", "text"]
+__all__ = ["KEY_BYTES", "MAX_ID", "MAX_U64", "encode"]
+__all__ += ["from_key", "from_ms", "join", "key", "parse", "parse_reply", "split", "text"]
 
-_KEY_BYTES: Final = 16
+KEY_BYTES: Final = 16
 
 
 def parse(word: bytes | str, missing_seq: int = 0) -> int:
@@ -74,7 +64,7 @@ def from_ms(ms: int) -> int:
 
 def key(stream_id: int) -> bytes:
     """Return an id as sixteen bytes, big-endian, whose order is that of ids."""
-    return stream_id.to_bytes(_KEY_BYTES, "big")
+    return stream_id.to_bytes(KEY_BYTES, "big")
 
 
 def from_key(word: bytes) -> int:
@@ -83,6 +73,6 @@ def from_key(word: bytes) -> int:
     Raises:
         ValueError: the key does not have sixteen bytes.
     """
-    if len(word) != _KEY_BYTES:
-        raise ValueError(f"an id key has {_KEY_BYTES} bytes, not {len(word)}")
+    if len(word) != KEY_BYTES:
+        raise ValueError(f"an id key has {KEY_BYTES} bytes, not {len(word)}")
     return int.from_bytes(word, "big")

@@ -15,7 +15,7 @@ from ..redis.connection import checked
 from ..redis.key_names import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..redis.connection import Connection
     from .options import SourceOptions
@@ -61,7 +61,7 @@ class Pace:
         return self.size
 
 
-def cut(entries: Sequence[Any], size: int) -> Iterable[tuple[Sequence[Any], int]]:
+def cut(entries: Sequence[Any], size: int) -> Iterator[tuple[Sequence[Any], int]]:
     """Split entries of ``size`` bytes into parts of at most half a batch, each with its bytes.
 
     A larger entry is a part of its own.
@@ -69,10 +69,9 @@ def cut(entries: Sequence[Any], size: int) -> Iterable[tuple[Sequence[Any], int]
     Raises:
         EntryTooLargeError: an entry is too large for a column.
     """
-    return [(entries, size)] if size <= _REPLY_BYTES else _cut(entries)
-
-
-def _cut(entries: Sequence[Any]) -> Iterator[tuple[Sequence[Any], int]]:
+    if size <= _REPLY_BYTES:
+        yield entries, size
+        return
     start = total = 0
     for at, (word, fields) in enumerate(entries):
         length = len(word) + sum(map(len, fields))
