@@ -30,13 +30,10 @@ class SinkError(LabelledError, RuntimeError):
     label = "NOT_WRITTEN"
 
 
-def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) -> int:
+def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) -> None:
     """Write rows from a task, without a transaction; after a broken connection, send commands without a reply again.
 
     With ``idmp`` the server drops the rows that it already has; with ``at-least-once`` they may be written twice.
-
-    Returns:
-        The number of rows sent.
 
     Raises:
         SinkError: the server replied with an error.
@@ -44,7 +41,7 @@ def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) 
     """
     if options.delivery == "idmp":
         refuse_without_idmp(connection)
-    rows = 0
+    has_sent = False
     if options.wait:
         # WAIT covers only the writes of its own connection; on another connection it would wait for nothing.
         connection.hold()
@@ -55,11 +52,10 @@ def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) 
             names = ["XADD"] * chunk.rows
             replies = connection.exchange(chunk.data, names, repeatable=True, key=options.stream or b"")
         check(connection, options, chunk, replies)
-        rows += chunk.rows
-    if options.wait and rows:
+        has_sent = True
+    if options.wait and has_sent:
         for server in connection.written():
             check_wait(options, server.pipeline(options.wait_commands))
-    return rows
 
 
 def refuse_without_idmp(connection: Connection) -> None:

@@ -44,10 +44,9 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass(frozen=True)
 class TaskRows(WriterCommitMessage):
-    """A task's report to the driver: the query, the number of rows, and the rows not yet written."""
+    """A task's report to the driver: the query, and the rows not yet written."""
 
     query: str
-    rows: int
     parts: tuple[Chunk | Staged, ...] = ()
 
 
@@ -57,13 +56,14 @@ def _write(options: SinkOptions, query: str, batch: int, batches: Iterator[pa.Re
         if options.delivery == "exactly-once":
             chunks = RowEncoder(options).chunks(batches, options.chunk_rows)
             parts = Stage(connection, options, marker_of(options, query)).collect(chunks)
-            return TaskRows(query, sum(part.rows for part in parts), parts)
+            return TaskRows(query, parts)
         producer = options.producer or query
         if options.id_column is None:
             context = TaskContext.get()
             producer = f"{producer}:{batch}:{context.partitionId() if context else 0}"
         size = min(options.chunk_rows or DIRECT_ROWS, DIRECT_ROWS)
-        return TaskRows(query, send(connection, options, RowEncoder(options, producer).chunks(batches, size)))
+        send(connection, options, RowEncoder(options, producer).chunks(batches, size))
+        return TaskRows(query)
 
 
 class _Writer(QuickAck):
