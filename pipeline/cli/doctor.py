@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from .. import worker_python
@@ -25,7 +26,7 @@ from .endpoint_arguments import add_endpoint_arguments, endpoint_options
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 _CLOCK_LIMIT_MS: Final = 1000
 _NEEDED: Final = (("pyspark", (4, 0)), ("pyarrow", (18,)), ("hiredis", (3, 2)))
@@ -69,16 +70,13 @@ def run(arguments: argparse.Namespace) -> int:
     except OptionError as error:
         print(error, file=sys.stderr)  # noqa: T201 - a tool on the command line
         return 2
-    checks: list[Callable[[], Iterator[Finding]]] = [
-        check_python, check_packages, check_java, check_shell, lambda: check_redis(endpoint, is_asked=bool(address))
-    ]  # fmt: skip
-    if arguments.spark:
-        checks.append(lambda: check_spark(given))
     wrong = False
-    for check in checks:
-        for finding in check():
-            print(finding, flush=True)  # noqa: T201 - what was asked for
-            wrong |= finding.state == "wrong"
+    for finding in chain(
+        check_python(), check_packages(), check_java(), check_shell(),
+        check_redis(endpoint, is_asked=bool(address)), check_spark(given) if arguments.spark else (),
+    ):  # fmt: skip
+        print(finding, flush=True)  # noqa: T201 - what was asked for
+        wrong |= finding.state == "wrong"
     return int(wrong)
 
 
@@ -117,7 +115,7 @@ def check_java() -> Iterator[Finding]:
         return
     home = java_home(java)
     program = [str(home / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
-    done = _run(*program)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - as Spark will
     if done.returncode:
         yield Finding("wrong", "java", f"{java} does not start: {(done.stdout + done.stderr).strip()}")
     elif java.flags:
@@ -214,11 +212,6 @@ def _reason(error: Exception) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
     return (raised or lines[:1] or [type(error).__name__])[-1].removeprefix(": ")
-
-
-def _run(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run a program that Spark would run; return its result."""
-    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - see above
 
 
 def _info(text: bytes) -> dict[str, str]:
