@@ -97,7 +97,7 @@ def run(
         with spark_session(arguments, progress) as spark, ExitStack() as around:
             folder = folder_of(arguments.out, spark)
             if arguments.follow is not None or arguments.metrics_port is not None:
-                around.enter_context(_listening(spark, arguments))
+                around.enter_context(_listening(spark, arguments, progress))
             frame, day = read(spark)
             done: list[int] = []
             write = _writer(arguments, folder, day)
@@ -110,7 +110,7 @@ def run(
 
                 query = start(frame, folder, write, arguments.follow, report, name)
                 if (acknowledger := acknowledging(query)) is not None:
-                    around.enter_context(_acknowledging(spark, acknowledger, folder))
+                    around.enter_context(_acknowledging(spark, acknowledger, folder, progress))
                 wait(query, folder, asked)
     except StreamingQueryException as error:
         progress.say(f"rillet pipeline {name}: {error}")
@@ -125,7 +125,7 @@ def run(
 
 
 @contextmanager
-def _listening(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[None]:
+def _listening(spark: SparkSession, arguments: argparse.Namespace, progress: Progress) -> Iterator[None]:
     """Log how far behind the job is after each batch, and serve Prometheus metrics if asked to."""
     from ..monitoring.listener import LOG, LagListener
 
@@ -139,7 +139,7 @@ def _listening(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[N
         spark.streams.addListener(listener)
         if arguments.metrics_port is not None:
             port = listener.serve(arguments.metrics_port, arguments.metrics_host)
-            _say(f"metrics at http://{arguments.metrics_host}:{port}/metrics")
+            progress.say(f"metrics at http://{arguments.metrics_host}:{port}/metrics")
         yield
     finally:
         spark.streams.removeListener(listener)
@@ -149,7 +149,9 @@ def _listening(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[N
 
 
 @contextmanager
-def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Folder) -> Iterator[None]:
+def _acknowledging(
+    spark: SparkSession, acknowledger: Acknowledger, folder: Folder, progress: Progress
+) -> Iterator[None]:
     """Acknowledge each batch when it is committed, and the last one at the end, even after an error."""
     spark.streams.addListener(acknowledger)
     try:
@@ -161,7 +163,7 @@ def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Fold
                 folder.local / CHECKPOINT if isinstance(folder, LocalFolder) else folder.path(CHECKPOINT)
             )
         except RedisError as error:
-            _say(f"the last batch is there, but not acknowledged; the next run does it: {error}")
+            progress.say(f"the last batch is there, but not acknowledged; the next run does it: {error}")
 
 
 @contextmanager
@@ -218,8 +220,3 @@ def _writer(arguments: argparse.Namespace, folder: Folder, day: Column | None) -
     if arguments.format == "delta":
         return partial(write_delta, folder.local)
     return partial(write_iceberg, folder.local, arguments.table)
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()

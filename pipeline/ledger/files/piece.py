@@ -14,7 +14,7 @@ from ....storage.rdb import ByteSource, is_rdb
 from .. import schema as on
 from ..errors import LedgerError, SplitError
 from ..records.arrow_batches import batches
-from ..records.rdb_rows import base_rows
+from ..records.rdb_rows import base_streams, stream_rows
 from ..records.recorder import Recorder
 from ..records.scan import START, Cursor, Walk
 from ..records.sorter import Sorter
@@ -74,7 +74,8 @@ def _read_rdb(piece: FilePiece, source: ByteSource) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an RDB file, and of commands that follow it."""
     sorter = Sorter(Recorder())
     recorder = sorter.recorder
-    recorder.rows += base_rows(source)
+    for db, key, stream in base_streams(source):
+        recorder.rows += stream_rows(db, key, None, stream)
     number = len(recorder.rows)
     first = _origin(piece) + source.position // on.BLOCK * on.BLOCK_ORDINAL
     recorder.rows_at += range(first, first + number)

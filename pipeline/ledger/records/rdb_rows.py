@@ -45,12 +45,6 @@ def base_streams(source: ByteSource) -> Iterator[tuple[int, bytes, Stream]]:
                 yield database.index, key, value
 
 
-def base_rows(source: ByteSource) -> Iterator[Row]:
-    """Yield the rows of all streams of an RDB file (see `base_streams`)."""
-    for db, key, stream in base_streams(source):
-        yield from stream_rows(db, key, None, stream)
-
-
 def restored_stream(payload: bytes) -> Stream | None:
     """Return the stream in a RESTORE payload; None if it holds another type.
 
