@@ -25,7 +25,7 @@ from ...storage.rdb import RdbInfo
 from .aof_replay import LoaderClient, replay
 from .aof_rewrite import AofRewrite
 from .background_writer import ForegroundWriter
-from .load_delay import delay_for
+from .key_delays import delay_for
 from .rdb import LOAD_SLICE, rdb_pieces, read_file
 from .threads import in_thread
 

@@ -20,8 +20,8 @@ from ...storage.aof.rewrite import rewrite_commands
 from ...storage.aof.writer import TEMPORARY_BASE, AppendOnlyFile, install_base_alone
 from ...storage.folder_lock import FolderInUseError
 from .background_writer import BackgroundWriter, writer_of
+from .key_delays import delayed
 from .rdb import rdb_pieces
-from .save_delay import delayed
 from .threads import begin_in_thread
 
 if TYPE_CHECKING:

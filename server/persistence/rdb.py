@@ -17,8 +17,7 @@ from ...protocol.errors import ReplyError
 from ...storage.folder_lock import FolderInUseError
 from ...storage.rdb import ByteSource, RdbError, RdbInfo, is_rdb, load_rdb, rdb_chunks
 from .background_writer import BackgroundWriter, ForegroundWriter, writer_of
-from .load_delay import delay_for
-from .save_delay import delayed
+from .key_delays import delay_for, delayed
 from .temp_files import remove_orphans
 from .threads import begin_in_thread
 from .unsaid_log import UnsaidLog
