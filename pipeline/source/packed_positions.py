@@ -15,11 +15,9 @@ import io
 import struct
 from functools import lru_cache
 from itertools import pairwise
-from statistics import median_low
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyarrow import parquet
 
 from ..redis import ids
 from .positions import ENDED, Position, StreamSnapshot
@@ -38,7 +36,7 @@ _SEEN, _ENDED, _ADDED, _NEWEST, _READ, _SEEN_ADDED, _REMOVED, _LENGTH = (1 << bi
 
 def pack(positions: Mapping[str, Position]) -> str:
     """Encode positions as a text; the first entries of their snapshots are left out."""
-    middle = median_low([at.id >> 64 for at in positions.values()])
+    middle = sorted(at.id >> 64 for at in positions.values())[len(positions) // 2]
     shared, lengths, tails = _front_coded(tuple(positions))
     columns = [shared, lengths, *zip(*(_row(at, middle) for at in positions.values()), strict=True)]
     widths = [(max(column).bit_length() + 7) // 8 for column in columns]
@@ -159,6 +157,8 @@ def _at_distance(distance: int, middle: int) -> int:
 
 def _of_parquet(data: bytes) -> dict[str, Position]:
     """Read a file whose newest entry and count are differences from the position's own."""
+    from pyarrow import parquet  # only for old checkpoints: each task imports this module
+
     found = {}
     for row in parquet.read_table(io.BytesIO(data)).to_pylist():
         last, added = ids.join(row["id_ms"], row["id_seq"]), row["added"]
