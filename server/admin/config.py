@@ -41,10 +41,15 @@ def config_rewrite(client: Client, _args: list[bytes]) -> bytes:
 def config_resetstat(client: Client, _args: list[bytes]) -> bytes:
     """Reset the statistics of INFO to zero; reply OK."""
     server = client.server
+    snapshots, rewrite, replicas = server.snapshots, server.persistence.rewrite, server.replication.replicas
     server.stats.reset()
-    server.snapshots.saves = server.persistence.rewrite.count = 0
-    client.server.keyspace.reset_statistics()
-    client.server.slowlog.reset_statistics()
+    snapshots.saves = snapshots.forks = snapshots.fork_microseconds = 0
+    rewrite.count = rewrite.forks = rewrite.fork_microseconds = server.persistence.delayed_syncs = 0
+    replicas.full_syncs = replicas.partial_syncs = replicas.refused_partial_syncs = 0
+    if server.scripting_if_used is not None:
+        server.scripting_if_used.scripts.evicted = 0
+    server.keyspace.reset_statistics()
+    server.slowlog.reset_statistics()
     return replies.OK
 
 

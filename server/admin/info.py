@@ -336,7 +336,7 @@ def _event_loop(server: Server) -> Iterator[tuple[str, object]]:
     cycles, commands = stats.reads_processed, stats.commands_processed
     per_second = stats.reads_per_second()
     in_commands = sum(entry.nanoseconds for entry in server.dispatcher.entries.values()) // 1000
-    busy = max(int(time.thread_time() * 1_000_000), in_commands)
+    busy = max(int((time.thread_time() - stats.busy_before) * 1_000_000), in_commands)
     yield "eventloop_cycles", cycles
     yield "eventloop_duration_sum", busy
     yield "eventloop_duration_cmd_sum", in_commands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from itertools import chain
 from operator import attrgetter
@@ -45,17 +46,19 @@ class Stats:
         self.without_subcommand: Counter[str] = Counter()  # refusals by container
         self.denied = {b"auth": 0, b"command": 0, b"key": 0, b"channel": 0}  # by ACL, since the start
         self._samples: deque[tuple[int, int, int, int, int]] = deque(maxlen=16)
+        self.peak_memory = 0  # since the start
+        self.peak_memory_time = 0  # seconds since the epoch
         self.reset()
+        self.busy_before = 0.0  # processor seconds of the server's thread before the last reset
 
     def reset(self) -> None:
-        """CONFIG RESETSTAT: reset everything to zero."""
+        """CONFIG RESETSTAT: reset everything to zero but the peak of memory and the refusals by ACL, as in Redis."""
+        self.busy_before = time.thread_time()
         self.connections_received = 0
         self.connections_rejected = 0
         self.total_errors = 0
         self.unexpected_errors = 0
         self.peak_clients = 0
-        self.peak_memory = 0
-        self.peak_memory_time = 0  # seconds since the epoch
         self.evicted_keys = 0
         self.evicted_clients = 0
         self.query_buffer_disconnections = 0

@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 import pytest
+from support.live import eventually
 from support.servers import start_server
 
 if TYPE_CHECKING:
@@ -119,6 +120,46 @@ def test_more_than_128_codes_of_errors_end_the_counting_by_code():
     story = "\n".join(f"EVAL \"return {{err='E{number} x'}}\" 0" for number in range(130))
     with start_server("rillet") as ours, start_server("redis810") as theirs:
         assert counters(ours, story)[-30:] == counters(theirs, story)[-30:]
+
+
+def left_by_resetstat(server: ServerProcess) -> tuple[dict[str, bool], int]:
+    """For each number of INFO that a busy life made positive, whether CONFIG RESETSTAT leaves it so; the peak's excess."""
+
+    def numbers() -> dict[str, int]:
+        found = re.findall(rb"^(\w+):(\d+)\r", wire.call("INFO", "everything").value, re.MULTILINE)
+        return {name.decode(): int(number) for name, number in found}
+
+    with server.wire() as wire, server.wire() as replica:
+        for number in range(510):
+            wire.call("EVAL", f"return {number}", 0)
+        wire.call("SET", "k", "x" * 4_000_000)
+        numbers()  # which notes the peak of memory
+        for words in ("DEL k", "SET e 1 PX 1", "GET e", "GET a", "NOSUCH", "XADD k", "PUBLISH c x", "BGSAVE"):
+            wire.call(*words.split())
+        eventually(lambda: numbers()["rdb_saves"] and not numbers()["rdb_bgsave_in_progress"])
+        replica.send("PSYNC", "?", "-1")
+        eventually(lambda: numbers()["sync_full"] and not numbers()["rdb_bgsave_in_progress"])
+        eventually(lambda: numbers()["expired_keys"])
+        before = numbers()
+        wire.call("CONFIG", "RESETSTAT")
+        after = numbers()
+    # Above 20: RESETSTAT and INFO count themselves again.
+    kept = {
+        name: after.get(name, 0) * 2 > number
+        for name, number in before.items()
+        if number > 20 and not name.startswith("instantaneous")
+    }
+    kept |= {name: name in after and after[name] > 0 for name in ("total_forks", "sync_full", "rdb_saves")}
+    return kept, after["used_memory_peak"] - after["used_memory"]
+
+
+@pytest.mark.parametrize(("mine", "real"), [("rillet", "redis810"), ("rillet-7.0", "redis7")])
+def test_resetstat_leaves_the_figures_that_it_leaves_in_real_servers(mine, real):
+    with start_server(mine) as ours, start_server(real) as theirs:
+        (left, excess), (left_there, excess_there) = left_by_resetstat(ours), left_by_resetstat(theirs)
+    both = left.keys() & left_there.keys()
+    assert {name: left[name] for name in both} == {name: left_there[name] for name in both}
+    assert min(excess, excess_there) > 3_000_000, (excess, excess_there)
 
 
 @pytest.mark.parametrize(("mine", "real"), [("rillet", "redis810"), ("rillet-7.0", "redis7")])
