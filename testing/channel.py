@@ -20,7 +20,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..commands.runtime.state import PLAIN
-from .in_memory import PORTS
+from .clients import PORTS
 from .kept import connection_class
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 # Unread bytes above which the server stops running a client's commands, and down to which it resumes.
 _HIGH: Final = 1 << 20
 _LOW: Final = 1 << 18
+_IN_SOCKET: Final = (
+    1 << 16
+)  # unread bytes that the buffers of a socket would hold, where the server does not see them
 _NO_FILE: Final = 1 << 30
 _LOOK_SECONDS: Final = 0.0002
 _PEEK: Final = int(socket.MSG_PEEK)  # an IntFlag costs 3 us each time
@@ -215,7 +218,7 @@ class Channel(asyncio.Transport):
             arrived.appendleft(data[size:])
             data = data[:size]
         self._read += len(data)
-        if self._is_full and self.get_write_buffer_size() <= _LOW:
+        if self._is_full and self._written - self._read <= _LOW:
             self._is_full = False
             self.loop.call_soon_threadsafe(self._go_on)
         return data
@@ -298,13 +301,13 @@ class Channel(asyncio.Transport):
         self._written += len(data)
         if self._readers:
             self._bell.set()
-        if not self._is_full and self.get_write_buffer_size() > _HIGH:
+        if not self._is_full and self._written - self._read > _HIGH:
             self._is_full = True
             self.protocol.pause_writing()
 
     def get_write_buffer_size(self) -> int:
-        """Return the number of bytes that the client has not read."""
-        return self._written - self._read
+        """Return the number of bytes that the client has not read, and that a socket would not hold."""
+        return max(self._written - self._read - _IN_SOCKET, 0)
 
     def can_write_eof(self) -> bool:
         """Return False: both directions end together."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     import redis.asyncio
 
     C = TypeVar("C")
+
+
+# Made-up ports of clients without a socket, above the usual ephemeral ports.
+PORTS: Final = count(61_000)
 
 
 def need_redis() -> None:

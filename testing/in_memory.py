@@ -6,8 +6,9 @@ A test of 13 commands takes 1.8 ms of processor time this way, and 2.6 ms over T
 from __future__ import annotations
 
 import asyncio
-from itertools import count
 from typing import TYPE_CHECKING, Final, cast
+
+from .clients import PORTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +20,6 @@ _LOW: Final = 16 << 10
 _PIECE: Final = 256_000
 # The bytes that a socket would buffer: the other end can read them even after an abort.
 _IN_FLIGHT: Final = _HIGH
-# Made-up port numbers of clients, above the usual ephemeral ports.
-PORTS: Final = count(61_000)
 
 
 class End(asyncio.Transport):

@@ -24,9 +24,13 @@ RESP3 = {"protocol": 3} if int(redis.__version__.partition(".")[0]) >= 5 else {}
 WAYS = [{}, RESP3 and {"protocol": 2}, {"db": 3, "client_name": "me", "decode_responses": True} | RESP3]
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
+@pytest.fixture(
+    scope="module",
+    params=[{}, {"transport": "memory"}, {"process": True}],
+    ids=["thread", "thread in memory", "process"],
+)
 def running(request):
-    with rillet.testing.Server(process=request.param, slowlog_log_slower_than=-1) as server:
+    with rillet.testing.Server(**request.param, slowlog_log_slower_than=-1) as server:
         yield server
 
 

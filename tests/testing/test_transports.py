@@ -20,6 +20,7 @@ from support.until import until
 
 import rillet.testing
 from rillet.testing.channel import ChannelSocket, _hold_signals, _release_signals
+from rillet.testing.turn_loop import TurnLoop
 
 HISTORIES = int(os.environ.get("RILLET_HISTORIES", "60"))
 RESP3 = {"protocol": 3} if int(redis.__version__.partition(".")[0]) >= 5 else {}
@@ -71,7 +72,7 @@ def test_the_server_is_controlled_in_memory_too():
             assert isinstance(server._control._socket, ChannelSocket)
             with server.client() as client:
                 assert len(client.client_list()) == 1  # it does not show the control connection
-    with rillet.testing.Server() as server:
+    with rillet.testing.Server(transport="tcp") as server:
         assert not isinstance(server._control._socket, ChannelSocket)
 
 
@@ -111,6 +112,33 @@ def test_it_is_switched_on_and_off_by_name():
         rillet.testing.Server(transport="pigeons")
     with pytest.raises(ValueError, match="process"):
         rillet.testing.Server(transport="memory", process=True)
+
+
+def test_a_socket_that_always_has_input_stops_neither_timers_nor_callbacks_nor_the_end():
+    for schedule in (
+        lambda loop: loop.call_later(0.001, loop.stop),
+        lambda loop: loop.call_soon(loop.stop),
+        lambda loop: loop.call_soon_threadsafe(loop.stop),
+        lambda loop: loop.stop(),
+    ):
+        loop, (mine, theirs), scheduled = TurnLoop(), socket.socketpair(), []
+
+        def act(loop=loop, schedule=schedule, scheduled=scheduled) -> None:
+            if not scheduled:
+                scheduled.append(schedule(loop))
+
+        with contextlib.closing(loop), mine, theirs:
+            theirs.send(b"never read")
+            loop.add_reader(mine, act)
+            loop.run_forever()
+
+
+def test_a_client_by_tcp_gets_replies_that_its_socket_does_not_take_at_once(server):
+    value = os.urandom(1 << 20) * 20
+    with redis.Redis(port=server.port) as client:
+        client.set("k", value)
+        assert client.get("k") == value
+        assert client.ping()
 
 
 def test_a_class_of_the_users_own_keeps_its_socket(server):
