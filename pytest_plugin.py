@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
@@ -138,49 +139,42 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+def _fixtures() -> ModuleType:
+    """Return the module that implements the fixtures."""
+    name = f"{__package__}.testing.fixtures"
+    if name not in sys.modules:
+        from .storage.gc_pause import gc_paused
+
+        with gc_paused():  # an import creates no garbage
+            import_module(name)
+    return sys.modules[name]
+
+
 @pytest.fixture(scope="session")
-def _rillet_servers(pytestconfig: pytest.Config) -> Iterator[Any]:
-    from .storage.gc_pause import gc_paused
-
-    with gc_paused():
-        from .testing.fixtures import servers_of_session
-
-    yield from servers_of_session(pytestconfig)
-
-
-@pytest.fixture(scope="session")
-def rillet_session_server(pytestconfig: pytest.Config, _rillet_servers: Any) -> Any:
+def rillet_session_server(request: pytest.FixtureRequest) -> Any:
     """The server that tests without a marker share, for fixtures of a session or a module that load data.
 
     It is reset before such a fixture, whatever earlier tests have left.
     """
-    from .testing.fixtures import session_server
-
-    return session_server(pytestconfig, _rillet_servers)
+    return _fixtures().session_server(request.session)
 
 
 @pytest.fixture
-def rillet_server(request: pytest.FixtureRequest, _rillet_servers: Any) -> Any:
+def rillet_server(request: pytest.FixtureRequest) -> Any:
     """A freshly reset ``rillet.testing.Server``, as the marker and the ini option ``rillet`` configure it."""
-    from .testing.fixtures import server_of_test
-
-    return server_of_test(request, _rillet_servers)
+    return _fixtures().server_of_test(request)
 
 
 @pytest.fixture
-def rillet(request: pytest.FixtureRequest, rillet_server: testing.Server) -> Iterator[redis.Redis]:
+def rillet(rillet_server: testing.Server) -> Iterator[redis.Redis]:
     """A redis-py client on a freshly reset server."""
-    from .testing.fixtures import client
-
-    yield from client(request, rillet_server)
+    yield from _fixtures().client(rillet_server)
 
 
 @pytest.fixture
 def rillet_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., testing.Server]]:
     """A function that starts a ``rillet.testing.Server``; all of them are stopped at the end of the test."""
-    from .testing.fixtures import factory
-
-    yield from factory(request)
+    yield from _fixtures().factory(request)
 
 
 @pytest.fixture
@@ -199,13 +193,10 @@ def rillet_async(request: pytest.FixtureRequest) -> redis.asyncio.Redis:
     return client
 
 
-async def _rillet_async(
-    request: pytest.FixtureRequest, rillet_server: testing.Server
-) -> AsyncIterator[redis.asyncio.Redis]:
+async def _rillet_async(rillet_server: testing.Server) -> AsyncIterator[redis.asyncio.Redis]:
     from .testing.clients import close
-    from .testing.fixtures import async_client
 
-    client = async_client(request, rillet_server)
+    client = _fixtures().async_client(rillet_server)
     try:
         yield client
     finally:

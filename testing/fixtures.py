@@ -26,25 +26,36 @@ SERVERS: Final = pytest.StashKey[
     list[tuple[Server, int]]
 ]()  # the servers of a test, each with the number of log lines before the test
 _USED: Final[set[Server | RemoteRillet]] = set()  # servers that tests used since the last wider fixture
+_CLIENTS: Final[dict[Server | RemoteRillet, dict[str, Any]]] = {}  # the client options of a server's test
+_OF_SESSION: Final = pytest.StashKey[Options]()
+_SERVERS: Final = pytest.StashKey["Pool | RemoteRillet"]()
 
 
-def servers_of_session(config: pytest.Config) -> Iterator[Pool | RemoteRillet]:
-    """Yield the session's pool of servers, or the server of ``--rillet-url``."""
-    url = config.getoption("rillet_url")
-    if not url:
-        with Pool() as pool:
-            yield pool
-        return
-    from .remote import RemoteRillet
+def _servers_of(session: pytest.Session) -> Pool | RemoteRillet:
+    """Return the session's pool of servers, or the server of ``--rillet-url``.
 
-    with RemoteRillet(url) as remote:
-        yield remote
-        remote.reset()
+    It is no fixture, because a fixture that another one requests costs each test 25 us, even if it is cached.
+    """
+    found = session.stash.get(_SERVERS, None)
+    if found is None:
+        url = session.config.getoption("rillet_url")
+        with contextlib.ExitStack() as stack:
+            if url:
+                from .remote import RemoteRillet
+
+                found = stack.enter_context(RemoteRillet(url))
+                stack.callback(found.reset)
+            else:
+                found = stack.enter_context(Pool())
+            session.stash[_SERVERS] = found
+            session.addfinalizer(stack.pop_all().close)
+    return found
 
 
-def session_server(config: pytest.Config, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
+def session_server(session: pytest.Session) -> Server | RemoteRillet:
     """Return the server that tests without markers use: its options are those of the ini file."""
-    return servers.get(_of_session(config).server) if isinstance(servers, Pool) else servers
+    servers = _servers_of(session)
+    return servers.get(_of_session(session.config).server) if isinstance(servers, Pool) else servers
 
 
 def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
@@ -54,14 +65,13 @@ def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) 
     fixture,
     and is kept.
     """
-    if fixture.argname in {"rillet_session_server", "_rillet_servers"} or not _USED:
+    if fixture.argname == "rillet_session_server" or not _USED:
         return
     names, seen = list(fixture.argnames), set[str]()
     while names:
         name = names.pop()
         if name == "rillet_session_server":
-            servers = request.getfixturevalue("_rillet_servers")
-            server = session_server(request.config, servers)
+            server = session_server(request.session)
             if server in _USED:
                 _USED.clear()
                 server.reset()
@@ -71,15 +81,17 @@ def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) 
             names += request._get_active_fixturedef(name).argnames  # noqa: SLF001 - pytest has no other way
 
 
-def server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
+def server_of_test(request: pytest.FixtureRequest) -> Server | RemoteRillet:
     """Return the freshly reset server that a test's markers and the ini option configure."""
-    server = _server_of_test(request, servers)
+    options = options_of(request.node)
+    server = _server_of_test(request, options)
+    _CLIENTS[server] = options.client
     request.addfinalizer(server.check_faults)
     return server
 
 
-def _server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
-    options = options_of(request.node)
+def _server_of_test(request: pytest.FixtureRequest, options: Options) -> Server | RemoteRillet:
+    servers = _servers_of(request.session)
     if not isinstance(servers, Pool):
         own = sorted(split(_marked(request.node)).server)
         if own:
@@ -103,15 +115,15 @@ def _server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet
     return server
 
 
-def client(request: pytest.FixtureRequest, server: Server | RemoteRillet) -> Iterator[redis.Redis]:
-    """Yield the redis-py client of a test."""
-    with server.client_of_test(**options_of(request.node).client) as connected:
+def client(server: Server | RemoteRillet) -> Iterator[redis.Redis]:
+    """Yield the redis-py client of the server's test."""
+    with server.client_of_test(**_CLIENTS[server]) as connected:
         yield connected
 
 
-def async_client(request: pytest.FixtureRequest, server: Server | RemoteRillet) -> redis.asyncio.Redis:
-    """Return the asynchronous client of a test."""
-    return server.async_client(**options_of(request.node).client)
+def async_client(server: Server | RemoteRillet) -> redis.asyncio.Redis:
+    """Return the asynchronous client of the server's test."""
+    return server.async_client(**_CLIENTS[server])
 
 
 def factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
@@ -145,7 +157,8 @@ def add_section(item: pytest.Item, report: pytest.TestReport) -> None:
 
 def options_of(item: pytest.Item) -> Options:
     """Return a test's options: those of the ini file, overridden by its markers; the closest marker wins."""
-    return _split(_ini(item.config) | _marked(item))
+    marked = _marked(item)
+    return _split(_ini(item.config) | marked) if marked else _of_session(item.config)
 
 
 def check_url(config: pytest.Config) -> None:
@@ -178,7 +191,10 @@ def _note(item: pytest.Item, server: Server) -> None:
 
 
 def _of_session(config: pytest.Config) -> Options:
-    return _split(_ini(config))
+    found = config.stash.get(_OF_SESSION, None)
+    if found is None:
+        found = config.stash[_OF_SESSION] = _split(_ini(config))
+    return found
 
 
 def _ini(config: pytest.Config) -> dict[str, Any]:
