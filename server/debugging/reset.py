@@ -6,7 +6,7 @@ A part that only keeps records is replaced by a new one. A part that others refe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...commands.connection.session import leave_modes
 from ...commands.runtime.state import PLAIN
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ...commands.runtime.users import User
     from ..net.connection import Connection
     from ..server import Server
+
+
+_STEPS: Final = 64  # of lazyfree, each of up to 256 objects
 
 
 class Reset:
@@ -56,7 +59,7 @@ class Reset:
         server.replication.reset()
         self._disconnect_all_but(client, kept)
         self._stop_work()
-        server.keyspace.reset()
+        self._remove_data()
         if server.scripting_if_used is not None:
             server.scripting_if_used.reset()
         if server.debugging_if_used is not None:
@@ -114,8 +117,19 @@ class Reset:
             server.migrations_if_used.stop()
         server.turns.waiting.clear()
         server.background_jobs.stop()
-        if server.keyspace.lazyfree.pending:
-            server.background_jobs.run_soon(server.keyspace.lazyfree.step)
+
+    def _remove_data(self) -> None:
+        """Remove all data, and free what a usual test leaves: to wake the loop for that would take longer."""
+        keyspace, lazyfree = self._server.keyspace, self._server.keyspace.lazyfree
+        on_queued, lazyfree.on_queued = lazyfree.on_queued, _wait
+        try:
+            keyspace.reset()
+        finally:
+            lazyfree.on_queued = on_queued
+        for _ in range(_STEPS):
+            if not lazyfree.step():
+                return
+        self._server.background_jobs.run_soon(lazyfree.step)
 
     def _restore_users(self, client: Client) -> None:
         users = self._server.users
@@ -143,6 +157,10 @@ class Reset:
         propagation.add(0, [b"FUNCTION", b"FLUSH"])
         propagation.flush()
         self._server.replication.forget_commands()
+
+
+def _wait() -> None:
+    """Leave what is queued in the queue."""
 
 
 def _may_be_kept(connection: Connection) -> bool:
