@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..console.recorded import RecordedCommand
 from .clock import Clock
 from .control import ControlError
 from .faults import Fault, Hit
@@ -28,6 +27,7 @@ from .server import AsyncServer, Server
 from .snapshot import Snapshot, SnapshotError
 
 if TYPE_CHECKING:
+    from ..console.recorded import RecordedCommand
     from .auditing.as_tests import AuditMixin, audit
     from .cluster import Cluster, ClusterNode, ClusterShard
     from .fault_in_turn import every_fault
@@ -71,6 +71,7 @@ _LATER = {
     "ClusterShard": ".cluster",
     "LoopServer": ".loop_server",
     "Proxy": ".proxy",
+    "RecordedCommand": "..console.recorded",
     "Sentinel": ".sentinel",
     "Simulation": ".simulated",
     "audit": ".auditing.as_tests",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ..console.recorded import RecordedCommand, command_of
 from ..protocol.globs import matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
+
+    from ..console.recorded import RecordedCommand
 
 
 _FORGOTTEN: Final = "no recording with this ID"
@@ -159,6 +160,8 @@ class Recording:
             self._is_forgotten = True
             raise RecordingError("the server was restarted or reset in the middle of the recording") from None
         self._dropped, oldest, found = answer
+        from ..console.recorded import command_of  # its classes take 2 ms to create
+
         known |= {each[0]: command_of(each) for each in found}
         for number in [number for number in known if number < oldest]:
             del known[number]
