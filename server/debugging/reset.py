@@ -76,6 +76,7 @@ class Reset:
         server.active_expiry.enabled = True
         server.cron.paused = server.loading = False
         server.stats.reset()
+        server.stats.peak_memory = server.stats.peak_memory_time = 0
         server.stats.denied = dict.fromkeys(server.stats.denied, 0)
         server.clients.update_observers()
         server.update_checks()

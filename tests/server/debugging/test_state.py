@@ -118,7 +118,7 @@ KEPT = {
     "the commands that were sent yet": "Dispatcher: found\nStats: _found",
     "counts the reset itself, and what follows it": """
         CommandEntry: calls failed histogram nanoseconds rejected
-        Stats: _past _samples peak_clients peak_memory peak_memory_time
+        Stats: _past _samples busy_before peak_clients peak_memory peak_memory_time
         Database: accessed
     """,
     "work that goes on: freeing what was dropped, and the flush and the fsync of this turn": """
