@@ -27,6 +27,9 @@ settings.register_profile("random", _UNTIMED)
 settings.register_profile("same", _UNTIMED, derandomize=True)
 
 
+_LARGE_FILE = 30  # tests
+
+
 @pytest.fixture(scope="session")
 def running() -> Iterator[Callable[[str], ServerProcess]]:
     """`running(kind)` starts that kind at its first use; a missing binary ends each test that asks."""
@@ -92,6 +95,32 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give each large file to one worker, as if its tests had an `xdist_group`; groups with many tests go first.
+
+    Handing out 19,000 tests that do nothing one by one to four workers takes 58 seconds of processor time, in files of 190
+    it takes 38; and what a file shares is made once, not on each worker.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByFile(LoadGroupScheduling):
+        sizes: Counter[str] | None = None
+
+        def _split_scope(self, nodeid: str) -> str:
+            group = super()._split_scope(nodeid)
+            if group != nodeid:
+                return group
+            if self.sizes is None:
+                self.sizes = Counter(each.partition("::")[0] for each in self.collection)
+            file = nodeid.partition("::")[0]
+            return file if self.sizes[file] >= _LARGE_FILE else nodeid
+
+    return ByFile(config, log)
 
 
 def pytest_report_header() -> str:
