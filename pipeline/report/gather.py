@@ -58,7 +58,7 @@ class Gathering:
         Raises:
             LedgerError: the ledger has no event of a stream.
         """
-        bounds = self._replay_here() if self.here else self._replay_by_spark()
+        bounds = self._replay()
         tables.define(self.spark)
         with self.progress.step(f"answering {len(tables.TABLES)} questions"):
             shown, counts, sums = self._collect(bounds) if self.here else self._write(bounds)
@@ -88,43 +88,35 @@ class Gathering:
 
     # Events and spans
 
-    def _replay_here(self) -> Bounds:
+    def _replay(self) -> Bounds:
+        """Keep the rows of the files as ``ledger``, and what they mean as ``spans``; return the bounds of the ledger."""
         import pyarrow as pa
 
         from ..ledger import schema
         from ..ledger.files.plan import read_ledger
-        from ..ledger.spans.arrow import replay
-
-        with self.progress.step("reading the append-only files"):
-            events = pa.Table.from_batches(read_ledger(self.aof, history=self.history), schema.arrow())
-            self._keep(events, "ledger")
-            bounds = self._look()
-        with self.progress.step("replaying them: who held what from when to when"):
-            spans = replay(events)
-            self._keep(spans, "spans")
-            self.progress.note(f"{spans.num_rows:,} spans")
-        return bounds
-
-    def _replay_by_spark(self) -> Bounds:
         from ..ledger.spans import views
+        from ..ledger.spans.arrow import replay
 
         spark = self.spark
         with self.progress.step("reading the append-only files"):
-            reader = spark.read.format("redis-aof").option("history", str(self.history).lower())
-            self._kept(reader.load(self.aof), "ledger", files=None)
-            bounds = self._look()
+            if self.here:
+                rows = read_ledger(self.aof, history=self.history)
+                self._keep(pa.Table.from_batches(rows, schema.arrow()), "ledger")
+            else:
+                reader = spark.read.format("redis-aof").option("history", str(self.history).lower())
+                self._kept(reader.load(self.aof), "ledger", files=None)
+            bounds = tables.look(spark, self.settings)
+            self.progress.note(f"{bounds.events:,} events")
+            if words := bounds.outside():
+                self.progress.say(f"--at {words}")
         with self.progress.step("replaying them: who held what from when to when"):
             events = spark.table("events").drop("clock_ms").withColumnRenamed("ms", "clock_ms")
-            views.register(spark, events, tables.REPLAYED)
-            spans = self._kept(spark.table(f"{tables.REPLAYED}_spans"), "spans", files=None)
-            self.progress.note(f"{spans.count():,} spans")
-        return bounds
-
-    def _look(self) -> Bounds:
-        bounds = tables.look(self.spark, self.settings)
-        self.progress.note(f"{bounds.events:,} events")
-        if words := bounds.outside():
-            self.progress.say(f"--at {words}")
+            if self.here:
+                self._keep(replay(events.orderBy("file_seq", "ordinal").toArrow()), "spans")
+            else:
+                views.register(spark, events, tables.REPLAYED)
+                self._kept(spark.table(f"{tables.REPLAYED}_spans"), "spans", files=None)
+            self.progress.note(f"{spark.table('spans').count():,} spans")
         return bounds
 
     # Tables

@@ -213,6 +213,22 @@ def test_tasks_of_spark_find_what_is_found_without_them(made, spark, tmp_path):
         assert in_order(here) == in_order(there), name
 
 
+def test_a_file_without_annotations_has_acknowledgements_over_time(tmp_path, spark):
+    with rillet.testing.Server(appendonly=True, dir=str(tmp_path), save="") as server:
+        client = server.client()
+        client.xgroup_create("s", "g", "0", mkstream=True)
+        for n in range(3):
+            server.clock.freeze(BEGIN + 1000 * n)
+            entry = client.xadd("s", {"n": n})
+            client.xreadgroup("g", "ann", {"s": ">"})
+            client.xack("s", "g", entry)
+    folder, settings = str(tmp_path / "appendonlydir"), tables.Settings()
+    gathering = Gathering(spark, folder, tmp_path, settings, Progress(3, io.StringIO()), here=True)
+    found = gathering.run().tables
+    assert sum(row["acked"] for row in found["traffic"]) == 3
+    assert found["times"][-1]["share"] == 1.0
+
+
 def read(folder):
     return pa.concat_tables(pq.read_table(path) for path in sorted(folder.glob("*.parquet")))
 
@@ -236,7 +252,7 @@ def test_a_ledger_of_months_has_points_of_days(tmp_path, spark):
     gathering = Gathering(
         spark, str(tmp_path / "appendonlydir"), tmp_path, settings, Progress(2, io.StringIO()), here=True
     )
-    bounds = gathering._replay_here()
+    bounds = gathering._replay()
     tables.define(spark)
     traffic = tables.traffic(spark, bounds, settings).collect()
     assert [(row.ms - BEGIN) // 86_400_000 for row in traffic if row.added] == [0, 100, 200]
@@ -266,7 +282,7 @@ def test_the_lag_begins_with_the_stream_for_groups_made_later_too_and_again_afte
     gathering = Gathering(
         spark, str(tmp_path / "appendonlydir"), tmp_path, settings, Progress(2, io.StringIO()), here=True
     )
-    bounds = gathering._replay_here()
+    bounds = gathering._replay()
     tables.define(spark)
     curves = {}
     for row in tables.lag(spark, bounds, settings).collect():
