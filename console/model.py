@@ -129,7 +129,7 @@ class Stream:
 
     @property
     def trouble(self) -> tuple[int, int, int, int]:
-        """The sort key, ascending: number of groups with poison, oldest pending entry, lag, number of pending entries.
+        """The sort key, greater is worse: number of groups with poison, oldest pending entry, lag, number of pending entries.
 
         A group has poison if an entry was delivered ``POISON_DELIVERIES`` times or more.
         """
@@ -186,7 +186,7 @@ class Lane:
 
     @property
     def trouble(self) -> tuple[bool, int, int]:
-        """The sort key, ascending: has poison (``POISON_DELIVERIES``), its oldest entry, its number of pending entries."""
+        """The sort key, greater is worse: has poison (``POISON_DELIVERIES``), its oldest entry, its number of pending entries."""
         return (
             self.most >= POISON_DELIVERIES,
             -1 if self.oldest is None else self.oldest,

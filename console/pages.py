@@ -71,7 +71,7 @@ class Page(ABC):
 
 
 class OverviewPage(Page):
-    """All streams, the ones with the worst trouble first."""
+    """All streams, sorted by trouble, worst first, unless the query string ``sort`` names another order."""
 
     template = "overview.html"
     parts = ("streams",)

@@ -73,6 +73,19 @@ HOLDS = {
         "commands/runtime/client.py: Client.update_state, Client.wait, Client.end_wait",
     ],
     "the NOAUTH check, the order of checks, the refusals LOADING, MASTERDOWN and BUSY": ["server/execution/checks.py: NOAUTH, check"],
+    "the limit of unsent output (`client-output-buffer-limit`)": [
+        "server/net/connection.py: Connection.check_output_limit"
+    ],
+    "the memory of a value, MEMORY USAGE": [
+        "storage/keyspace/memory.py: memory_of_key",
+        "storage/groups/stream_value.py: memory",
+    ],
+    "when group mode acknowledges": [
+        "pipeline/group/stream_reader.py: GroupStreamReader._next_once",
+        "pipeline/group/acknowledger.py: Acknowledger",
+    ],
+    "which texts are numbers": ["commands/runtime/arguments.py: parse_integer"],
+    "SDOWN and ODOWN": ["server/sentinel/watch.py: Watch._judge", "server/sentinel/monitor.py: Monitor.note_down"],
     "the ID of `XADD *`": ["commands/streams/xadd.py: XADD"],
     "the end of idle clients (`timeout`)": ["server/net/clients.py: Clients.close_idle"],
     "a directive of redis.conf": ["server/config/config.py: DIRECTIVES"],

@@ -57,7 +57,10 @@ class KeyReference:
 
 
 def indices_of(spec: KeySpec, argv: list[bytes]) -> list[int] | None:
-    """Return the indices of the words that are keys; None if the number of keys is malformed or too high."""
+    """Return the indices of the words that are keys; [] if the keyword is absent or the spec is unknown.
+
+    Return None if the number of keys is missing, malformed, zero or too high; the caller then uses ``keys_by_number``.
+    """
     first = _begin(spec, argv)
     if first is None:
         return []

@@ -189,7 +189,14 @@ def check_redis(endpoint: Endpoint, *, is_asked: bool = True) -> Iterator[Findin
 
 
 def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
-    """Start a session, and let a worker read a pattern that matches no stream."""
+    """Check that Spark starts, and that its Python worker can read from the server.
+
+    Args:
+        given: options of the source (host, port …).
+
+    Yields:
+        A finding for the session and one for the worker. After an error, a finding that says so, and nothing more.
+    """
     from ..sessions import session
 
     about = "spark"

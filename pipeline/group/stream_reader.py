@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ...storage.gc_pause import gc_paused
-from ..quick_ack import QuickAck
 from ..redis import ids
 from ..redis.connection import ServerError, in_spite_of_losses
 from ..redis.key_names import key_of
@@ -38,6 +37,7 @@ from ..spark_versions import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
+from ..tcp_quick_ack import QuickAck
 from .batch import Batch, Gatherer, Limits
 from .dead_letters import move_poison
 from .history import judge, take_positions

@@ -191,7 +191,11 @@ def stopping() -> Iterator[threading.Event]:
 
 
 def wait(query: StreamingQuery, folder: Folder, asked: threading.Event) -> None:
-    """Wait until a query ends; after a stop request, until it has committed its current batch.
+    """Wait until a query ends; after a stop request, until the batch that has begun is committed, then stop the query.
+
+    Args:
+        folder: has the checkpoint, whose logs show which batches have begun and which are committed.
+        asked: is set by a stop request.
 
     Raises:
         StreamingQueryException: the query failed.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from ..quick_ack import QuickAck
 from ..redis.options import FLAG, Kind, OptionError, Options, number, option, words
 from ..source.first_batch import FirstBatch, begin_of
 from ..spark_versions import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow, stream_reader
+from ..tcp_quick_ack import QuickAck
 from . import schema as columns
 from .files.follower import Follower, Place
 from .files.piece import read_piece

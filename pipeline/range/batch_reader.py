@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader
 
 from ...storage.gc_pause import gc_paused
-from ..quick_ack import QuickAck
 from ..redis import stream_state
 from ..redis.options import OptionError
 from ..redis.shards import connect
 from ..source.name_clashes import NameClashes
 from ..source.options import EARLIEST, LATEST
 from ..source.positions import Position
+from ..tcp_quick_ack import QuickAck
 from .partitions import range_partitions, worth_of_entries
 from .pushdown import COLUMNS, Narrowed, narrow
 from .task import RangePartition, read_range

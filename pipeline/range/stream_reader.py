@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from ...storage.gc_pause import gc_paused
-from ..quick_ack import QuickAck
 from ..redis import ids, stream_state
 from ..redis.key_names import key_of
 from ..redis.shards import connect
@@ -36,6 +35,7 @@ from ..spark_versions import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
+from ..tcp_quick_ack import QuickAck
 from .batch_reader import resolve
 from .partitions import names_to_cut, range_partitions, worth_of_entries
 from .split import share_rows

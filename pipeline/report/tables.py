@@ -147,7 +147,10 @@ class Bounds:
 
 
 def look(spark: SparkSession, settings: Settings) -> Bounds:
-    """Create the view ``events`` of the table ``ledger``, and return the bounds of the ledger.
+    """Create the view ``events``, the rows of ``ledger`` with a time ``ms`` for each, and return its bounds.
+
+    The bounds are the times that the ledger covers, the moment of the pending lists (``settings.at_ms``) and the width of
+    a point in curves (from ``settings.points``).
 
     Raises:
         LedgerError: the ledger is empty.

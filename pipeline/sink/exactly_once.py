@@ -42,7 +42,7 @@ _LASTING_MS: Final = 10 * 365 * 86_400_000
 
 @dataclass(frozen=True)
 class Staged:
-    """A chunk that is kept in the server at ``key``; ``rows`` is its number of rows."""
+    """A chunk of ``rows`` rows, stored as a string at ``key`` until it is published or expires."""
 
     key: str
     rows: int

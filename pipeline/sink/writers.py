@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from ..quick_ack import QuickAck
 from ..redis.shards import connect
 from ..spark_versions import DataSourceStreamArrowWriter
+from ..tcp_quick_ack import QuickAck
 from .delivery import DIRECT_ROWS, SinkError, send
 from .exactly_once import Publisher, Stage, Staged, marker_of
 from .options import SinkOptions

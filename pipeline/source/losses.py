@@ -1,4 +1,7 @@
-"""Report entries that were lost before a query read them: stop, or log and continue."""
+"""The error of failOnDataLoss, and the choice between it and a warning.
+
+Group mode and tasks also raise the error themselves.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Replicas:
 
     @property
     def lagging(self) -> list[Replica]:
-        """Replicas that have not acknowledged the whole stream, including those without a snapshot."""
+        """Replicas that have not acknowledged the whole stream, also before their snapshot; not ones whose link is done."""
         return [
             each
             for each in self.connected.values()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class Monitor:
     """Watches masters and their replicas, and starts failovers. It works alone: its own vote decides.
 
+    A `Watch` of each server decides SDOWN; this class decides ODOWN.
+
     Attributes:
         sentinel: the state that the commands show.
     """

@@ -20,7 +20,7 @@ from ..freeing import Freeable
 from ..listpack_sizes import element_size, integer_size
 from .chunk import Chunk, opened
 from .ids import MAX_ID, MAX_U64, signed
-from .rax_size import shared_bytes, tree_size
+from .rax_nodes import shared_bytes, tree_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -132,7 +132,7 @@ class MacroNodes(Freeable):
 
     Attributes:
         known: the nodes accounted for so far; only the methods change it.
-        shared: for each node but the first, how many bytes its first ID shares with the previous node's (``rax_size``).
+        shared: for each node but the first, how many bytes its first ID shares with the previous node's (``rax_nodes``).
         accounted: the last ID that they hold.
         max_bytes, max_entries: the limits for new entries.
 

@@ -52,8 +52,8 @@ class Segment(NamedTuple):
     """Commands that end in one block, and their clocks.
 
     Attributes:
-        clocks: (number of commands, milliseconds): the time holds for the commands up to this number, from the
-            previous one on.
+        clocks: pairs (end, time): the Unix time in milliseconds of ``commands[previous end:end]``, None before the first
+            annotation. The last end is the number of commands.
     """
 
     block: int

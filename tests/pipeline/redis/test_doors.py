@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3] / "pipeline"
 OURS = {"Connection", "ClusterConnection", "SentinelConnection", "_NodeConnection"}
 DOOR = re.compile(r"endpoint\.at$|connection\._(node|nodes|ask)$")
 # Changes how the JVM's connection to Python acknowledges.
-NO_SERVERS = {"quick_ack.py"}
+NO_SERVERS = {"tcp_quick_ack.py"}
 
 
 def at_run_time(tree):

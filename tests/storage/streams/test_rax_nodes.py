@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rillet.storage.streams.iteration import ids_from
-from rillet.storage.streams.rax_size import shared_bytes, tree_size
+from rillet.storage.streams.rax_nodes import shared_bytes, tree_size
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim
 

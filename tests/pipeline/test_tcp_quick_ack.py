@@ -1,4 +1,4 @@
-"""pipeline/quick_ack.py: what Spark unpickles in a task lets the sender go on."""
+"""pipeline/tcp_quick_ack.py: what Spark unpickles in a task lets the sender go on."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pyspark
 import pytest
 from pyspark.sql.types import LongType, StructType
 
-from rillet.pipeline import quick_ack
+from rillet.pipeline import tcp_quick_ack
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
 from rillet.pipeline.ledger.format import FilesOptions, FollowingOptions, LedgerReader, LedgerStreamReader
-from rillet.pipeline.quick_ack import acknowledge_now
 from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.options import OptionError
 from rillet.pipeline.sink.writers import BatchWriter, StreamWriter
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
+from rillet.pipeline.tcp_quick_ack import acknowledge_now
 
 ROWS = StructType().add("n", LongType())
 
@@ -52,7 +52,7 @@ def test_every_connection_acknowledges_at_once_and_stays_open(pair, tmp_path):
 
 
 def test_systems_that_cannot_be_asked_are_left_alone(pair, monkeypatch):
-    monkeypatch.setattr(quick_ack, "_QUICKACK", None)
+    monkeypatch.setattr(tcp_quick_ack, "_QUICKACK", None)
     assert acknowledge_now() == 0
     assert puts_off(pair[1])
 
