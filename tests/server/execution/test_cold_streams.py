@@ -53,9 +53,14 @@ def ids(reply) -> list[bytes]:
 
 
 def test_an_idle_server_packs_old_entries_and_then_rests(server):
+    def look_never():
+        server.inside.keyspace.cold._next_round = float("inf")
+
     with server.wire() as wire:
+        server.run_inside(look_never)
         add(wire)
         before = usage(wire)
+        look_often(server)
         wait_until_packed(server)
         assert usage(wire) < before / 3
         assert not server.run_inside(
