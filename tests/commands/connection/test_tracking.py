@@ -199,6 +199,19 @@ def test_a_redirection_to_a_resp3_client_is_a_push(server):
     assert write(target, b"k") == invalid(b"k")
 
 
+def test_a_broken_redirection_is_sent_to_resp3(server):
+    client, target, writer = server.connect(3), server.connect(3), server.connect()
+    track(client, "REDIRECT", target.id)
+    read(client, b"k")
+    server.disconnect(target)
+    write(writer, b"k")
+    assert client.take() == b">2\r\n$21\r\ntracking-redir-broken\r\n:%d\r\n" % target.id
+    assert b"broken_redirect" in talk(client, "CLIENT", "TRACKINGINFO")
+    assert talk(client, "CLIENT", "GETREDIR") == b":%d\r\n" % target.id
+    track(client)
+    assert b"broken_redirect" not in talk(client, "CLIENT", "TRACKINGINFO")
+
+
 def test_the_table_is_kept_within_its_limit(server):
     client = server.connect(3)
     server.config.tracking_table_max_keys = 2

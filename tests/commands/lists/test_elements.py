@@ -35,6 +35,24 @@ def effects(client):
     return events, spread, dirty
 
 
+@pytest.mark.parametrize(
+    ("command", "propagated"),
+    [
+        (("BLPOP", "x", "l", "0"), [b"LPOP l"]),
+        (("BRPOP", "l", "0"), [b"RPOP l"]),
+        (("BLMOVE", "l", "m", "LEFT", "right", "1.5"), [b"LMOVE l m LEFT right"]),
+        (("BRPOPLPUSH", "l", "m", "0"), [b"RPOPLPUSH l m"]),
+        (("LMPOP", "2", "x", "l", "LEFT", "COUNT", "9"), [b"LPOP l 2"]),
+        (("BLMPOP", "0", "1", "l", "RIGHT"), [b"RPOP l 1"]),
+    ],
+)
+def test_what_may_wait_is_propagated_as_what_never_waits(client, command, propagated):
+    run(client, "RPUSH", "l", "a", "b")
+    effects(client)
+    run(client, *command)
+    assert effects(client)[1] == propagated
+
+
 def test_nothing_waits_in_a_transaction(client):
     client.in_exec = True
     assert run(client, "BLPOP", "l", "0") == NULL_ARRAY

@@ -43,6 +43,14 @@ def read_group(client, *words, ids=(">", ">", ">")):
     return shape(reply(client, "XREADGROUP", "GROUP", "g", "c", *words, "STREAMS", "s", "t", "u", *ids))
 
 
+def test_maxcount_is_at_least_count(client):
+    error = b"-ERR MAXCOUNT must be greater than or equal to COUNT\r\n"
+    for words in (("COUNT", "3", "MAXCOUNT", "2"), ("MAXCOUNT", "2", "COUNT", "3")):
+        assert run(client, "XREAD", *words, "STREAMS", "s", "0") == error
+    assert read(client, "COUNT", "0", "MAXCOUNT", "2") == {"s": 2}
+    assert read(client, "COUNT", "2", "MAXCOUNT", "2") == {"s": 2}
+
+
 def test_before_8_10_they_are_unknown(client):
     client.server.compat = compat_with("8.8")
     assert run(client, "XREAD", "MAXCOUNT", "1", "STREAMS", "s", "0") == b"-ERR syntax error\r\n"

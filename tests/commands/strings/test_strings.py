@@ -6,6 +6,9 @@ from support.fake_server import FakeServer, make_client, run
 from rillet.commands.strings import get_set as strings
 from rillet.storage.streams.stream import Stream
 
+SYNTAX = b"-ERR syntax error\r\n"
+
+
 NOW = 1_700_000_000_000
 MAX = (1 << 63) - 1
 WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
@@ -91,6 +94,19 @@ def test_get_refuses_another_type_before_any_condition(with_stream):
     assert run(with_stream, "SET", "s", "v", "EX", 0, "GET") == (
         b"-ERR invalid expire time in 'set' command\r\n"
     )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("XX", "NX"),
+        ("KEEPTTL", "EX", 1),
+        ("PERSIST",),
+        ("IFEQ", "v", "NX"),
+    ],
+)
+def test_options_of_set_that_do_not_go_together(client, options):
+    assert run(client, "SET", "k", "v", *options) == SYNTAX
 
 
 def test_a_set_over_a_key_past_its_time_expires_it_first(client):

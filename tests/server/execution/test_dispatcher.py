@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.live import LiveServer, eventually
+from support.servers import start_server
 
 from rillet.commands.runtime import client as runtime_client
 
@@ -45,6 +46,14 @@ def test_arity_comes_before_authentication_and_lookup_before_arity():
 
 
 # Authentication
+
+
+def test_debug_is_refused_before_authentication_is_asked_for():
+    flags = ("--requirepass", "x", "--enable-debug-command", "no")
+    with start_server("rillet", *flags) as server, server.wire() as wire:
+        assert error(wire, "DEBUG", "JMAP").startswith(b"ERR DEBUG command not allowed.")
+        assert wire.call("AUTH", "x").value == b"OK"
+        assert error(wire, "DEBUG", "JMAP").startswith(b"ERR DEBUG command not allowed.")
 
 
 def test_before_auth_only_some_commands_run():

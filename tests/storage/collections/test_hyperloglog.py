@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.servers import start_server
 
 from rillet.storage.collections.hyperloglog import (
     REGISTERS,
     CorruptError,
     HyperLogLog,
+    NotHyperLogLogError,
     estimate,
     highest,
     murmur_hash,
     registers_of,
 )
+
+
+@pytest.fixture(scope="module", params=["redis7", "valkey"])
+def peer(request):
+    with start_server(request.param) as server, server.wire() as wire:
+        yield wire
+
 
 ELEMENTS = st.lists(st.binary(max_size=20), max_size=30)
 HEADER = b"HYLL\x01" + bytes(11)
@@ -25,6 +36,11 @@ def made_of(elements, **settings):
     for element in elements:
         counter.add(element)
     return counter
+
+
+def test_a_new_one_is_two_bytes_of_zeros():
+    assert bytes(HyperLogLog()) == HEADER + b"\x7f\xff"
+    assert HyperLogLog().count() == 0
 
 
 @given(ELEMENTS, st.sampled_from([0, 20, 60, 3000]))
@@ -57,6 +73,14 @@ def test_a_counter_that_was_closed_goes_on_as_one_that_is_read_again(several, sp
         assert counter.registers() == other.registers()
 
 
+def test_what_was_closed_is_opened_once_and_not_changed_for_another_of_the_same_bytes():
+    counter = made_of([b"a"])
+    data = counter.close()
+    assert HyperLogLog.opened(data, 3000) is counter
+    counter.add(b"b")
+    assert bytes(HyperLogLog.opened(data, 3000)) == data
+
+
 @given(ELEMENTS, ELEMENTS, st.sampled_from([20, 3000]))
 def test_raising_all_registers_is_the_same_as_one_by_one(first, second, sparse_bytes):
     union = highest([registers_of(first), registers_of(second)])
@@ -81,6 +105,46 @@ def test_adding_again_changes_nothing(elements):
     assert bytes(counter) == before
 
 
+def test_a_change_makes_the_known_count_out_of_date():
+    counter = made_of([b"a"])
+    assert counter.known_count() is None
+    assert counter.count() == counter.known_count() == 1
+    assert counter.add(b"b")
+    assert counter.known_count() is None
+
+
+def test_the_largest_rank_fits_into_a_dense_register_only():
+    counter = HyperLogLog()
+    assert counter.set(REGISTERS - 1, 32)
+    assert not counter.is_dense
+    assert counter.set(REGISTERS - 1, 51)
+    assert counter.is_dense
+    assert counter.registers()[-1] == 51
+    assert not counter.set(REGISTERS - 1, 50)
+
+
+@pytest.mark.parametrize("size", [100, 5_000, 100_000])
+def test_the_estimate_is_near_the_truth(size):
+    count = estimate(registers_of(b"%d" % number for number in range(size)))
+    assert abs(count - size) < 0.03 * size
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"HYLL",
+        b"HYLX" + bytes(12),
+        b"HYLL\x02" + bytes(11),
+        b"HYLL\x00" + bytes(11),
+        b"HYLL" + bytes(12289),
+    ],
+)
+def test_other_strings_are_refused(data):
+    with pytest.raises(NotHyperLogLogError):
+        HyperLogLog(data)
+
+
 @pytest.mark.parametrize("body", [b"", b"\x7f", b"\x7f\xfe", b"\x7f\xff\x00", b"\x00\x80"])
 def test_damaged_runs_are_reported(body):
     with pytest.raises(CorruptError):
@@ -98,3 +162,20 @@ def test_the_hash_is_one_of_64_bits_for_every_length():
     hashes = {murmur_hash(b"x" * length) for length in range(40)}
     assert len(hashes) == 40
     assert all(0 <= each < 1 << 64 for each in hashes)
+
+
+@pytest.mark.parametrize("sparse_bytes", [0, 100, 3000])
+def test_real_servers_make_the_same_bytes(peer, sparse_bytes):
+    peer.call("CONFIG", "SET", "hll-sparse-max-bytes", sparse_bytes)
+    peer.call("DEL", "h")
+    chance = random.Random(sparse_bytes)
+    counter = HyperLogLog(sparse_bytes=sparse_bytes)
+    peer.call("PFADD", "h")
+    for _ in range(60):
+        elements = [chance.randbytes(chance.randrange(30)) for _ in range(chance.choice([1, 5, 40]))]
+        counter = HyperLogLog.opened(counter.close(), sparse_bytes)
+        changed = any(list(map(counter.add, elements)))
+        assert peer.call("PFADD", "h", *elements).plain() == changed
+        assert peer.call("GET", "h").plain() == bytes(counter)
+        assert peer.call("PFCOUNT", "h").plain() == counter.count()
+        assert peer.call("GET", "h").plain() == bytes(counter)

@@ -7,11 +7,12 @@ from random import Random
 
 import pytest
 from support.invariants import check_invariants
-from support.streams.pending import acknowledge, deliver, pending_ids
+from support.streams.pending import acknowledge, deliver, idle_ids, move, pending_ids
 
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.pending import Order
 from rillet.storage.streams.chunk import length_of, texts_in
+from rillet.storage.streams.ids import MAX_ID
 from rillet.storage.streams.stream import Stream
 
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
@@ -64,6 +65,24 @@ def test_loading_in_any_order_still_lists_in_id_order():
         group.add_pending(number(ms), consumer, 5, 1)
     assert pending_ids(group) == [text(ms) for ms in range(3001)]
     assert pending_ids(group, number(2000), number(2002)) == [text(2000), text(2001), text(2002)]
+
+
+@pytest.mark.parametrize("old", [3, 400])
+def test_idle_entries_are_found_in_id_order_whether_few_or_many(old):
+    group = Group()
+    consumer = group.create_consumer(b"a", 1)
+    for ms in range(1, 501):
+        deliver(group, consumer, [number(ms)], ms)
+    move(group, consumer, [number(2)], 1000, 2)  # no longer idle
+    expected = [text(ms) for ms in range(1, old + 1) if ms != 2]
+    assert idle_ids(group, old) == expected
+    assert idle_ids(group, old, count=2) == expected[:2]
+    assert idle_ids(group, old, number(3), MAX_ID) == expected[1:]
+    assert idle_ids(group, old, number(1), number(3)) == [text(1), text(3)]
+    assert idle_ids(group, old, number(1), number(3), count=5) == [text(1), text(3)]
+    assert idle_ids(group, old, number(2), number(2), count=5) == []
+    assert idle_ids(group, old, consumer=consumer) == expected
+    assert idle_ids(group, 0) == []
 
 
 def test_acknowledged_entries_leave_nothing_behind():
