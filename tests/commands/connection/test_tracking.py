@@ -258,6 +258,29 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ((), [b"on"]),
+        (("BCAST", "NOLOOP"), [b"on", b"bcast", b"noloop"]),
+        (("OPTIN",), [b"on", b"optin", b"caching-yes"]),
+        (("OPTOUT", "NOLOOP"), [b"on", b"optout", b"caching-no", b"noloop"]),
+    ],
+)
+def test_trackinginfo_names_the_modes(server, options, flags):
+    client = server.connect(3)
+    assert talk(client, "CLIENT", "TRACKINGINFO") == (
+        b"%3\r\n$5\r\nflags\r\n~1\r\n$3\r\noff\r\n$8\r\nredirect\r\n:-1\r\n$8\r\nprefixes\r\n*0\r\n"
+    )
+    assert talk(client, "CLIENT", "GETREDIR") == b":-1\r\n"
+    track(client, *options)
+    talk(client, "CLIENT", "CACHING", "YES" if "OPTIN" in options else "NO")
+    text = b"".join(b"$%d\r\n%b\r\n" % (len(flag), flag) for flag in flags)
+    start = b"%%3\r\n$5\r\nflags\r\n~%d\r\n%b$8\r\nredirect\r\n:0\r\n" % (len(flags), text)
+    assert talk(client, "CLIENT", "TRACKINGINFO").startswith(start)
+    assert talk(client, "CLIENT", "GETREDIR") == b":0\r\n"
+
+
 @given(STEPS)
 @settings(max_examples=examples(100), deadline=None)
 def test_every_client_that_read_a_key_gets_its_next_change(steps):
