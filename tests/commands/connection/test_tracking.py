@@ -192,6 +192,22 @@ def test_broadcasting_clients_do_not_remember_reads(server):
     assert server.tracking.total_keys == 0
 
 
+def test_a_redirection_to_a_resp2_subscriber_looks_like_a_message(server):
+    client, target, writer = server.connect(2), server.connect(2), server.connect()
+    track(client, "REDIRECT", target.id)
+    head = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n"
+    read(client, b"k")
+    write(writer, b"k")
+    assert target.take() == b""
+    talk(target, "SUBSCRIBE", "whatever")
+    read(client, b"k")
+    write(writer, b"k")
+    assert target.take() == invalid(b"k", head=head)
+    server.tracking.flush()
+    assert target.take() == head + b"$-1\r\n"
+    assert client.take() == b""
+
+
 def test_a_redirection_to_a_resp3_client_is_a_push(server):
     client, target = server.connect(2), server.connect(3)
     track(client, "REDIRECT", target.id)

@@ -8,6 +8,25 @@ from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.streams.stream import Stream
 from rillet.storage.value_types import type_name
 
+ALL = (1 << 14) - 1
+
+
+def watch(db, key):
+    db.watched[key] = [1, 0]
+
+
+def version(db, key):
+    return db.watched[key][1]
+
+
+@pytest.fixture
+def heard(keyspace):
+    """Every event as (database, event, key)."""
+    calls = []
+    keyspace.notify_mask = ALL
+    keyspace.on_event = lambda index, event, key, _fields: calls.append((index, event, key))
+    return calls
+
 
 @pytest.fixture
 def keyspace():
@@ -32,6 +51,25 @@ def test_no_access_is_noted_while_touching_is_off(keyspace, db):
     db.read(b"k")
     db.write(b"k")
     assert db.accessed == {b"k": 1000}
+
+
+@pytest.mark.parametrize("method", ["read", "write", "look", "peek"])
+def test_every_lookup_drops_a_key_past_its_time(keyspace, db, heard, method):
+    expired = []
+    keyspace.on_expired = lambda database, key: expired.append((database.index, key))
+    db.add(b"k", b"v")
+    db.set_expiry(b"k", 1500)
+    watch(db, b"k")
+    keyspace.now = 1500
+    assert getattr(db, method)(b"k") == b"v"
+    keyspace.now = 1501
+    heard.clear()
+    assert getattr(db, method)(b"k") is None
+    assert expired == [(0, b"k")]
+    assert heard[0] == (0, b"expired", b"k")
+    assert keyspace.expired == 1
+    assert version(db, b"k") == 1
+    assert (db.entries, db.expires, db.accessed) == ({}, {}, {})
 
 
 def test_nothing_expires_while_a_file_is_loaded(keyspace, db):
