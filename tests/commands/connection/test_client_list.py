@@ -3,6 +3,9 @@ from support.servers import start_server
 from support.until import until
 from support.wired_server import WiredServer, talk
 
+from rillet.commands.runtime.client_line import flag_letters
+from rillet.commands.runtime.state import State
+
 FIELDS = """
     id addr laddr fd name age idle flags db sub psub ssub multi watch qbuf qbuf-free argv-mem multi-mem rbs rbp obl
     oll omem omem-shared omem-unshared tot-mem events cmd user redir resp lib-name lib-ver io-thread tot-net-in
@@ -99,6 +102,24 @@ def test_subscriptions_and_the_queue_are_counted(server):
     assert "multi-mem=10 " in reply
 
 
+def test_flags(server):
+    client = server.connect(3)
+    assert flag_letters(client) == "N"
+    talk(client, "CLIENT", "TRACKING", "ON", "BCAST")
+    talk(client, "WATCH", "k")
+    assert flag_letters(client) == "tB"
+    client.db.modified(b"k")
+    talk(client, "MULTI")
+    talk(client, "MONITOR")
+    client.monitor = client.no_evict = client.no_touch = client.unix_socket = True
+    client.tracking.broken_redirect = True
+    client.channels.add(b"c")
+    client.state = State.BLOCKED
+    assert flag_letters(client) == "OPxbtRBdUeT"
+    client.begin_to_close()
+    assert flag_letters(client) == "OPxtRBdAUeT"
+
+
 def test_list_shows_all_or_some(server):
     for _ in range(3):
         server.connect()
@@ -118,8 +139,30 @@ def test_list_is_text_in_resp3(server):
     assert talk(client, "CLIENT", "LIST").split(b"\r\n", 1)[1].startswith(b"txt:id=1 ")
 
 
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("TYPE",), b"ERR syntax error"),
+        (("TYPE", "normal", "ID", "1"), b"ERR syntax error"),
+        (("ID", "1", "x"), b"ERR Invalid client ID"),
+    ],
+)
+def test_a_wrong_list(server, words, error):
+    assert talk(server.connect(), "CLIENT", "LIST", *words) == b"-%b\r\n" % error
+
+
 def killed(server):
     return [client.id for client in server.clients.values() if client.closed == "at once"]
+
+
+def test_kill_by_address(server):
+    client, other = server.connect(), server.connect()
+    client.address, other.address = b"1.1.1.1:1", b"1.1.1.1:2"
+    assert talk(client, "CLIENT", "KILL", "1.1.1.1:2") == b"+OK\r\n"
+    assert killed(server) == [2]
+    assert talk(client, "CLIENT", "KILL", "1.1.1.1:3") == b"-ERR No such client\r\n"
+    assert talk(client, "CLIENT", "KILL", "1.1.1.1:1") == b"+OK\r\n"
+    assert client.closed == "after the reply"
 
 
 @pytest.mark.parametrize(
@@ -159,3 +202,24 @@ def test_kill_may_include_oneself(server):
     assert talk(client, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no") == b":2\r\n"
     assert killed(server) == [2]
     assert client.closed == "after the reply"
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("foo", "bar"), b"ERR syntax error"),
+        (("ID", "1", "TYPE"), b"ERR syntax error"),
+        (("ID", "0"), b"ERR client-id should be greater than 0"),
+        (("ID", "x"), b"ERR client-id should be greater than 0"),
+        (("TYPE", "foo"), b"ERR Unknown client type 'foo'"),
+        (("USER", "bob"), b"ERR No such user 'bob'"),
+        (("SKIPME", "maybe"), b"ERR syntax error"),
+        (("MAXAGE", "x"), b"ERR maxage is not an integer or out of range"),
+        (("MAXAGE", "0"), b"ERR maxage should be greater than 0"),
+    ],
+)
+def test_a_wrong_kill_kills_no_client(server, words, error):
+    client = server.connect()
+    server.connect()
+    assert talk(client, "CLIENT", "KILL", *words) == b"-%b\r\n" % error
+    assert killed(server) == []

@@ -40,6 +40,15 @@ def test_a_change_is_sent_once_and_forgotten(server):
     assert client.take() == b""
 
 
+def test_the_database_does_not_matter(server):
+    client, writer = server.connect(3), server.connect()
+    track(client)
+    read(client, b"k")
+    talk(writer, "SELECT", 3)
+    write(writer, b"k")
+    assert client.take() == invalid(b"k")
+
+
 def test_own_changes_are_sent_after_the_reply(server):
     client = server.connect(3)
     track(client)
@@ -147,6 +156,45 @@ def test_a_flush_ends_what_was_noted_for_clients_that_track_no_more(server):
     assert server.keyspace.on_modified is None
 
 
+def test_optin_remembers_only_after_caching_yes(server):
+    client, writer = server.connect(3), server.connect()
+    track(client, "OPTIN")
+    read(client, b"a")
+    write(writer, b"a")
+    assert client.take() == b""
+    talk(client, "CLIENT", "CACHING", "YES")
+    talk(client, "CLIENT", "TRACKINGINFO")
+    read(client, b"a")
+    read(client, b"b")
+    write(writer, b"b", b"a")
+    assert client.take() == invalid(b"a")
+
+
+@pytest.mark.parametrize(
+    ("words", "used_up"), [((b"CLIENT", b"id"), False), ((b"CLIENT", b"NOPE"), True), ((b"PING",), True)]
+)
+def test_only_known_client_commands_leave_what_caching_said(server, words, used_up):
+    client = server.connect(3)
+    track(client, "OPTIN")
+    talk(client, "CLIENT", "CACHING", "YES")
+    server.tracking.finish(client, list(words))
+    assert client.tracking.caching is not used_up
+
+
+def test_caching_yes_covers_a_whole_transaction(server):
+    client, writer = server.connect(3), server.connect()
+    track(client, "OPTIN")
+    talk(client, "CLIENT", "CACHING", "YES")
+    talk(client, "MULTI")
+    talk(client, "PING")
+    server.tracking.remember(client, [b"a"])
+    server.tracking.remember(client, [b"b"])
+    talk(client, "EXEC")
+    read(client, b"c")
+    write(writer, b"a", b"b", b"c")
+    assert client.take() == invalid(b"a") + invalid(b"b")
+
+
 def test_optout_remembers_unless_caching_no(server):
     client, writer = server.connect(3), server.connect()
     track(client, "OPTOUT")
@@ -185,11 +233,30 @@ def test_two_clients_may_share_a_prefix(server):
     assert other.take() == invalid(b"a")
 
 
+def test_keys_read_before_broadcasting_are_not_sent_one_by_one(server):
+    client, writer = server.connect(3), server.connect()
+    track(client)
+    read(client, b"k")
+    talk(client, "CLIENT", "TRACKING", "OFF")
+    track(client, "BCAST", "PREFIX", "x")
+    write(writer, b"k")
+    assert client.take() == b""
+
+
 def test_broadcasting_clients_do_not_remember_reads(server):
     client = server.connect(3)
     track(client, "BCAST", "PREFIX", "x")
     read(client, b"k")
     assert server.tracking.total_keys == 0
+
+
+def test_prefixes_add_up_and_end_with_tracking(server):
+    client = server.connect(3)
+    track(client, "BCAST", "PREFIX", "a")
+    track(client, "BCAST", "PREFIX", "b")
+    assert talk(client, "CLIENT", "TRACKINGINFO").endswith(b"$8\r\nprefixes\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n")
+    talk(client, "CLIENT", "TRACKING", "OFF")
+    assert server.tracking.total_prefixes == 0
 
 
 def test_a_redirection_to_a_resp2_subscriber_looks_like_a_message(server):
@@ -237,6 +304,36 @@ def test_the_table_is_kept_within_its_limit(server):
     assert (server.tracking.total_keys, server.tracking.total_items) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("FOO",), b"ERR syntax error"),
+        (("FOO", "BAR"), b"ERR syntax error"),
+        (("ON", "BAR"), b"ERR syntax error"),
+        (("ON", "PREFIX"), b"ERR syntax error"),
+        (("ON", "REDIRECT"), b"ERR syntax error"),
+        (("ON", "REDIRECT", "x"), b"ERR value is not an integer or out of range"),
+        (("OFF", "REDIRECT", "99"), b"ERR The client ID you want redirect to does not exist"),
+        (("ON", "REDIRECT", "0"), b"ERR The client ID you want redirect to does not exist"),
+        (
+            ("ON", "REDIRECT", "1", "REDIRECT", "1"),
+            b"ERR A client can only redirect to a single other client",
+        ),
+        (("ON", "PREFIX", "a"), b"ERR PREFIX option requires BCAST mode to be enabled"),
+        (("ON", "BCAST", "OPTIN"), b"ERR OPTIN and OPTOUT are not compatible with BCAST"),
+        (("ON", "OPTIN", "OPTOUT"), b"ERR You can't specify both OPTIN mode and OPTOUT mode"),
+        (
+            ("ON", "BCAST", "PREFIX", "abc", "PREFIX", "ab"),
+            b"ERR Prefix 'abc' overlaps with another provided prefix 'ab'. Prefixes for a single client must not overlap.",
+        ),
+    ],
+)
+def test_wrong_options_change_nothing(server, words, error):
+    client = server.connect(3)
+    assert talk(client, "CLIENT", "TRACKING", *words) == b"-%b\r\n" % error
+    assert client.tracking is None
+
+
 def test_modes_cannot_be_switched_while_tracking(server):
     client = server.connect(3)
     track(client, "OPTIN")
@@ -264,16 +361,6 @@ def test_caching_wants_its_mode(server):
     )
 
 
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["read", "write", "on", "off", "flush"]),
-        st.integers(0, 2),
-        st.sampled_from([b"a", b"b"]),
-    ),
-    max_size=40,
-)
-
-
 @pytest.mark.parametrize(
     ("options", "flags"),
     [
@@ -295,6 +382,16 @@ def test_trackinginfo_names_the_modes(server, options, flags):
     start = b"%%3\r\n$5\r\nflags\r\n~%d\r\n%b$8\r\nredirect\r\n:0\r\n" % (len(flags), text)
     assert talk(client, "CLIENT", "TRACKINGINFO").startswith(start)
     assert talk(client, "CLIENT", "GETREDIR") == b":0\r\n"
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["read", "write", "on", "off", "flush"]),
+        st.integers(0, 2),
+        st.sampled_from([b"a", b"b"]),
+    ),
+    max_size=40,
+)
 
 
 @given(STEPS)

@@ -67,6 +67,37 @@ def test_while_a_file_is_loaded_a_past_time_is_only_noted(client):
 
 
 @pytest.mark.parametrize(
+    ("present", "conditions", "new", "answer"),
+    [
+        (None, "NX", 50, 1),
+        (40, "NX", 50, 0),
+        (None, "XX", 50, 0),
+        (40, "XX", 50, 1),
+        (None, "GT", 50, 0),
+        (40, "GT", 50, 1),
+        (50, "GT", 50, 0),
+        (60, "gt", 50, 0),
+        (None, "LT", 50, 1),
+        (40, "LT", 50, 0),
+        (50, "LT", 50, 0),
+        (60, "lt", 50, 1),
+        (None, "LT XX", 50, 0),
+        (60, "XX LT", 50, 1),
+        (60, "XX XX", 50, 1),
+    ],
+)
+def test_conditions(client, present, conditions, new, answer):
+    if present is not None:
+        client.db.set_expiry(b"k", NOW + present)
+    assert reply(client, "PEXPIRE", "k", new, *conditions.split()) == answer
+    if answer:
+        assert effects(client)[1] == [b"PEXPIREAT k %d %b" % (NOW + new, conditions.encode())]
+    else:
+        assert effects(client) == ([], [], 0)
+        assert client.db.expires == ({} if present is None else {b"k": NOW + present})
+
+
+@pytest.mark.parametrize(
     ("words", "error"),
     [
         (
@@ -87,6 +118,12 @@ def test_while_a_file_is_loaded_a_past_time_is_only_noted(client):
 def test_what_is_refused_before_the_key_is_looked_at(client, words, error):
     assert run(client, *words) == b"-ERR %b\r\n" % error
     assert client.db.expires == {}
+
+
+def test_the_earliest_times_are_no_overflow(client):
+    assert run(client, "EXPIREAT", "k", -(MAX // 1000)) == b":1\r\n"
+    client.db.add(b"k", b"v")
+    assert run(client, "PEXPIRE", "k", -MAX - 1) == b":1\r\n"
 
 
 def test_times_are_rounded_to_the_nearest_second(client):

@@ -1,8 +1,9 @@
 import pytest
-from support.fake_server import FakeServer, make_client, reply
+from support.fake_server import FakeServer, make_client, reply, run
 
 from rillet.commands.keys import object as object_commands  # noqa: F401 - it declares commands
 from rillet.commands.spec.versions import compat_with
+from rillet.storage.keyspace.frequency import Settings
 from rillet.storage.streams.stream import Stream
 
 NOW = 1_700_000_000_000
@@ -11,6 +12,25 @@ NOW = 1_700_000_000_000
 @pytest.fixture
 def client():
     return make_client(server=FakeServer(now=NOW))
+
+
+@pytest.mark.parametrize(
+    ("value", "encoding"),
+    [
+        (b"0", b"int"),
+        (b"-12", b"int"),
+        (b"9223372036854775807", b"int"),
+        (b"9223372036854775808", b"embstr"),
+        (b"007", b"embstr"),
+        (b"", b"embstr"),
+        (b"x" * 40, b"embstr"),
+        (b"x" * 41, b"raw"),
+        (Stream(), b"stream"),
+    ],
+)
+def test_encodings(client, value, encoding):
+    client.db.add(b"k", value)
+    assert reply(client, "OBJECT", "ENCODING", "k") == encoding
 
 
 @pytest.mark.parametrize(
@@ -37,3 +57,26 @@ def test_a_clock_that_was_set_back_gives_no_negative_idle_time(client):
     client.db.add(b"k", b"v")
     client.server.advance(-5000)
     assert reply(client, "OBJECT", "IDLETIME", "k") == 0
+
+
+@pytest.mark.parametrize("name", ["ENCODING", "REFCOUNT", "IDLETIME", "FREQ"])
+def test_a_missing_key_is_null_and_no_event(client, name):
+    assert run(client, "OBJECT", name, "k") == b"$-1\r\n"
+    assert client.server.events == []
+    assert client.server.keyspace.misses == 1
+
+
+def test_the_frequency_needs_an_lfu_policy_and_the_idle_time_any_other(client):
+    client.db.add(b"k", b"v")
+    tail = (
+        b" Please note that when switching between policies at runtime LRU and LFU data will take some time to "
+        b"adjust.\r\n"
+    )
+    assert run(client, "OBJECT", "FREQ", "k") == (
+        b"-ERR An LFU maxmemory policy is not selected, access frequency not tracked." + tail
+    )
+    client.server.keyspace.usage = Settings()
+    assert reply(client, "OBJECT", "FREQ", "k") == 5
+    assert run(client, "OBJECT", "IDLETIME", "k") == (
+        b"-ERR An LFU maxmemory policy is selected, idle time not tracked." + tail
+    )

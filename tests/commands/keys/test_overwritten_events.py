@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from support.fake_server import make_client, run
 
+from rillet.commands.keys import databases
+from rillet.commands.keys import lifecycle as keys
+from rillet.commands.streams import xadd as streams
+from rillet.commands.strings import counters
+from rillet.commands.strings import get_set as strings
+from rillet.commands.strings import ranges as substrings
 from rillet.storage.keyspace import notifications as events
+
+FAMILIES = (counters, databases, keys, streams, strings, substrings)
 
 
 @pytest.fixture
@@ -57,3 +65,9 @@ def test_a_value_past_its_time_is_not_overwritten(client, expired):
     client.server.advance(11)
     run(client, *expired.split())
     assert b"overwritten" not in [event for event, _ in client.server.events]
+
+
+def test_each_class_is_switched_on_by_itself(client):
+    client.server.keyspace.notify_mask = events.TYPE_CHANGED
+    run(client, "SET", "s", "2")
+    assert client.server.events == [(b"type_changed", b"s")]

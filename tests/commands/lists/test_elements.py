@@ -35,6 +35,36 @@ def effects(client):
     return events, spread, dirty
 
 
+def test_a_push_is_signalled_and_propagated_once_and_counts_each_element(client):
+    assert run(client, "rpush", "l", "a", "b", "c") == b":3\r\n"
+    assert effects(client) == ([b"new l", b"rpush l"], [b"rpush l a b c"], 3)
+
+
+def test_the_key_goes_with_the_last_element(client):
+    run(client, "RPUSH", "l", "a", "b")
+    effects(client)
+    assert run(client, "LPOP", "l", "5") == b"*2\r\n$1\r\na\r\n$1\r\nb\r\n"
+    assert effects(client) == ([b"lpop l", b"del l"], [b"LPOP l 5"], 2)
+    assert b"l" not in client.db.entries
+
+
+def test_a_trim_of_nothing_sends_an_event_but_is_not_propagated(client):
+    run(client, "RPUSH", "l", "a")
+    effects(client)
+    assert run(client, "LTRIM", "l", "0", "-1") == b"+OK\r\n"
+    assert effects(client) == ([b"ltrim l"], [], 0)
+
+
+def test_what_changes_nothing_leaves_no_trace(client):
+    run(client, "RPUSH", "l", "a")
+    effects(client)
+    run(client, "LPUSHX", "missing", "a")
+    run(client, "LPOP", "l", "0")
+    run(client, "LREM", "l", "0", "x")
+    run(client, "LINSERT", "l", "BEFORE", "x", "y")
+    assert effects(client) == ([], [], 0)
+
+
 @pytest.mark.parametrize(
     ("command", "propagated"),
     [

@@ -9,10 +9,21 @@ from rillet.commands.hyperloglog import handlers as hyperloglog  # noqa: F401 - 
 from rillet.commands.sets import algebra as set_algebra  # noqa: F401 - it declares commands
 from rillet.commands.sorted_sets import algebra as sorted_set_algebra  # noqa: F401 - it declares commands
 
+SYNTAX = b"-ERR syntax error\r\n"
+
 
 @pytest.fixture
 def client():
     return make_client(server=FakeServer(lazyfree_lazy_server_del=False, hll_sparse_max_bytes=3000))
+
+
+def test_the_union_is_counted_no_further_than_the_limit(client):
+    run(client, "SADD", "a", 1, 2, 3)
+    run(client, "SADD", "b", 3, "x")
+    assert run(client, "SUNIONCARD", 2, "a", "b") == b":4\r\n"
+    assert run(client, "SUNIONCARD", 3, "a", "missing", "b", "LIMIT", 3) == b":3\r\n"
+    assert run(client, "SUNIONCARD", 2, "a", "b", "LIMIT", 0) == b":4\r\n"
+    assert run(client, "SUNIONCARD", 1, "missing") == b":0\r\n"
 
 
 def test_the_union_may_be_estimated(client):
@@ -24,6 +35,15 @@ def test_the_union_may_be_estimated(client):
     assert run(client, "PFCOUNT", "h") == reply
     assert run(client, "SUNIONCARD", 2, "a", "b", "LIMIT", 7, "APPROX") == b":7\r\n"
     assert run(client, "SUNIONCARD", 2, "a", "b", "APPROX", "LIMIT", 0) == reply
+
+
+def test_the_difference_is_counted_no_further_than_the_limit(client):
+    run(client, "SADD", "a", 1, 2, 3, 4)
+    run(client, "SADD", "b", 3)
+    assert run(client, "SDIFFCARD", 2, "a", "b") == b":3\r\n"
+    assert run(client, "SDIFFCARD", 2, "a", "b", "LIMIT", 1) == b":1\r\n"
+    assert run(client, "SDIFFCARD", 2, "missing", "b") == b":0\r\n"
+    assert run(client, "SDIFFCARD", 2, "a", "b", "APPROX") == SYNTAX
 
 
 @pytest.mark.parametrize("name", ["SUNIONCARD", "SDIFFCARD"])
@@ -40,6 +60,32 @@ def test_the_union_may_be_estimated(client):
 )
 def test_bad_words_are_refused(client, name, words, text):
     assert run(client, name, *words) == b"-%b\r\n" % text
+
+
+def test_a_key_of_another_type_is_refused(client):
+    run(client, "ZADD", "z", 1, "a")
+    for name in ("SUNIONCARD", "SDIFFCARD"):
+        assert run(client, name, 2, "missing", "z").startswith(b"-WRONGTYPE")
+
+
+def test_spop_is_propagated_as_what_it_removes(client):
+    run(client, "SADD", "s", *range(5000))
+    client.server.propagation.take()
+    run(client, "SPOP", "s", 2500)
+    effects = client.server.propagation.take()
+    assert [(words[:2], len(words)) for words in effects] == [
+        ([b"SREM", b"s"], 1026),
+        ([b"SREM", b"s"], 1026),
+        ([b"SREM", b"s"], 454),
+    ]
+    gone = {member for words in effects for member in words[2:]}
+    assert len(gone) == 2500
+    assert gone.isdisjoint(client.db.entries[b"s"].members)
+    member = run(client, "SPOP", "s").split(b"\r\n")[1]
+    assert client.server.propagation.take() == [[b"SREM", b"s", member]]
+    run(client, "SPOP", "s", 9999)
+    assert client.server.propagation.take() == [[b"DEL", b"s"]]
+    assert not client.db.entries
 
 
 def test_large_forms_are_walked_to_their_end(client):

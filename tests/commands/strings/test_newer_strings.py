@@ -10,14 +10,11 @@ from rillet.commands.keys import expiry  # noqa: F401 - they declare commands
 from rillet.commands.spec.versions import compat_with
 from rillet.commands.strings import increx  # noqa: F401 - they declare commands
 
-WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
-
-
-TEXT = b"v8lf0c11xh8ymlqztfd3eeq16kfn4sspw7fqmnuuq3k3t75em5wdizgcdw7uc26nnf961u2jkfzkjytls2kwlj7626sd"
-
-
 NOW = 1_700_000_000_000
+WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 SYNTAX = b"-ERR syntax error\r\n"
+# Its digest begins with zeros.
+TEXT = b"v8lf0c11xh8ymlqztfd3eeq16kfn4sspw7fqmnuuq3k3t75em5wdizgcdw7uc26nnf961u2jkfzkjytls2kwlj7626sd"
 DIGEST = b"00006c38adf31777"
 
 
@@ -262,13 +259,13 @@ def test_increx_never_answers_beyond_64_bits(client):
     assert reply(client, "INCREX", "n", "BYFLOAT", "1e22") == great  # rounded to 64 bits of mantissa
 
 
-SHORT = st.binary(max_size=12).map(lambda text: bytes(byte % 3 + 97 for byte in text))
-
-
 def test_floats_of_increx_are_doubles_in_resp3(client):
     client.resp = 3
     assert run(client, "INCREX", "n", "BYFLOAT", "0.1") == b"*2\r\n,0.1\r\n,0.1\r\n"
     assert run(client, "INCREX", "m") == b"*2\r\n:1\r\n:1\r\n"
+
+
+SHORT = st.binary(max_size=12).map(lambda text: bytes(byte % 3 + 97 for byte in text))
 
 
 @given(SHORT, SHORT)

@@ -21,6 +21,26 @@ def error(wire, *words) -> bytes:
 # Lookup and arity
 
 
+def test_an_unknown_command_is_answered_with_its_first_arguments(wire):
+    assert error(wire, "FOO") == b"ERR unknown command 'FOO'"
+    assert (
+        error(wire, "foo", "a", "b c") == b"ERR unknown command 'foo', with args beginning with: 'a' 'b c' "
+    )
+
+
+def test_the_arguments_shown_of_an_unknown_command_are_cut_at_128_bytes(wire):
+    a = b"a" * 50
+    assert error(wire, "FOO", *[a] * 5) == (
+        b"ERR unknown command 'FOO', with args beginning with: '%b' '%b' '%b' " % (a, a, a[:22])
+    )
+    assert error(wire, "F" * 200) == b"ERR unknown command '%b'" % (b"F" * 128)
+
+
+def test_line_ends_in_an_unknown_command_do_not_break_the_protocol(wire):
+    assert error(wire, "a\r\nb", "c\nd") == b"ERR unknown command 'a  b', with args beginning with: 'c d' "
+    assert wire.call("PING").value == b"PONG"
+
+
 def test_an_unknown_subcommand_error_points_to_help(wire):
     assert error(wire, "client", "nope") == b"ERR unknown subcommand 'nope'. Try CLIENT HELP."
     assert error(wire, "client") == b"ERR wrong number of arguments for 'client' command"
@@ -28,6 +48,11 @@ def test_an_unknown_subcommand_error_points_to_help(wire):
 
 def test_a_name_with_a_bar_is_no_way_to_a_subcommand(wire):
     assert error(wire, "client|id") == b"ERR unknown command 'client|id'"
+
+
+def test_names_are_found_in_any_case(wire):
+    assert wire.call("pInG").value == b"PONG"
+    assert wire.call("cLiEnT", "iD").kind == ":"
 
 
 @pytest.mark.parametrize(
@@ -45,15 +70,23 @@ def test_arity_comes_before_authentication_and_lookup_before_arity():
         assert error(wire, "GET", "a") == NOAUTH
 
 
-# Authentication
-
-
 def test_debug_is_refused_before_authentication_is_asked_for():
     flags = ("--requirepass", "x", "--enable-debug-command", "no")
     with start_server("rillet", *flags) as server, server.wire() as wire:
         assert error(wire, "DEBUG", "JMAP").startswith(b"ERR DEBUG command not allowed.")
         assert wire.call("AUTH", "x").value == b"OK"
         assert error(wire, "DEBUG", "JMAP").startswith(b"ERR DEBUG command not allowed.")
+
+
+def test_rejected_and_failed_calls_are_counted_apart(server, wire):
+    wire.call("SET", "k", "v")
+    error(wire, "XLEN", "k")
+    error(wire, "XLEN")
+    assert server.info("cmdstat_xlen").endswith("rejected_calls=1,failed_calls=1")
+    assert server.info("errorstat_WRONGTYPE") == "count=1"
+
+
+# Authentication
 
 
 def test_before_auth_only_some_commands_run():
@@ -79,6 +112,20 @@ def test_before_auth_only_some_commands_run():
 # Transactions
 
 
+def test_a_rejection_while_queueing_aborts_the_transaction(wire):
+    for refused in (["FOO"], ["GET"], ["WATCH", "k"], ["SHUTDOWN"]):
+        assert wire.call("MULTI").value == b"OK"
+        error(wire, *refused)
+        assert wire.call("SET", "k", "v").value == b"QUEUED"
+        # WATCH answers an error of its own and is no rejection.
+        if refused[0] == "WATCH":
+            assert wire.call("EXEC").plain() == [b"OK"]
+            wire.call("DEL", "k")
+        else:
+            assert error(wire, "EXEC") == ABORTED
+            assert wire.call("EXISTS", "k").plain() == 0
+
+
 def test_a_command_is_queued_without_a_look_at_the_watched_keys(wire, monkeypatch):
     looked_at = []
     was_modified = runtime_client.was_modified
@@ -95,6 +142,30 @@ def test_a_command_is_queued_without_a_look_at_the_watched_keys(wire, monkeypatc
     assert len(wire.call("EXEC").plain()) == 6
 
 
+def test_exec_itself_refused_ends_the_transaction(wire):
+    wire.call("MULTI")
+    assert error(wire, "EXEC", "x") == (
+        b"EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"
+    )
+    assert error(wire, "EXEC") == b"ERR EXEC without MULTI"
+
+
+def test_a_nested_multi_leaves_the_transaction_open(wire):
+    wire.call("MULTI")
+    assert error(wire, "MULTI") == b"ERR MULTI calls can not be nested"
+    assert wire.call("EXEC").plain() == []
+
+
+def test_a_runtime_error_is_an_element_and_the_rest_runs(wire):
+    wire.call("SET", "k", "v")
+    wire.call("MULTI")
+    wire.call("XLEN", "k")
+    wire.call("SET", "k", "w")
+    reply = wire.call("EXEC")
+    assert [child.kind for child in reply.children] == ["-", "+"]
+    assert wire.call("GET", "k").value == b"w"
+
+
 def test_too_much_queued_for_exec_drops_the_connection():
     with LiveServer(client_query_buffer_limit=1024 * 1024) as server, server.wire() as wire:
         wire.call("MULTI")
@@ -105,6 +176,29 @@ def test_too_much_queued_for_exec_drops_the_connection():
         assert wire.is_closed_by_server()
         with server.wire() as other:
             assert other.call("EXISTS", "k").plain() == 0
+
+
+# Subscribers
+
+
+def test_a_resp2_subscriber_may_only_say_a_few_things(wire):
+    wire.call("SUBSCRIBE", "c")
+    assert error(wire, "GET", "k") == (
+        b"ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
+        b"context"
+    )
+    assert error(wire, "MULTI").startswith(b"ERR Can't execute 'multi'")
+    assert wire.call("PING").plain() == [b"pong", b""]
+    wire.call("UNSUBSCRIBE", "c")
+    assert wire.call("GET", "k").is_null
+
+
+def test_a_resp3_subscriber_may_say_everything(server):
+    with server.wire(3) as wire:
+        assert wire.call("SUBSCRIBE", "c").kind == ">"
+        assert wire.call("PING").value == b"PONG"
+        wire.send("PUBLISH", "c", "m")
+        assert [wire.read().kind, wire.read().kind] == [":", ">"]
 
 
 # A disk that refuses
@@ -155,6 +249,30 @@ def test_a_pause_ends_by_itself(server, wire):
     wire.call("CLIENT", "PAUSE", "20")
     assert wire.call("PING").value == b"PONG"
     assert server.inside.pause.until == 0
+
+
+def test_a_pause_of_writes_lets_reads_pass(server, wire):
+    with server.wire() as writer:
+        wire.call("CLIENT", "PAUSE", "100000", "WRITE")
+        writer.send("XADD", "s", "1-1", "a", "b")
+        eventually(lambda: len(server.inside.pause.postponed) == 1)
+        assert wire.call("XLEN", "s").plain() == 0
+        wire.call("MULTI")
+        wire.call("XLEN", "s")
+        assert wire.call("EXEC").plain() == [0]
+        wire.call("CLIENT", "UNPAUSE")
+        assert writer.read().value == b"1-1"
+
+
+def test_a_transaction_with_a_write_waits_for_the_end_of_the_pause(server, wire):
+    with server.wire() as writer:
+        writer.call("MULTI")
+        writer.call("SET", "k", "v")
+        wire.call("CLIENT", "PAUSE", "100000", "WRITE")
+        writer.send("EXEC")
+        eventually(lambda: len(server.inside.pause.postponed) == 1)
+        wire.call("CLIENT", "UNPAUSE")
+        assert writer.read().plain() == [b"OK"]
 
 
 def test_a_postponed_client_that_disconnects_runs_nothing_later(server, wire):

@@ -96,6 +96,23 @@ def test_parts_do_not_depend_on_the_order_of_fields_but_on_times():
     assert list(first.digest_parts()) != list(second.digest_parts())
 
 
+def test_the_form_that_a_loaded_hash_gets_depends_on_size_and_times():
+    value = Hash()
+    value.set(b"a", b"v", LIMITS)
+    value.choose_encoding(LIMITS)
+    assert value.encoding == b"listpack"
+    value.expire(b"a", 5)
+    assert value.encoding == b"listpackex"
+    value.persist(b"a")
+    assert value.encoding == b"listpackex"
+    value.choose_encoding(LIMITS)
+    assert value.encoding == b"listpack"
+    value.set(b"a", b"too long", LIMITS)
+    assert value.encoding == b"hashtable"
+    value.set(b"a", b"v", LIMITS)
+    assert value.encoding == b"hashtable"
+
+
 def test_payload_is_measured_when_small_and_estimated_when_large():
     value = Hash()
     value.set(b"ab", b"cde", LIMITS)
@@ -121,3 +138,12 @@ def test_deadlines_know_the_first_and_do_not_pile_up(steps):
         else:
             assert first is None
         assert len(deadlines.heap) <= 64 + 4 * 3
+
+
+def test_bringing_forward_only_brings_forward():
+    deadlines = Deadlines()
+    deadlines.bring_forward(b"a", 5)
+    deadlines.bring_forward(b"a", 7)
+    assert deadlines.first() == (5, b"a")
+    deadlines.bring_forward(b"a", 3)
+    assert deadlines.first() == (3, b"a")

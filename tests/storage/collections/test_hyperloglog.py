@@ -20,13 +20,6 @@ from rillet.storage.collections.hyperloglog import (
     registers_of,
 )
 
-
-@pytest.fixture(scope="module", params=["redis7", "valkey"])
-def peer(request):
-    with start_server(request.param) as server, server.wire() as wire:
-        yield wire
-
-
 ELEMENTS = st.lists(st.binary(max_size=20), max_size=30)
 HEADER = b"HYLL\x01" + bytes(11)
 
@@ -162,6 +155,12 @@ def test_the_hash_is_one_of_64_bits_for_every_length():
     hashes = {murmur_hash(b"x" * length) for length in range(40)}
     assert len(hashes) == 40
     assert all(0 <= each < 1 << 64 for each in hashes)
+
+
+@pytest.fixture(scope="module", params=["redis7", "valkey"])
+def peer(request):
+    with start_server(request.param) as server, server.wire() as wire:
+        yield wire
 
 
 @pytest.mark.parametrize("sparse_bytes", [0, 100, 3000])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import dropwhile, takewhile
-from math import inf
+from math import copysign, inf
 
 import pytest
 from hypothesis import given, settings
@@ -148,6 +148,40 @@ class SortedSetMachine(RuleBasedStateMachine):
 
 TestSortedSet = SortedSetMachine.TestCase
 TestSortedSet.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
+
+
+def test_the_form_follows_number_and_length_of_members():
+    value = SortedSet()
+    for number in range(4):
+        value.put(b"m%d" % number, 1.0, SMALL)
+        assert value.encoding == b"listpack"
+    value.put(b"m4", 1.0, SMALL)
+    assert value.encoding == b"skiplist"
+    value.remove_range(0, 4)
+    assert value.encoding == b"skiplist"
+    value = SortedSet()
+    value.put(b"longer", 1.0, SMALL)
+    assert value.encoding == b"skiplist"
+
+
+def test_many_members_at_once_end_the_compact_form():
+    value = SortedSet()
+    value.expect([b"a"] * 4, SMALL)
+    assert value.encoding == b"listpack"
+    value.expect([b"a"] * 5, SMALL)
+    assert value.encoding == b"skiplist"
+    value = SortedSet()
+    value.expect([b"a", b"longer"], SMALL)
+    assert value.encoding == b"skiplist"
+
+
+def test_a_listpack_knows_no_negative_zero():
+    value = SortedSet()
+    value.put(b"a", -0.0, SMALL)
+    assert copysign(1, value.scores[b"a"]) == 1
+    value.put(b"longer", 1.0, SMALL)
+    value.put(b"b", -0.0, SMALL)
+    assert copysign(1, value.scores[b"b"]) == -1
 
 
 @given(st.dictionaries(MEMBERS, SCORES, min_size=1), st.booleans())
