@@ -240,7 +240,7 @@ def test_a_client_that_leaves_still_has_its_keys_moved(server):
 
 
 def test_a_client_that_is_unblocked_and_goes_elsewhere_loses_no_key_there(server):
-    with server.wire() as wire, server.wire() as other:
+    with server.wire() as wire, server.wire() as other, server.wire() as watcher:
         number = wire.call("CLIENT", "ID").plain()
 
         def behave(peer: Peer) -> None:
@@ -256,7 +256,7 @@ def test_a_client_that_is_unblocked_and_goes_elsewhere_loses_no_key_there(server
         with Target(behave) as target:
             wire.call("SET", "a", "here")
             wire.send("MIGRATE", "127.0.0.1", target.port, "a", 0, 20_000)
-            eventually(lambda: other.call("EXISTS", "a").value == b"0")
+            eventually(lambda: watcher.call("EXISTS", "a").value == b"0")
         assert wire.call("GET", "a").value == b"there"
 
 
