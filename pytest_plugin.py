@@ -166,9 +166,9 @@ def rillet_server(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-def rillet(rillet_server: testing.Server) -> Iterator[redis.Redis]:
+def rillet(request: pytest.FixtureRequest, rillet_server: testing.Server) -> Iterator[redis.Redis]:
     """A redis-py client on a freshly reset server."""
-    yield from _fixtures().client(rillet_server)
+    yield from _fixtures().client(request, rillet_server)
 
 
 @pytest.fixture
@@ -193,10 +193,12 @@ def rillet_async(request: pytest.FixtureRequest) -> redis.asyncio.Redis:
     return client
 
 
-async def _rillet_async(rillet_server: testing.Server) -> AsyncIterator[redis.asyncio.Redis]:
+async def _rillet_async(
+    request: pytest.FixtureRequest, rillet_server: testing.Server
+) -> AsyncIterator[redis.asyncio.Redis]:
     from .testing.clients import close
 
-    client = _fixtures().async_client(rillet_server)
+    client = _fixtures().async_client(request, rillet_server)
     try:
         yield client
     finally:

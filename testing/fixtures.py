@@ -26,7 +26,6 @@ SERVERS: Final = pytest.StashKey[
     list[tuple[Server, int]]
 ]()  # the servers of a test, each with the number of log lines before the test
 _USED: Final[set[Server | RemoteRillet]] = set()  # servers that tests used since the last wider fixture
-_CLIENTS: Final[dict[Server | RemoteRillet, dict[str, Any]]] = {}  # the client options of a server's test
 _OF_SESSION: Final = pytest.StashKey[Options]()
 _SERVERS: Final = pytest.StashKey["Pool | RemoteRillet"]()
 
@@ -83,15 +82,13 @@ def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) 
 
 def server_of_test(request: pytest.FixtureRequest) -> Server | RemoteRillet:
     """Return the freshly reset server that a test's markers and the ini option configure."""
-    options = options_of(request.node)
-    server = _server_of_test(request, options)
-    _CLIENTS[server] = options.client
+    server = _server_of_test(request)
     request.addfinalizer(server.check_faults)
     return server
 
 
-def _server_of_test(request: pytest.FixtureRequest, options: Options) -> Server | RemoteRillet:
-    servers = _servers_of(request.session)
+def _server_of_test(request: pytest.FixtureRequest) -> Server | RemoteRillet:
+    options, servers = options_of(request.node), _servers_of(request.session)
     if not isinstance(servers, Pool):
         own = sorted(split(_marked(request.node)).server)
         if own:
@@ -115,15 +112,15 @@ def _server_of_test(request: pytest.FixtureRequest, options: Options) -> Server 
     return server
 
 
-def client(server: Server | RemoteRillet) -> Iterator[redis.Redis]:
-    """Yield the redis-py client of the server's test."""
-    with server.client_of_test(**_CLIENTS[server]) as connected:
+def client(request: pytest.FixtureRequest, server: Server | RemoteRillet) -> Iterator[redis.Redis]:
+    """Yield the redis-py client of a test; its ``rillet_server`` may be a fixture of the user's own."""
+    with server.client_of_test(**options_of(request.node).client) as connected:
         yield connected
 
 
-def async_client(server: Server | RemoteRillet) -> redis.asyncio.Redis:
+def async_client(request: pytest.FixtureRequest, server: Server | RemoteRillet) -> redis.asyncio.Redis:
     """Return the asynchronous client of the server's test."""
-    return server.async_client(**_CLIENTS[server])
+    return server.async_client(**options_of(request.node).client)
 
 
 def factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:

@@ -72,6 +72,36 @@ def test_markers_and_the_ini_option_configure_server_and_client(tmp_path):
     run.outcome(passed=11)
 
 
+def test_a_rillet_server_of_the_users_own_gets_clients_as_the_markers_say(tmp_path):
+    run = run_tests(
+        tmp_path,
+        """
+        import pytest, rillet.testing
+
+        @pytest.fixture
+        def rillet_server():
+            with rillet.testing.Server(port=0, hz=77) as server:
+                yield server
+
+        @pytest.mark.rillet(decode_responses=True, client_name="marked")
+        def test_in_step(rillet):
+            assert rillet.config_get("hz") == {"hz": "77"}
+            assert rillet.client_getname() == "marked"
+
+        @pytest.mark.rillet(decode_responses=True, client_name="marked")
+        @pytest.mark.anyio
+        async def test_in_a_loop(rillet_async, anyio_backend):
+            assert await rillet_async.config_get("hz") == {"hz": "77"}
+            assert await rillet_async.client_getname() == "marked"
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+        """,
+    )
+    run.outcome(passed=2)
+
+
 @pytest.mark.parametrize("process", ["yes", "no"])
 def test_a_fixture_sends_its_server_one_message(tmp_path, process):
     run = run_tests(
