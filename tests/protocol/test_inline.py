@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.protocol.inline import split_inline
+from rillet.protocol.inline import quote, split_inline
 
 WORDS = [
     (b"", []),
@@ -31,6 +31,14 @@ WORDS = [
     (b"'a\\'b'", [b"a'b"]),
     (b"'a\\nb'", [b"a\\nb"]),
     (b"'a\rb' \"c\rd\"", [b"a\rb", b"c\rd"]),
+    (b"  a \t b  ", [b"a", b"b"]),
+    (b'a ""', [b"a", b""]),
+    (b"a ''", [b"a", b""]),
+    (b'"a b" c', [b"a b", b"c"]),
+    (rb'"\x41\n\r\t\b\a\z\"\\"', [b'A\n\r\t\b\az"\\']),
+    (rb'"\xg1"', [b"xg1"]),
+    (rb"'a\'b' '\n'", [b"a'b", rb"\n"]),
+    (b'ab"cd"', [b"abcd"]),
 ]
 
 UNBALANCED = [
@@ -50,6 +58,9 @@ UNBALANCED = [
     b"'a\\\\'",
     b"'a\\",
     b'ok "a"\xa0',
+    b'"abc',
+    b"'abc",
+    b'a "',
 ]
 
 pieces = st.lists(
@@ -70,6 +81,14 @@ def test_a_quote_left_open_or_followed_by_text_is_refused(line):
 @given(st.lists(st.binary()))
 def test_words_quoted_with_hex_escapes_come_back_whole(words):
     line = b" ".join(b'"' + b"".join(b"\\x%02x" % byte for byte in word) + b'"' for word in words)
+    assert split_inline(line) == words
+
+
+@given(st.lists(st.binary(max_size=20), max_size=5))
+def test_quoted_words_come_back(words):
+    line = b" ".join(map(quote, words))
+    assert line.isascii()
+    assert b"\n" not in line
     assert split_inline(line) == words
 
 
