@@ -22,6 +22,7 @@ from ..redis import ids
 from ..redis.connection import checked
 from ..redis.key_names import key_of, printable_name
 from ..redis.shards import connect
+from ..source.options import expression
 from ..times import format_time
 
 if TYPE_CHECKING:
@@ -60,7 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--stream", help="only letters of this stream; of move: where the entries are")
     parser.add_argument("--group", help="only letters of this group; of move: in which they are pending")
-    parser.add_argument("--reason", metavar="REGEX", help="only letters whose reason has this in it")
+    parser.add_argument(
+        "--reason",
+        type=argument(expression),
+        metavar="REGEX",
+        help="only letters whose reason has this in it",
+    )
     parser.add_argument(
         "--because", default="moved by hand", metavar="TEXT", help="of move: the reason in the letters"
     )

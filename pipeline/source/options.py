@@ -80,7 +80,8 @@ def _streams(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _expression(text: str) -> str:
+def expression(text: str) -> str:
+    """Return a regular expression as it was given; raise ValueError if it is none."""
     try:
         re.compile(text)
     except re.error as error:
@@ -152,7 +153,7 @@ class SourceOptions:
     streams_pattern: str | None = option("streamsPattern", Kind("glob"), None, "all streams that match")
     subscribe_pattern: str | None = option(
         "subscribePattern",
-        Kind("regular expression", _expression),
+        Kind("regular expression", expression),
         None,
         "all streams whose whole name matches",
     )
@@ -227,8 +228,8 @@ class SourceOptions:
             return scan(connection, self.streams_pattern)
         if self.subscribe_pattern is None:
             return list(self.streams)
-        expression = re.compile(self.subscribe_pattern)
-        return [name for name in scan(connection, "*") if expression.fullmatch(name)]
+        pattern = re.compile(self.subscribe_pattern)
+        return [name for name in scan(connection, "*") if pattern.fullmatch(name)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -178,3 +178,11 @@ def test_a_move_says_what_it_lacks(connection, pending, capsys):
     assert run(connection, "move", "dead", "1-0", "--stream", "orders", "--group", "no-such-group") == 1
     assert "NOGROUP" in capsys.readouterr().err
     assert still_pending(connection) == ["1-0", "2-0", "3-0", "4-0"]
+
+
+@pytest.mark.parametrize("stream", ["dead", "nothing-here"])
+def test_a_reason_that_is_no_regular_expression_is_refused(connection, capsys, stream):
+    with pytest.raises(SystemExit) as ended:
+        run(connection, "list", stream, "--reason", "(")
+    assert ended.value.code == 2
+    assert "argument --reason: is no regular expression: " in capsys.readouterr().err
