@@ -112,11 +112,13 @@ class Gathering:
         with self.progress.step("replaying them: who held what from when to when"):
             events = spark.table("events").drop("clock_ms").withColumnRenamed("ms", "clock_ms")
             if self.here:
-                self._keep(replay(events.orderBy("file_seq", "ordinal").toArrow()), "spans")
+                spans = replay(events.orderBy("file_seq", "ordinal").toArrow())
+                self._keep(spans, "spans")
+                count = spans.num_rows
             else:
                 views.register(spark, events, tables.REPLAYED)
-                self._kept(spark.table(f"{tables.REPLAYED}_spans"), "spans", files=None)
-            self.progress.note(f"{spark.table('spans').count():,} spans")
+                count = self._kept(spark.table(f"{tables.REPLAYED}_spans"), "spans", files=None).count()
+            self.progress.note(f"{count:,} spans")
         return bounds
 
     # Tables
