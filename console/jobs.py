@@ -79,7 +79,7 @@ class Jobs:
             self._on_end()
 
     async def stop(self) -> None:
-        """Stop all after their current slices; cancel those that take longer than a second."""
+        """Stop all after their current slices; cancel the jobs whose slice takes longer than a second."""
         for job in self._kept.values():
             job.progress.stopped = True
         if self._tasks:

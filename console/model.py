@@ -64,7 +64,7 @@ class Group:
 
     @property
     def unread(self) -> bool:
-        """Whether it has pending entries of which none was read yet."""
+        """Whether it has pending entries, and none was read yet."""
         return bool(self.pending) and not self.read_at
 
 
@@ -174,7 +174,7 @@ class Lane:
     """A consumer of a group with its worst pending entries.
 
     Attributes:
-        entries: the worst of those that were read: poison messages, then the longest idle.
+        entries: the worst that were read: poison messages, then the longest idle.
         oldest: the longest idle time of all its entries that were read; None if it has none.
         most: their highest delivery count.
     """

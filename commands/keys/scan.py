@@ -48,7 +48,7 @@ def parse_cursor(client: Client, word: bytes) -> int:
 
 @handles(specs.SCAN)
 def scan(client: Client, args: list[bytes]) -> bytes:
-    """Examine COUNT keys from a cursor on; reply ``[next cursor, [keys]]`` with those that MATCH and TYPE select.
+    """Examine COUNT keys from a cursor on; reply ``[next cursor, [keys]]`` with the keys that MATCH and TYPE select.
 
     Expired keys that MATCH selects are deleted, whatever their TYPE.
     """

@@ -203,7 +203,7 @@ def command_count(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.COMMAND_LIST)
 def command_list(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the names of all commands and subcommands, or of those that FILTERBY MODULE, ACLCAT or PATTERN selects."""
+    """Reply with the names of all commands and subcommands, or only the ones that FILTERBY selects by MODULE, ACLCAT or PATTERN."""
     if len(args) == 2:
         names = list(_known(client))
     elif len(args) == 5 and args[2].upper() == b"FILTERBY":
