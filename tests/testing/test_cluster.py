@@ -14,6 +14,7 @@ from support.until import until
 from support.wire import Wire
 
 import rillet.testing
+from rillet.server.cluster import presence
 
 KEY = "b"
 SLOT = 3300
@@ -156,6 +157,18 @@ def test_a_master_that_hands_over_to_a_replica_that_is_gone_goes_on(cluster, way
         assert reader.info("replication")["role"] == "master"
         assert cluster.shard_of(KEY).master is old
     cluster.wait_for_replicas()
+
+
+def test_a_master_that_hands_over_to_a_replica_that_hangs_goes_on_after_a_time(cluster, monkeypatch):
+    monkeypatch.setattr(presence, "HAND_OVER_LIMIT", 0.1)
+    with handing_over(cluster) as (old, _, reader), Wire(old.port) as writer:
+        writer.send("SET", KEY, "v")
+        assert str(writer.read()) == "+OK"
+        assert reader.info("replication")["role"] == "master"
+        assert cluster.shard_of(KEY).master is old
+    cluster.wait_for_replicas()
+    with cluster.client() as client:
+        assert client.get(KEY) == b"v"
 
 
 def test_a_stopped_master_takes_its_slots_down_until_its_replica_leads(cluster):
