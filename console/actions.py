@@ -49,18 +49,14 @@ DELETE_IF_EMPTY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a form.
-
-    Attributes:
-        suggest: what to suggest: "consumers" of the group, or nothing.
-        options: values to choose from with their labels; empty for a field to type into.
-    """
+    """A field of a form."""
 
     name: str
     label: str
     default: str = ""
     hint: str = ""
-    suggest: str = ""
+    suggest: str = ""  # what to suggest: "consumers" of the group, or nothing
+    # Values to choose from with their labels; empty for a field to type into.
     options: tuple[tuple[str, str], ...] = ()
     kind: str = "text"
 
@@ -97,30 +93,22 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action: its form and its commands.
-
-    Attributes:
-        scope: the names in its address: key, group, consumer, id.
-        steps: returns the commands for the typed values; raises ValueError if a value is wrong.
-        run: sends the commands; None: send one after the other.
-        many: whether it can apply to all entries that match a filter.
-        needs: a command that the server must support.
-        back: the page that shows the outcome, if the outcome needs no page of its own.
-        begin: reads the initial values of the form, before anything was typed.
-        danger: a sentence about what cannot be undone.
-    """
+    """An action: its form and its commands."""
 
     name: str
     title: str
     about: str
-    scope: tuple[str, ...]
+    scope: tuple[str, ...]  # the names in its address: key, group, consumer, id
     fields: tuple[Field, ...]
+    # Returns the commands for the typed values; raises ValueError if a value is wrong.
     steps: Callable[[Values], list[Step]]
+    # Sends the commands; None: send one after the other.
     run: Callable[[Link, Values, Progress], Any] | None = None
-    many: bool = False
-    needs: str = ""
-    danger: str = ""
-    back: str = ""
+    many: bool = False  # whether it can apply to all entries that match a filter
+    needs: str = ""  # a command that the server must support
+    danger: str = ""  # a sentence about what cannot be undone
+    back: str = ""  # the page that shows the outcome, if the outcome needs no page of its own
+    # Reads the initial values of the form, before anything was typed.
     begin: Callable[[Link, Values], Awaitable[dict[str, str]]] | None = None
 
 

@@ -35,16 +35,11 @@ def after(entry_id: str) -> str:
 
 @dataclass(slots=True)
 class _Lap:
-    """One walk over a PEL.
+    """One walk over a PEL."""
 
-    Attributes:
-        start: the ID at which the next page starts.
-        looked: number of entries read so far.
-        oldest: (delivery time, ID) of the entries with the longest idle times; ``most``: (-delivery count, ID).
-    """
-
-    start: str = "-"
-    looked: int = 0
+    start: str = "-"  # the ID at which the next page starts
+    looked: int = 0  # number of entries read so far
+    # (delivery time, ID) of the entries with the longest idle times; ``most``: (-delivery count, ID).
     oldest: list[tuple[int, str]] = field(default_factory=list)
     most: list[tuple[int, str]] = field(default_factory=list)
 

@@ -147,19 +147,15 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class ClientsDetail:
-    """The content of the page of clients.
-
-    Attributes:
-        clients: the blocked clients first, then by their last command; a sample if there are many.
-        connected: the number of clients; ``blocked`` of them are blocked.
-        slow: the newest of the ``slow_length`` entries in the slow log; ``refused`` is the server's error instead.
-    """
+    """The content of the page of clients."""
 
     now: int
+    # The blocked clients first, then by their last command; a sample if there are many.
     clients: tuple[Client, ...]
+    # The newest of the ``slow_length`` entries in the slow log; ``refused`` is the server's error instead.
     slow: tuple[Slow, ...]
     slow_length: int
-    connected: int
+    connected: int  # the number of clients; ``blocked`` of them are blocked
     blocked: int
     refused: str = ""
 
@@ -285,20 +281,16 @@ class Watch:
     """All clients' commands from MONITOR; ends after a minute, some thousand commands or some megabytes.
 
     All pages share one watch. It has its own connection, which is closed at the end.
-
-    Attributes:
-        count: number of commands since the start; ``commands`` holds the last ones, the newest first.
-        by: number of commands by address; ``names`` of the clients, even after they have left.
-        why: the reason why it ended; empty before that.
     """
 
     on: bool = False
-    count: int = 0
+    count: int = 0  # number of commands since the start; ``commands`` holds the last ones, the newest first
     began: float = 0.0
     commands: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT))
+    # Number of commands by address; ``names`` of the clients, even after they have left.
     by: Counter[str] = field(default_factory=Counter)
     names: dict[str, str] = field(default_factory=dict)
-    why: str = ""
+    why: str = ""  # the reason why it ended; empty before that
     _task: asyncio.Task[None] | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # two pages may begin or end it at once
 

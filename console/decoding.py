@@ -32,14 +32,10 @@ _CONTAINERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A value without its wrapping.
+    """A value without its wrapping."""
 
-    Attributes:
-        how: the encodings, the outermost first: "base64", "gzip", "JSON" …
-        tree: None, numbers, texts, lists and dicts with texts as keys; also None if the value is only named.
-    """
-
-    how: tuple[str, ...]
+    how: tuple[str, ...]  # the encodings, the outermost first: "base64", "gzip", "JSON" …
+    # None, numbers, texts, lists and dicts with texts as keys; also None if the value is only named.
     tree: Any = None
 
 

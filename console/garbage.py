@@ -15,26 +15,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Entries of a stream that no group needs.
+    """Entries of a stream that no group needs."""
 
-    Attributes:
-        before: the ID for XTRIM MINID.
-        acked: use ACKED (from Redis 8.2 on), with which XTRIM keeps the entries that a group still needs. If False, no
-            group needs an entry below ``before``.
-        entries: their number; ``exact``: derived from a group's lag. Otherwise it is an estimate, and with ``acked`` a
-            minimum.
-        memory: approximate bytes; None if the stream's memory was not measured yet.
-        since: milliseconds of the oldest entry's ID, or of the first entry that a group still needs, if that is older.
-        held_by: the first pending entry, and ``holder`` its group, if they keep all entries: this server's XTRIM
-            cannot skip pending entries.
-    """
-
-    before: str
+    before: str  # the ID for XTRIM MINID
+    # Use ACKED (from Redis 8.2 on), with which XTRIM keeps the entries that a group still needs. If False, no group
+    # needs an entry below ``before``.
     acked: bool
+    # Their number; ``exact``: derived from a group's lag. Otherwise it is an estimate, and with ``acked`` a minimum.
     entries: int
     exact: bool
-    memory: int | None
+    memory: int | None  # approximate bytes; None if the stream's memory was not measured yet
+    # Milliseconds of the oldest entry's ID, or of the first entry that a group still needs, if that is older.
     since: int
+    # The first pending entry, and ``holder`` its group, if they keep all entries: this server's XTRIM cannot skip
+    # pending entries.
     held_by: str = ""
     holder: bytes = b""
 

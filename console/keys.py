@@ -36,22 +36,14 @@ class KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class KeysDetail:
-    """A page of keys.
+    """A page of keys."""
 
-    Attributes:
-        rows: the first matching keys.
-        types: the number of examined keys by type.
-        looked: the number of examined keys.
-        cursor: the start of the next page; empty at the end of the keyspace.
-        whole: whether all keys were examined.
-    """
-
-    rows: tuple[KeyRow, ...]
-    types: tuple[tuple[str, int], ...]
-    looked: int
+    rows: tuple[KeyRow, ...]  # the first matching keys
+    types: tuple[tuple[str, int], ...]  # the number of examined keys by type
+    looked: int  # the number of examined keys
     keys: int
-    cursor: str
-    whole: bool
+    cursor: str  # the start of the next page; empty at the end of the keyspace
+    whole: bool  # whether all keys were examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,22 +118,15 @@ def _row(key: bytes, kind: str, ttl: Any, size: Any) -> KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class KeyDetail:
-    """The start of a value.
-
-    Attributes:
-        type: "none" if the key does not exist.
-        ttl: milliseconds until it expires; None without an expiry.
-        memory: bytes; None if unknown.
-        length: the bytes of a string, or the number of items of another type.
-        items: the columns of each item: index and value of a list, field and value of a hash, score and member of a
-            sorted set; only the value of a set or string.
-    """
+    """The start of a value."""
 
     key: bytes
-    type: str
-    ttl: int | None = None
-    memory: int | None = None
-    length: int = 0
+    type: str  # "none" if the key does not exist
+    ttl: int | None = None  # milliseconds until it expires; None without an expiry
+    memory: int | None = None  # bytes; None if unknown
+    length: int = 0  # the bytes of a string, or the number of items of another type
+    # The columns of each item: index and value of a list, field and value of a hash, score and member of a sorted
+    # set; only the value of a set or string.
     items: tuple[tuple[bytes, ...], ...] = ()
 
 

@@ -51,19 +51,13 @@ class ReadOnlyError(Exception):
 
 @dataclass(slots=True)
 class Tape:
-    """The part of its own recording on a Rillet that the console has read.
+    """The part of its own recording on a Rillet that the console has read."""
 
-    Attributes:
-        id: the ID of the recording on the server; 0 without one.
-        rows: commands by number, as DEBUG RECORD READ returns them.
-        read: the greatest number that was read.
-        dropped: the number of commands that the recording no longer has.
-    """
-
-    id: int = 0
+    id: int = 0  # the ID of the recording on the server; 0 without one
+    # Commands by number, as DEBUG RECORD READ returns them.
     rows: dict[int, Any] = field(default_factory=dict)
-    read: int = 0
-    dropped: int = 0
+    read: int = 0  # the greatest number that was read
+    dropped: int = 0  # the number of commands that the recording no longer has
 
     def forget(self) -> None:
         """Forget the recording."""
@@ -73,35 +67,19 @@ class Tape:
 
 @dataclass(slots=True)
 class Written:
-    """The part of a Rillet's append-only file that the console has read, about one message.
+    """The part of a Rillet's append-only file that the console has read, about one message."""
 
-    Attributes:
-        cursor: the cursor of DEBUG AOF-HISTORY for the next read; empty before the first reply.
-        left: bytes of the file that are still unread.
-        base: whether the file begins with data whose history it does not contain.
-        rows: times (None if unknown) and commands, oldest first.
-        dropped: the number of rows that were dropped after the first.
-        error: why the file cannot be read; empty if it can.
-    """
-
-    cursor: bytes = b""
-    left: int = 0
-    base: bool = False
+    cursor: bytes = b""  # the cursor of DEBUG AOF-HISTORY for the next read; empty before the first reply
+    left: int = 0  # bytes of the file that are still unread
+    base: bool = False  # whether the file begins with data whose history it does not contain
+    # Times (None if unknown) and commands, oldest first.
     rows: list[tuple[int | None, list[bytes]]] = field(default_factory=list)
-    dropped: int = 0
-    error: str = ""
+    dropped: int = 0  # the number of rows that were dropped after the first
+    error: str = ""  # why the file cannot be read; empty if it can
 
 
 class Link:
     """A server at an address. Connections are made when needed, and again after each loss.
-
-    Attributes:
-        shown: the address without its password.
-        read_only: whether ``send`` refuses all commands except the reading ones that the console knows.
-        written: the content of its append-only file about messages, by key and ID.
-        is_direct: whether the address is the server's own, not that of a sentinel or a cluster.
-        database: the index in the address.
-        controls: whether DEBUG CONTROL exempts its connections from a Rillet's faults and recordings.
 
     Args:
         address: ``redis://user:password@host:port/db``, ``rediss://…``, ``unix:///path?db=0``,
@@ -113,10 +91,13 @@ class Link:
     """
 
     def __init__(self, address: str) -> None:
+        # Whether ``send`` refuses all commands except the reading ones that the console knows.
         self.read_only = True
         self.tape = Tape()
+        # The content of its append-only file about messages, by key and ID.
         self.written: dict[tuple[bytes, str], Written] = {}
         self._address = address
+        # Whether DEBUG CONTROL exempts its connections from a Rillet's faults and recordings.
         self.controls = False
         self._others: dict[str, Link] = {}
         scheme = urlsplit(address).scheme
@@ -125,13 +106,15 @@ class Link:
             raise ValueError(
                 f"an address begins with one of {', '.join(f'{word}://' for word in SCHEMES)}{hint}"
             )
-        self.shown: Final = shown(address)
+        self.shown: Final = shown(address)  # the address without its password
         self.is_cluster: Final = scheme.endswith("+cluster")
+        # Whether the address is the server's own, not that of a sentinel or a cluster.
         self.is_direct: Final = "+" not in scheme
         self._client = _client(address.replace("+cluster", "", 1))
         self._nodes = _Nodes(self, address.replace("+cluster", "", 1)) if self.is_cluster else None
         # Keep replies in the form in which the server sends them.
         self._client.response_callbacks.clear()
+        # The index in the address.
         self.database = int(self._client.connection_pool.connection_kwargs.get("db") or 0)
 
     async def send(self, commands: Sequence[Command]) -> list[Reply]:

@@ -44,35 +44,24 @@ _ID: Final = re.compile(r"\*|\d")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What one command did to an entry.
+    """What one command did to an entry."""
 
-    Attributes:
-        what: "added", "delivered", "claimed", "read again" (a consumer read its pending entries), "acknowledged", "given
-            back" (XNACK), "dropped from pending" (its consumer or group was removed), "deleted", "trimmed", "removed with
-            its stream", "came with its stream" (RENAME, COPY or RESTORE put another stream under this key), "perhaps
-            changed by a script" (an older Rillet does not record the commands of scripts).
-        time: the server's time in milliseconds; for a blocked command, the time of its reply. None if an append-only
-            file has no time.
-        group: the group of a delivery, a claim or an acknowledgement; else "".
-        consumer: the owner from then on, or the last owner; "" if unknown.
-        client: the name of the client that sent the command, or ``id=…``.
-        number: the command's number in the recording.
-        lost: a fault hit the command, so the client may not have received the reply.
-        certain: False if another command may have caused the event.
-        note: a detail, e.g. ``XACK inside EVAL`` for a command of a script; "" if there is none.
-        origin: the previous owner of a claimed entry, if another; "" if unknown.
-    """
-
+    # "added", "delivered", "claimed", "read again" (a consumer read its pending entries), "acknowledged", "given
+    # back" (XNACK), "dropped from pending" (its consumer or group was removed), "deleted", "trimmed", "removed with
+    # its stream", "came with its stream" (RENAME, COPY or RESTORE put another stream under this key), "perhaps
+    # changed by a script" (an older Rillet does not record the commands of scripts).
     what: str
+    # The server's time in milliseconds; for a blocked command, the time of its reply. None if an append-only file has
+    # no time.
     time: int | None
-    group: str = ""
-    consumer: str = ""
-    client: str = ""
-    number: int = 0
-    lost: bool = False
-    certain: bool = True
-    note: str = ""
-    origin: str = ""
+    group: str = ""  # the group of a delivery, a claim or an acknowledgement; else ""
+    consumer: str = ""  # the owner from then on, or the last owner; "" if unknown
+    client: str = ""  # the name of the client that sent the command, or ``id=…``
+    number: int = 0  # the command's number in the recording
+    lost: bool = False  # a fault hit the command, so the client may not have received the reply
+    certain: bool = True  # False if another command may have caused the event
+    note: str = ""  # a detail, e.g. ``XACK inside EVAL`` for a command of a script; "" if there is none.
+    origin: str = ""  # the previous owner of a claimed entry, if another; "" if unknown
 
     def __str__(self) -> str:
         """Return one line: when, what, for whom, by which client."""
@@ -93,19 +82,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The life of one entry.
+    """The life of one entry."""
 
-    Attributes:
-        stream: the key.
-        id: the entry's ID.
-        events: the events in chronological order.
-        gaps: what the recording does not show; empty if it covers the whole life.
-    """
-
-    stream: str
-    id: str
-    events: tuple[Event, ...]
-    gaps: tuple[str, ...] = ()
+    stream: str  # the key
+    id: str  # the entry's ID
+    events: tuple[Event, ...]  # the events in chronological order
+    gaps: tuple[str, ...] = ()  # what the recording does not show; empty if it covers the whole life
 
     def of(self, *what: str, group: str | None = None) -> list[Event]:
         """Return the events of the kinds ``what`` (see ``Event.what``); with ``group``, only those of that group."""
@@ -137,15 +119,13 @@ class Lives:
         stream: the key.
         database: the index of the stream's database.
         only: the only entry whose events are kept; None for all.
-
-    Attributes:
-        by_id: the events of each entry, without those of the whole stream.
     """
 
     def __init__(
         self, commands: Iterable[RecordedCommand], stream: str, database: int = 0, *, only: str | None = None
     ) -> None:
         self.stream = stream
+        # The events of each entry, without those of the whole stream.
         self.by_id: dict[str, _Life] = defaultdict(_Life)
         self._only = only
         self._database = database

@@ -13,54 +13,38 @@ from .style import POISON_DELIVERIES
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """A server as INFO describes it.
+    """A server as INFO describes it."""
 
-    Attributes:
-        kind: "Rillet", "Redis" or "Valkey".
-        version: of that product.
-        memory: used_memory, in bytes.
-        clients: the number of connected clients.
-        commands: the supported ones of the optional commands that the console uses, in upper case.
-        debug: whether DEBUG CLOCK and DEBUG FAULT may be used: a Rillet that allows debug commands to the console.
-    """
-
-    kind: str
-    version: str
+    kind: str  # "Rillet", "Redis" or "Valkey"
+    version: str  # of that product
     mode: str
     role: str
-    memory: int
-    clients: int
+    memory: int  # used_memory, in bytes
+    clients: int  # the number of connected clients
+    # The supported ones of the optional commands that the console uses, in upper case.
     commands: frozenset[str] = frozenset()
+    # Whether DEBUG CLOCK and DEBUG FAULT may be used: a Rillet that allows debug commands to the console.
     debug: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A consumer group as XINFO GROUPS describes it.
-
-    Attributes:
-        lag: the number of entries not yet delivered; None if the server does not know it.
-        oldest_id: the pending entry with the longest idle time.
-        oldest_idle: that idle time at ``read_at``; None if no consumer has pending entries, or nothing was read yet.
-        most_id: the pending entry with the highest delivery count, which is ``most_deliveries``.
-        looked: the number of PEL entries that these values cover; None: all.
-        first_pending: the smallest ID of its PEL at ``read_at``.
-        read_at: milliseconds by the server's clock; 0: its PEL was not read yet.
-    """
+    """A consumer group as XINFO GROUPS describes it."""
 
     name: bytes
     consumers: int
     pending: int
     last_delivered: str
     entries_read: int | None
-    lag: int | None
-    oldest_id: str = ""
+    lag: int | None  # the number of entries not yet delivered; None if the server does not know it
+    oldest_id: str = ""  # the pending entry with the longest idle time
+    # That idle time at ``read_at``; None if no consumer has pending entries, or nothing was read yet.
     oldest_idle: int | None = None
-    most_id: str = ""
+    most_id: str = ""  # the pending entry with the highest delivery count, which is ``most_deliveries``
     most_deliveries: int = 0
-    looked: int | None = 0
-    read_at: int = 0
-    first_pending: str = ""
+    looked: int | None = 0  # the number of PEL entries that these values cover; None: all
+    read_at: int = 0  # milliseconds by the server's clock; 0: its PEL was not read yet
+    first_pending: str = ""  # the smallest ID of its PEL at ``read_at``
 
     @property
     def unread(self) -> bool:
@@ -70,27 +54,18 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream: XLEN or XINFO STREAM, MEMORY USAGE, and its groups.
-
-    Attributes:
-        length: the number of entries.
-        memory: bytes; None if it was not measured.
-        added: the number of entries ever added; None before Redis 7.
-        rate_in: entries per second since the last round; None in the first round.
-        rate_out: deliveries per second, of all groups together.
-        gone: the error that came instead, for example if the key now has another type.
-    """
+    """A stream: XLEN or XINFO STREAM, MEMORY USAGE, and its groups."""
 
     key: bytes
-    length: int
+    length: int  # the number of entries
     last_id: str = ""
     first_id: str = ""
-    added: int | None = None
-    memory: int | None = None
+    added: int | None = None  # the number of entries ever added; None before Redis 7
+    memory: int | None = None  # bytes; None if it was not measured
     groups: tuple[Group, ...] = ()
-    rate_in: float | None = None
-    rate_out: float | None = None
-    gone: str = ""
+    rate_in: float | None = None  # entries per second since the last round; None in the first round
+    rate_out: float | None = None  # deliveries per second, of all groups together
+    gone: str = ""  # the error that came instead, for example if the key now has another type
 
     @property
     def pending(self) -> int:
@@ -139,15 +114,11 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A consumer as XINFO CONSUMERS describes it.
-
-    Attributes:
-        idle: time since its last attempt; ``inactive``: time since its last success, from Redis 7.2 on.
-    """
+    """A consumer as XINFO CONSUMERS describes it."""
 
     name: bytes
     pending: int
-    idle: int
+    idle: int  # time since its last attempt; ``inactive``: time since its last success, from Redis 7.2 on
     inactive: int | None
 
 
@@ -171,18 +142,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A consumer of a group with its worst pending entries.
-
-    Attributes:
-        entries: the worst that were read: poison messages, then the longest idle.
-        oldest: the longest idle time of all its entries that were read; None if it has none.
-        most: their highest delivery count.
-    """
+    """A consumer of a group with its worst pending entries."""
 
     consumer: Consumer
-    entries: tuple[PendingEntry, ...]
-    oldest: int | None = None
-    most: int = 0
+    entries: tuple[PendingEntry, ...]  # the worst that were read: poison messages, then the longest idle
+    oldest: int | None = None  # the longest idle time of all its entries that were read; None if it has none
+    most: int = 0  # their highest delivery count
 
     @property
     def trouble(self) -> tuple[bool, int, int]:
@@ -196,29 +161,22 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class GroupDetail:
-    """The data of a group's page.
-
-    Attributes:
-        lanes: the shown consumers, worst first; ``hidden`` counts the others, and ``hidden_pending`` their entries.
-        active: the number of consumers seen in the last ten seconds.
-        pel: the pending entries, by ID; ``whole``: whether these are all.
-        dead: some of the consumers without pending entries that did not read for a day.
-        unowned: the exact number of entries without a consumer, after XNACK.
-    """
+    """The data of a group's page."""
 
     key: bytes
     group: Group
     length: int
     now: int
     last_id: str = ""
+    # The shown consumers, worst first; ``hidden`` counts the others, and ``hidden_pending`` their entries.
     lanes: tuple[Lane, ...] = ()
     hidden: int = 0
     hidden_pending: int = 0
-    pel: tuple[PendingEntry, ...] = ()
+    pel: tuple[PendingEntry, ...] = ()  # the pending entries, by ID; ``whole``: whether these are all
     whole: bool = True
-    active: int = 0
-    unowned: int = 0
-    dead: tuple[bytes, ...] = ()
+    active: int = 0  # the number of consumers seen in the last ten seconds
+    unowned: int = 0  # the exact number of entries without a consumer, after XNACK
+    dead: tuple[bytes, ...] = ()  # some of the consumers without pending entries that did not read for a day
     missing: bool = False
 
 

@@ -111,19 +111,12 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value as a page shows it.
+    """A value as a page shows it."""
 
-    Attributes:
-        text: printable, at most ``VALUE_CHARACTERS`` long.
-        size: bytes of the whole value.
-        cut: whether ``text`` lacks its end.
-        binary: whether the value is not UTF-8, so that ``text`` consists of escapes.
-    """
-
-    text: str
-    size: int
-    cut: bool
-    binary: bool
+    text: str  # printable, at most ``VALUE_CHARACTERS`` long
+    size: int  # bytes of the whole value
+    cut: bool  # whether ``text`` lacks its end
+    binary: bool  # whether the value is not UTF-8, so that ``text`` consists of escapes
 
 
 def value(raw: bytes, limit: int = VALUE_CHARACTERS) -> Value:

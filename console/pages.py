@@ -40,17 +40,14 @@ class NotFoundError(Exception):
 class Page(ABC):
     """A page at an address.
 
-    Attributes:
-        parts: templates of the live parts; a changed part is sent again, and replaces the element of its name.
-        subjects: read regularly while the page is open.
-
     Raises:
         ValueError: the address lacks a name.
     """
 
     template: ClassVar[str]
+    # Templates of the live parts; a changed part is sent again, and replaces the element of its name.
     parts: ClassVar[tuple[str, ...]] = ()
-    subjects: Sequence[Subject[Any]] = ()
+    subjects: Sequence[Subject[Any]] = ()  # read regularly while the page is open
 
     def __init__(self, typed: Mapping[str, str]) -> None:
         self.typed = typed

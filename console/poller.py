@@ -49,30 +49,20 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A server and its streams in the last round.
+    """A server and its streams in the last round."""
 
-    Attributes:
-        facts: None before the first round.
-        gone: why the server cannot be reached; empty while it can.
-        gone_since: seconds by the monotonic clock.
-        sweeping: whether the first SCAN of all keys is still running.
-        left_out: the number of streams beyond ``MOST_STREAMS``.
-        taken: seconds that the round took.
-        first_look: of these, seconds for PELs that were read for the first time; they do not lengthen the pause.
-        read: the time of the round, seconds by the monotonic clock.
-    """
-
-    facts: ServerFacts | None = None
+    facts: ServerFacts | None = None  # None before the first round
     streams: dict[bytes, Stream] = field(default_factory=dict)
     keys: int = 0
     now: int = 0
-    gone: str = ""
-    gone_since: float = 0.0
-    sweeping: bool = True
-    left_out: bool = False
-    taken: float = 0.0
+    gone: str = ""  # why the server cannot be reached; empty while it can
+    gone_since: float = 0.0  # seconds by the monotonic clock
+    sweeping: bool = True  # whether the first SCAN of all keys is still running
+    left_out: bool = False  # the number of streams beyond ``MOST_STREAMS``
+    taken: float = 0.0  # seconds that the round took
+    # Of these, seconds for PELs that were read for the first time; they do not lengthen the pause.
     first_look: float = 0.0
-    read: float = 0.0
+    read: float = 0.0  # the time of the round, seconds by the monotonic clock
 
     def aged(self, idle: int | None) -> int | None:
         """Return an idle time of the round (milliseconds) plus the time since then.
@@ -87,10 +77,6 @@ class Overview:
 class Poller:
     """Reads a server for all pages.
 
-    Attributes:
-        history: for streams ``(seconds, length, added, delivered)``, for groups ``(seconds, lag, pending,
-            delivered)``.
-
     Args:
         tick: seconds between two reads of the watched subjects.
         record: whether to start a recording on each server found at the address, if it is a Rillet with debug
@@ -101,6 +87,7 @@ class Poller:
         self.link = link
         self._record = record
         self.overview = Overview()
+        # For streams ``(seconds, length, added, delivered)``, for groups ``(seconds, lag, pending, delivered)``.
         self.history = History()
         self._tick = tick
         self._watched: Counter[Subject[Any]] = Counter()

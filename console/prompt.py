@@ -57,17 +57,11 @@ _CUT: Final = f"… The reply was cut: a page shows {resp.TOTAL_TEXT_BYTES // 10
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A command as COMMAND INFO describes it.
+    """A command as COMMAND INFO describes it."""
 
-    Attributes:
-        name: in upper case; a subcommand is ``XGROUP|CREATE``.
-        flags: including the ACL categories (``@dangerous``); None: unknown.
-        problem: the server's error reply in place of flags; empty if it does not know the command.
-    """
-
-    name: str
-    flags: frozenset[str] | None
-    problem: str = ""
+    name: str  # in upper case; a subcommand is ``XGROUP|CREATE``
+    flags: frozenset[str] | None  # including the ACL categories (``@dangerous``); None: unknown
+    problem: str = ""  # the server's error reply in place of flags; empty if it does not know the command
 
     @property
     def title(self) -> str:
@@ -136,24 +130,15 @@ def _flags(info: Any) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A line and its outcome.
+    """A line and its outcome."""
 
-    Attributes:
-        line: without passwords.
-        kind: "reply", "error", "refused" or "asked" (a confirmation is needed).
-        took: milliseconds until the reply.
-        changes: whether it was sent and may have changed data.
-        nonce: identifies the question; the confirmation repeats it.
-        place: where the next line will run: ``db5``, within MULTI ``db5(TX)``.
-    """
-
-    line: str
-    kind: str
+    line: str  # without passwords
+    kind: str  # "reply", "error", "refused" or "asked" (a confirmation is needed)
     text: str
-    took: float = 0.0
-    changes: bool = False
-    nonce: str = ""
-    place: str = ""
+    took: float = 0.0  # milliseconds until the reply
+    changes: bool = False  # whether it was sent and may have changed data
+    nonce: str = ""  # identifies the question; the confirmation repeats it
+    place: str = ""  # where the next line will run: ``db5``, within MULTI ``db5(TX)``
 
 
 class _LostError(Exception):
@@ -162,15 +147,11 @@ class _LostError(Exception):
 
 @dataclass(slots=True)
 class _State:
-    """The state that the lines of a session have set on their connection.
-
-    Attributes:
-        queued: the commands since MULTI; None: not within MULTI.
-        asked: the names of irrecoverable commands; each was confirmed when it was queued.
-    """
+    """The state that the lines of a session have set on their connection."""
 
     database: int
-    queued: list[Sequence[bytes]] | None = None
+    queued: list[Sequence[bytes]] | None = None  # the commands since MULTI; None: not within MULTI
+    # The names of irrecoverable commands; each was confirmed when it was queued.
     asked: list[str] = field(default_factory=list)
 
     @property
@@ -202,18 +183,13 @@ class _State:
 
 
 class _Session:
-    """A connection with RESP3, which keeps its MULTI and its SELECT between lines.
-
-    Attributes:
-        users: the number of lines being sent or waiting.
-        is_lost: whether an earlier connection was closed, and no line has reported that yet.
-    """
+    """A connection with RESP3, which keeps its MULTI and its SELECT between lines."""
 
     def __init__(self, link: Link, *, is_lost: bool) -> None:
         self.used = time.monotonic()
         self.lock = asyncio.Lock()
-        self.users = 0
-        self.is_lost = is_lost
+        self.users = 0  # the number of lines being sent or waiting
+        self.is_lost = is_lost  # whether an earlier connection was closed, and no line has reported that yet
         self.state = _State(link.database)
         self._first = link.database
         self._client = link.another(3)

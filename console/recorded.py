@@ -11,23 +11,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedCommand:
-    """A write command that a script ran.
+    """A write command that a script ran."""
 
-    Attributes:
-        position: the index of the script's command in its transaction; 0 outside a transaction.
-        database: the database that the script had selected.
-        keys: the words that are keys.
-        words: the command and its arguments; passwords are ``(redacted)``.
-        reply: the reply as Python values; None for an error.
-        error: the text of an error reply, else None.
-    """
-
-    position: int
-    database: int
-    keys: tuple[str, ...]
-    words: tuple[str, ...]
-    reply: Any
-    error: str | None
+    position: int  # the index of the script's command in its transaction; 0 outside a transaction
+    database: int  # the database that the script had selected
+    keys: tuple[str, ...]  # the words that are keys
+    words: tuple[str, ...]  # the command and its arguments; passwords are ``(redacted)``
+    reply: Any  # the reply as Python values; None for an error
+    error: str | None  # the text of an error reply, else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,22 +59,15 @@ NOTHING_LEFT: Final = "they are gone from here (sent already, or deleted), or ha
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which dead letters to send back, and where.
+    """Which dead letters to send back, and where."""
 
-    Attributes:
-        key: the dead-letter stream.
-        ids: the chosen ones; empty: all that match.
-        filters: fields with a part of their value; all must match. An empty name stands for any field.
-        to: the target stream; empty: the stream that the field ``origin`` of each letter names.
-        leave: fields that are not sent.
-    """
-
-    key: bytes
-    ids: tuple[str, ...] = ()
+    key: bytes  # the dead-letter stream
+    ids: tuple[str, ...] = ()  # the chosen ones; empty: all that match
+    # Fields with a part of their value; all must match. An empty name stands for any field.
     filters: tuple[tuple[bytes, bytes], ...] = ()
-    to: bytes = b""
+    to: bytes = b""  # the target stream; empty: the stream that the field ``origin`` of each letter names
     origin: bytes = ORIGIN[0]
-    leave: tuple[bytes, ...] = ORIGIN
+    leave: tuple[bytes, ...] = ORIGIN  # fields that are not sent
 
     def fits(self, entry: Entry) -> bool:
         """Return True if an entry matches all ``filters``; ``ids`` are not considered."""

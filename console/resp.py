@@ -39,36 +39,24 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply.
+    """A reply."""
 
-    Attributes:
-        kind: "status", "error", "integer", "double", "boolean", "null", "big number", "string", "verbatim", or an
-            aggregate: "array", "set", "map", "attribute", "push".
-        text: of a scalar, at most ``TEXT_BYTES``.
-        items: of an aggregate, at most ``ITEMS``; keys and values of a map alternate.
-        size: the full size: bytes of a string, items of an aggregate.
-    """
-
+    # "status", "error", "integer", "double", "boolean", "null", "big number", "string", "verbatim", or an aggregate:
+    # "array", "set", "map", "attribute", "push".
     kind: str
-    text: bytes = b""
-    items: tuple[Reply, ...] = ()
-    size: int = 0
+    text: bytes = b""  # of a scalar, at most ``TEXT_BYTES``
+    items: tuple[Reply, ...] = ()  # of an aggregate, at most ``ITEMS``; keys and values of a map alternate
+    size: int = 0  # the full size: bytes of a string, items of an aggregate
 
 
 @dataclass(slots=True)
 class Budget:
-    """The limits of a reply with the pushes before it: what is kept, and what is read.
+    """The limits of a reply with the pushes before it: what is kept, and what is read."""
 
-    Attributes:
-        text: bytes of strings that may still be kept.
-        items: items of aggregates that may still be kept.
-        cut: whether items were left out because of these limits.
-    """
-
-    text: int = TOTAL_TEXT_BYTES
-    items: int = TOTAL_ITEMS
+    text: int = TOTAL_TEXT_BYTES  # bytes of strings that may still be kept
+    items: int = TOTAL_ITEMS  # items of aggregates that may still be kept
     read: int = 0
-    cut: bool = False
+    cut: bool = False  # whether items were left out because of these limits
     _lines: int = 0
 
     def has_room(self) -> bool:

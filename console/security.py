@@ -46,15 +46,10 @@ HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A host name or address, with or without a port, as in a Host header or an Origin.
+    """A host name or address, with or without a port, as in a Host header or an Origin."""
 
-    Attributes:
-        host: in lower case; an IPv6 address in brackets and in its shortest form.
-        port: None if the text has none.
-    """
-
-    host: str
-    port: int | None
+    host: str  # in lower case; an IPv6 address in brackets and in its shortest form
+    port: int | None  # None if the text has none
 
     @classmethod
     def parse(cls, text: str) -> Authority | None:
@@ -111,9 +106,6 @@ class TooManyError(Exception):
 class Guard:
     """The outermost layer of the application: a request that it refuses reaches no page.
 
-    Attributes:
-        csrf: the token in each form of the console; a page of another origin cannot read it.
-
     Args:
         hosts: names that a Host header may have in addition to those of loopback; their ports are ignored.
         token: a browser shows it once at /login, a program as ``Authorization: Bearer``; empty: no token is needed.
@@ -123,6 +115,7 @@ class Guard:
     """
 
     def __init__(self, hosts: frozenset[str] = frozenset(), token: str = "") -> None:
+        # The token in each form of the console; a page of another origin cannot read it.
         self.csrf: Final = secrets.token_urlsafe(24)
         self._hosts = LOOPBACK | {Authority.of_option(host).host for host in hosts}
         self._token = token

@@ -24,20 +24,14 @@ _TIME: Final = re.compile(r"(\d{1,15})\s*([a-z]*)")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A filter over a group's PEL.
-
-    Attributes:
-        consumer: the owner; None: any; empty: no owner.
-        idle: minimum milliseconds; ``deliveries``: minimum delivery count.
-        start: the smallest ID; ``end``: the greatest; both inclusive.
-    """
+    """A filter over a group's PEL."""
 
     key: bytes
     group: bytes
-    consumer: bytes | None = None
-    idle: int = 0
+    consumer: bytes | None = None  # the owner; None: any; empty: no owner
+    idle: int = 0  # minimum milliseconds; ``deliveries``: minimum delivery count
     deliveries: int = 0
-    start: str = "-"
+    start: str = "-"  # the smallest ID; ``end``: the greatest; both inclusive
     end: str = "+"
 
     def fits(self, entry: PendingEntry) -> bool:

@@ -173,16 +173,11 @@ async def entries_of(link: Link, key: bytes, most: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Entries of a stream, newest first.
-
-    Attributes:
-        scanned: number of entries read; the page shows those that match the filter.
-        older: the start of the next page; empty at the end of the stream.
-    """
+    """Entries of a stream, newest first."""
 
     entries: tuple[Entry, ...]
-    scanned: int
-    older: str
+    scanned: int  # number of entries read; the page shows those that match the filter
+    older: str  # the start of the next page; empty at the end of the stream
 
 
 async def page_of(link: Link, key: bytes, start: str, count: int, field: bytes, contains: bytes) -> Page:
@@ -234,14 +229,11 @@ def before(entry_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of a message in a group.
-
-    Attributes:
-        state: "pending", "unowned" (pending without a consumer, after XNACK), "passed" (acknowledged, or it was never
-            delivered to this group) or "waiting" (not delivered yet).
-    """
+    """The state of a message in a group."""
 
     group: Group
+    # "pending", "unowned" (pending without a consumer, after XNACK), "passed" (acknowledged, or it was never
+    # delivered to this group) or "waiting" (not delivered yet).
     state: str
     pending: PendingEntry | None = None
 

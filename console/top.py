@@ -118,17 +118,12 @@ async def _once(link: Link, *, plain: bool, as_json: bool) -> int:
 
 @dataclass(slots=True)
 class View:
-    """The state of the view.
+    """The state of the view."""
 
-    Attributes:
-        start: the first line shown; ``rows``: how many fit.
-        find: only names that contain this text are shown; ``typing``: it is being typed.
-    """
-
-    start: int = 0
+    start: int = 0  # the first line shown; ``rows``: how many fit
     rows: int = 20
     width: int = 80
-    find: str = ""
+    find: str = ""  # only names that contain this text are shown; ``typing``: it is being typed
     typing: bool = False
     helps: bool = False
     ends: bool = False

@@ -6,13 +6,9 @@ from typing import ClassVar
 
 
 class LabelledError(Exception):
-    """An error whose text starts with a fixed token, by which alerts and retries can recognise it.
+    """An error whose text starts with a fixed token, by which alerts and retries can recognise it."""
 
-    Attributes:
-        label: the token, in capitals; it never changes for a class.
-    """
-
-    label: ClassVar[str]
+    label: ClassVar[str]  # the token, in capitals; it never changes for a class
 
     def __str__(self) -> str:
         return f"[REDIS_STREAMS.{self.label}] {self.words}"

@@ -27,14 +27,12 @@ class Framer:
     """Finds where values end in one direction of a connection. It buffers at most part of a line.
 
     It supports RESP2 and RESP3 with attributes and streamed strings and aggregates. An attribute belongs to the value after it.
-
-    Attributes:
-        kind: the first byte of the incomplete value, if there is one, or of the last complete value.
     """
 
     __slots__ = ("_left", "_line", "_skipped", "kind")
 
     def __init__(self) -> None:
+        # The first byte of the incomplete value, if there is one, or of the last complete value.
         self.kind = 0
         # For each open aggregate, the number of values it lacks; _STREAMED: until its end mark.
         self._left: list[int] = []

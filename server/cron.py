@@ -21,14 +21,10 @@ _SMALL: Final = 128 << 10
 
 
 class Cron:
-    """Calls ``step`` of one server periodically.
-
-    Attributes:
-        paused: ``step`` does nothing (DEBUG PAUSE-CRON).
-    """
+    """Calls ``step`` of one server periodically."""
 
     def __init__(self, server: Server) -> None:
-        self.paused = False
+        self.paused = False  # ``step`` does nothing (DEBUG PAUSE-CRON)
         self._server = server
         self._alarm: asyncio.Future[None] | None = None
         self._allocator_tuned = False

@@ -19,22 +19,19 @@ if TYPE_CHECKING:
 
 
 class Ending:
-    """The shutdown of one server.
+    """The shutdown of one server."""
 
-    Attributes:
-        clients: the clients whose SHUTDOWN is delayed; they get a reply only if it is refused.
-        refusal: the reply to a refused SHUTDOWN.
-        until: the deadline of a delayed shutdown, in milliseconds of the server's clock; 0: none is delayed.
-    """
-
+    # The reply to a refused SHUTDOWN.
     refusal: Final = ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        # The deadline of a delayed shutdown, in milliseconds of the server's clock; 0: none is delayed.
         self.until = 0
         self._announced = False
         self._save: bool | None = None
         self._force = self._completes = False
+        # The clients whose SHUTDOWN is delayed; they get a reply only if it is refused.
         self.clients: list[Client] = []
 
     @property

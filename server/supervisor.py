@@ -51,13 +51,11 @@ class Launch:
     A supervised process stays in the foreground. With ``daemonize``, the first process waits until the second, which
     serves clients, is ready or has failed. The first process of redis-server exits at once, with status 0 even if the
     port is taken.
-
-    Attributes:
-        status: the exit status of a process that has nothing more to do; None in the process that serves clients.
     """
 
     def __init__(self, config: Config) -> None:
         self.supervisor = supervisor_of(config)
+        # The exit status of a process that has nothing more to do; None in the process that serves clients.
         self.status: int | None = None
         self._pipe: int | None = None
         if self.supervisor == "upstart" and system.HERE.has_fork:

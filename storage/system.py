@@ -13,26 +13,16 @@ from typing import Any, Final
 
 
 class Posix:
-    """Linux, macOS and other POSIX systems.
+    """Linux, macOS and other POSIX systems."""
 
-    Attributes:
-        has_fork: a child process can have a snapshot of the data.
-        has_unix_sockets: asyncio can listen on a path of the file system.
-        has_uvloop: uvloop supports the system.
-        watches_pipes: an event loop can wait for bytes in a pipe.
-        locks_folders: a folder can be opened and locked.
-        removes_open_files: a file can be removed while a process has it open.
-        syncs_folders: a folder can be synced, so that names in it survive a crash.
-        reuses_addresses: SO_REUSEADDR takes a port whose last connections are still closing, but no port in use.
-    """
-
-    has_fork = True
-    has_unix_sockets = True
-    has_uvloop = True
-    watches_pipes = True
-    locks_folders = True
-    removes_open_files = True
-    syncs_folders = True
+    has_fork = True  # a child process can have a snapshot of the data
+    has_unix_sockets = True  # asyncio can listen on a path of the file system
+    has_uvloop = True  # uvloop supports the system
+    watches_pipes = True  # an event loop can wait for bytes in a pipe
+    locks_folders = True  # a folder can be opened and locked
+    removes_open_files = True  # a file can be removed while a process has it open
+    syncs_folders = True  # a folder can be synced, so that names in it survive a crash
+    # SO_REUSEADDR takes a port whose last connections are still closing, but no port in use.
     reuses_addresses = True
 
     def lock(self, fd: int) -> None:

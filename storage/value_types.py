@@ -33,40 +33,29 @@ Value: TypeAlias = bytes | Stream | Collection
 
 
 class ValueType(NamedTuple, Generic[V]):
-    """The properties and functions of a data type. Values other than strings are also ``Freeable``.
+    """The properties and functions of a data type. Values other than strings are also ``Freeable``."""
 
-    Attributes:
-        name: the reply of TYPE, and the word of SCAN's TYPE option.
-        cls: the class of its values; subclasses are not registered.
-        codec: how RDB files and DUMP payloads encode it.
-        rewrite: yields the encoded commands that recreate a value at a key, for a rewritten AOF; without the expiry.
-        rewritten_bytes: approximate length of these commands.
-        copy: returns a value that shares no mutable state.
-        digest: yields the content for DEBUG DIGEST: the same for equal values, whatever their order in memory.
-        memory: approximate bytes of memory, without the key; extrapolated from this many parts (0: from all).
-        encoding: the reply of OBJECT ENCODING.
-        serialized_bytes: approximate length of the serialized value (DEBUG OBJECT).
-        choose_encoding: sets the encoding that Redis chooses when it loads such a value.
-        make_whole: repairs a value after an interrupted change; returns False if nothing is left of it.
-        added: called when a key gets the value, and when a loaded value is completed; None if there is nothing to do.
-        changes_unseen: True if reads and background work also change the memory of a value.
-        sizes: the suffix of its lines in INFO Keysizes, which count keys by ``len``; empty if it has no such lines.
-    """
-
-    name: bytes
-    cls: type[V]
-    codec: Codec[V]
+    name: bytes  # the reply of TYPE, and the word of SCAN's TYPE option
+    cls: type[V]  # the class of its values; subclasses are not registered
+    codec: Codec[V]  # how RDB files and DUMP payloads encode it
+    # Yields the encoded commands that recreate a value at a key, for a rewritten AOF; without the expiry.
     rewrite: Callable[[V, bytes, Defaults], Iterator[bytes]]
-    rewritten_bytes: Callable[[V, bytes], int]
-    copy: Callable[[V], V]
+    rewritten_bytes: Callable[[V, bytes], int]  # approximate length of these commands
+    copy: Callable[[V], V]  # returns a value that shares no mutable state
+    # Yields the content for DEBUG DIGEST: the same for equal values, whatever their order in memory.
     digest: Callable[[V], Iterator[bytes]]
+    # Approximate bytes of memory, without the key; extrapolated from this many parts (0: from all).
     memory: Callable[[V, int], int]
-    encoding: Callable[[V], bytes]
-    serialized_bytes: Callable[[V], int]
+    encoding: Callable[[V], bytes]  # the reply of OBJECT ENCODING
+    serialized_bytes: Callable[[V], int]  # approximate length of the serialized value (DEBUG OBJECT)
+    # Sets the encoding that Redis chooses when it loads such a value.
     choose_encoding: Callable[[V, Limits], None]
+    # Repairs a value after an interrupted change; returns False if nothing is left of it.
     make_whole: Callable[[V], bool]
+    # Called when a key gets the value, and when a loaded value is completed; None if there is nothing to do.
     added: Callable[[V, bytes, Database], None] | None = None
-    changes_unseen: bool = False
+    changes_unseen: bool = False  # True if reads and background work also change the memory of a value
+    # The suffix of its lines in INFO Keysizes, which count keys by ``len``; empty if it has no such lines.
     sizes: str = ""
 
 

@@ -33,19 +33,12 @@ _WIDE: Final = 120
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """One command of a test, and the fault that hits it.
+    """One command of a test, and the fault that hits it."""
 
-    Attributes:
-        command: the name in upper case, e.g. ``XGROUP CREATE``.
-        nth: its position among the commands of this name, from 1.
-        words: the words that were sent in the run without faults.
-        fault: arguments of ``rillet.testing.Server.fault``.
-    """
-
-    command: str
-    nth: int
-    words: str
-    fault: dict[str, Any]
+    command: str  # the name in upper case, e.g. ``XGROUP CREATE``.
+    nth: int  # its position among the commands of this name, from 1
+    words: str  # the words that were sent in the run without faults
+    fault: dict[str, Any]  # arguments of ``rillet.testing.Server.fault``
 
     def __str__(self) -> str:
         what = ", ".join(f"{name}={value!r}" for name, value in self.fault.items())

@@ -166,14 +166,11 @@ class Fault:
 
 
 class HasFaults(TakesCommands):
-    """Fault injection for a test server.
-
-    Attributes:
-        made_faults: the last 100 faults from ``fault``; the report of a failed test names the ones with hits.
-    """
+    """Fault injection for a test server."""
 
     def __init__(self) -> None:
         super().__init__()
+        # The last 100 faults from ``fault``; the report of a failed test names the ones with hits.
         self.made_faults: deque[Fault] = deque(maxlen=100)
         self._expected: list[Fault] = []  # faults with `expect_hits`
 

@@ -26,30 +26,22 @@ class End(asyncio.Transport):
     """The transport at one end of a connection. Written bytes arrive at the other end in a later loop iteration.
 
     As with a socket, bytes wait while the reader pauses, and if too many wait, the writer's protocol is paused.
-
-    Attributes:
-        other: the other end.
-        protocol: the protocol of this end.
-        arrived: bytes that the other end wrote and the protocol has not received yet.
-        is_writer_paused: the protocol at the other end was told to pause writing.
-        ended: this end is closed; ``connection_lost`` may still be due.
-        is_lost: ``connection_lost`` was called.
     """
 
-    other: End
+    other: End  # the other end
 
     def __init__(
         self, protocol: asyncio.Protocol, sockname: tuple[str, int], peername: tuple[str, int]
     ) -> None:
         super().__init__({"sockname": sockname, "peername": peername})
         self._loop = asyncio.get_running_loop()
-        self.protocol = protocol
-        self.arrived = bytearray()
+        self.protocol = protocol  # the protocol of this end
+        self.arrived = bytearray()  # bytes that the other end wrote and the protocol has not received yet
         self._is_reading = True
         self._is_scheduled = False
-        self.is_writer_paused = False
-        self.ended = False
-        self.is_lost = False
+        self.is_writer_paused = False  # the protocol at the other end was told to pause writing
+        self.ended = False  # this end is closed; ``connection_lost`` may still be due
+        self.is_lost = False  # ``connection_lost`` was called
         self._had_eof = False
 
     # Reading

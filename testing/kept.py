@@ -35,17 +35,12 @@ def connection_class() -> type[redis.Connection]:
     from redis import Connection, ResponseError
 
     class KeptConnection(Connection):
-        """A TCP connection whose socket survives a reset.
+        """A TCP connection whose socket survives a reset."""
 
-        Attributes:
-            greeting: the packed commands that it sent before its first command; None if unknown.
-            address: its local address, in the server's notation.
-            is_asleep: the server was reset; it has kept the socket, but no session.
-        """
-
+        # The packed commands that it sent before its first command; None if unknown.
         greeting: list[bytes] | None = None
-        address = b""
-        is_asleep = False
+        address = b""  # its local address, in the server's notation
+        is_asleep = False  # the server was reset; it has kept the socket, but no session
 
         def connect(self) -> None:
             """Connect; a sleeping connection only prepares to repeat its greeting before its first command."""

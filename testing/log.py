@@ -26,15 +26,11 @@ class ServerLog:
     """The last lines of one server's log; each goes to the logger ``rillet``, too.
 
     ``debug`` and ``verbose`` become DEBUG, ``notice`` INFO, ``warning`` WARNING.
-
-    Attributes:
-        lines: the last 1000 lines as the server wrote them.
-        count: number of lines ever.
     """
 
     def __init__(self) -> None:
-        self.lines: deque[str] = deque(maxlen=_KEPT)
-        self.count = 0
+        self.lines: deque[str] = deque(maxlen=_KEPT)  # the last 1000 lines as the server wrote them
+        self.count = 0  # number of lines ever
         self._level = logging.INFO
 
     def feed(self, text: str) -> None:

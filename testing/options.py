@@ -17,15 +17,10 @@ _NOT_FOR_CLIENTS: Final = {
 
 
 class Options(NamedTuple):
-    """Options of one server and of its clients.
+    """Options of one server and of its clients."""
 
-    Attributes:
-        server: arguments of ``rillet.testing.Server``.
-        client: arguments of ``Server.client``: those of ``redis.Redis``, and ``like``.
-    """
-
-    server: dict[str, Any]
-    client: dict[str, Any]
+    server: dict[str, Any]  # arguments of ``rillet.testing.Server``
+    client: dict[str, Any]  # arguments of ``Server.client``: those of ``redis.Redis``, and ``like``
 
 
 def split(options: Mapping[str, Any]) -> Options:

@@ -57,12 +57,10 @@ class SnapshotStore:
 
     Args:
         command: runs one command on the server.
-
-    Attributes:
-        garbage: the names of unreferenced snapshots, which the next ``take`` or ``restore`` drops.
     """
 
     def __init__(self, command: Callable[..., Any]) -> None:
+        # The names of unreferenced snapshots, which the next ``take`` or ``restore`` drops.
         self.garbage: list[bytes] = []
         self._owner = os.getpid()
         self._command = command

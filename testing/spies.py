@@ -192,15 +192,11 @@ class HasStreams(TakesCommands):
 
 
 class HasSpies(HasStreams):
-    """Inspection of what the clients of a test server did.
-
-    Attributes:
-        watched: the recording that ``watch`` started; None without one.
-    """
+    """Inspection of what the clients of a test server did."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.watched: Recording | None = None
+        self.watched: Recording | None = None  # the recording that ``watch`` started; None without one
         self._recordings: list[Recording] = []
 
     def watch(self, last: int = _WATCHED) -> None:

@@ -37,21 +37,13 @@ _NUMBER: Final = re.compile(r"(?<![\w.:-])\d+(?![\w.:-])")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of a story.
+    """One line of a story."""
 
-    Attributes:
-        time: virtual time in milliseconds.
-        host: the host where it happened.
-        text: what happened.
-        is_idle: it is a read that found nothing or timed out, or a new connection.
-        command: the command; None for another event.
-    """
-
-    time: float
-    host: str
-    text: str
-    is_idle: bool = False
-    command: RecordedCommand | None = None
+    time: float  # virtual time in milliseconds
+    host: str  # the host where it happened
+    text: str  # what happened
+    is_idle: bool = False  # it is a read that found nothing or timed out, or a new connection
+    command: RecordedCommand | None = None  # the command; None for another event
 
     def __str__(self) -> str:
         return f"{self.time / 1000:10.3f} {self.host:10} {self.text}"

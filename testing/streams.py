@@ -16,18 +16,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A pending entry: delivered, but not acknowledged.
-
-    Attributes:
-        consumer: the owner; "" after XNACK.
-        idle: milliseconds since the last delivery, by the server's clock; None after XNACK.
-        deliveries: the delivery count.
-    """
+    """A pending entry: delivered, but not acknowledged."""
 
     id: str
-    consumer: str
-    idle: int | None
-    deliveries: int
+    consumer: str  # the owner; "" after XNACK
+    idle: int | None  # milliseconds since the last delivery, by the server's clock; None after XNACK
+    deliveries: int  # the delivery count
 
     def __str__(self) -> str:
         """Return one line."""
@@ -39,31 +33,22 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A consumer of a group.
-
-    Attributes:
-        idle: milliseconds since its last request, by the server's clock.
-    """
+    """A consumer of a group."""
 
     name: str
     pending: list[Pending]
-    idle: int
+    idle: int  # milliseconds since its last request, by the server's clock
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A consumer group.
-
-    Attributes:
-        lag: the number of undelivered entries; None if the server does not know it.
-        pending: the group's PEL, sorted by ID.
-    """
+    """A consumer group."""
 
     name: str
     last_delivered_id: str
     entries_read: int | None
-    lag: int | None
-    pending: list[Pending]
+    lag: int | None  # the number of undelivered entries; None if the server does not know it
+    pending: list[Pending]  # the group's PEL, sorted by ID
     consumers: list[Consumer]
 
     def consumer(self, name: str) -> Consumer:

@@ -30,11 +30,9 @@ class RilletMixin(unittest.TestCase):
     """Gives each test ``self.rillet``, a redis-py client on a freshly reset ``self.rillet_server``.
 
     Each test class has its own server. Put this mixin before the other base classes: ``unittest.TestCase``, Django's …
-
-    Attributes:
-        rillet_options: directives of the server and options of the client, as in the pytest marker.
     """
 
+    # Directives of the server and options of the client, as in the pytest marker.
     rillet_options: ClassVar[Mapping[str, Any]] = {}
     rillet_server: ClassVar[Server]
     rillet: redis.Redis

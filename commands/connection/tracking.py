@@ -36,15 +36,13 @@ class TrackingTable:
     """Which clients must receive invalidation messages for which keys.
 
     Keys are recorded without their database, and clients by ID: an ID may outlive its client.
-
-    Attributes:
-        broadcasts: by prefix, the keys changed since the last ``send_broadcasts``, each with the client that last
-            changed it. Empty when there is nothing to send.
     """
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.clients: set[Client] = set()
+        # By prefix, the keys changed since the last ``send_broadcasts``, each with the client that last changed it.
+        # Empty when there is nothing to send.
         self.broadcasts: dict[bytes, dict[bytes, Client | None]] = {}
         self._readers: dict[bytes, set[int]] = {}
         self.key_bytes = 0  # of the recorded keys, including the overhead of each

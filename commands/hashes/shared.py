@@ -25,11 +25,7 @@ def make_hash(client: Client, key: bytes) -> Hash:
 
 
 class Looks:
-    """Finds several fields of one hash and deletes the expired ones; ``finish`` then signals these together.
-
-    Attributes:
-        dropped: the deleted fields.
-    """
+    """Finds several fields of one hash and deletes the expired ones; ``finish`` then signals these together."""
 
     __slots__ = ("_client", "_hash", "_key", "dropped")
 
@@ -37,7 +33,7 @@ class Looks:
         self._client = client
         self._key = key
         self._hash = value
-        self.dropped: list[bytes] = []
+        self.dropped: list[bytes] = []  # the deleted fields
 
     def find(self, field: bytes) -> bytes | None:
         """Return the value of a field that has not expired, else None."""

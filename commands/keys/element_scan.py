@@ -22,19 +22,15 @@ class ScanOptions:
 
     Args:
         novalues: whether NOVALUES is allowed; None: the option is unknown.
-
-    Attributes:
-        count: how many elements to examine.
-        fits: returns whether an element matches the pattern; None without MATCH.
-        names_only: NOVALUES was given.
     """
 
     __slots__ = ("count", "fits", "names_only")
 
     def __init__(self, words: list[bytes], *, novalues: bool | None) -> None:
-        self.count = _DEFAULT_COUNT
+        self.count = _DEFAULT_COUNT  # how many elements to examine
+        # Returns whether an element matches the pattern; None without MATCH.
         self.fits: Callable[[bytes], object] | None = None
-        self.names_only = False
+        self.names_only = False  # NOVALUES was given
         options = Arguments(words, 3)
         while options:
             option = options.option()

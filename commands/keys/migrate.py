@@ -22,25 +22,16 @@ _FIRST_OPTION: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The request of MIGRATE.
-
-    Attributes:
-        port: negative if it is out of range, so that the connection fails.
-        database: the database of the target; -1: send no SELECT, so its connections stay in database 0.
-        timeout: the timeout of each step, in milliseconds.
-        copy: the keys stay on this server.
-        replace: keys of the target are overwritten.
-        credentials: a password, or a user and a password; empty for none.
-    """
+    """The request of MIGRATE."""
 
     host: str
-    port: int
-    database: int
-    timeout: int
+    port: int  # negative if it is out of range, so that the connection fails
+    database: int  # the database of the target; -1: send no SELECT, so its connections stay in database 0
+    timeout: int  # the timeout of each step, in milliseconds
     keys: list[bytes]
-    copy: bool
-    replace: bool
-    credentials: list[bytes]
+    copy: bool  # the keys stay on this server
+    replace: bool  # keys of the target are overwritten
+    credentials: list[bytes]  # a password, or a user and a password; empty for none
 
 
 @handles(specs.MIGRATE)

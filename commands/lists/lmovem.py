@@ -29,9 +29,6 @@ class _Batch:
     Args:
         client: its version decides how to parse the timeout.
         blocking: whether there is a timeout between the sides and the options.
-
-    Attributes:
-        timeout: in milliseconds, 0 for LMOVEM.
     """
 
     __slots__ = ("count", "exactly", "from_left", "order", "sides", "source", "target", "timeout", "to_left")
@@ -40,7 +37,7 @@ class _Batch:
         self.source, self.target = words[1], words[2]
         self.sides = words[3:5]
         self.from_left, self.to_left = map(parse_side, self.sides)
-        self.timeout = parse_seconds(client, words[5]) if blocking else 0
+        self.timeout = parse_seconds(client, words[5]) if blocking else 0  # in milliseconds, 0 for LMOVEM
         self.count, self.exactly, self.order = 1, False, b"OBO"
         options = words[6:] if blocking else words[5:]
         if not options:

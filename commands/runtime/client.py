@@ -47,22 +47,17 @@ class Transaction:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Tracking:
-    """The tracking options of one client.
+    """The tracking options of one client."""
 
-    Attributes:
-        redirect: ID of the client that receives the messages; 0: this client.
-        broken_redirect: the client ``redirect`` no longer existed when a message was due.
-        caching: CLIENT CACHING makes the next command (or transaction) the exception to OPTIN or OPTOUT.
-        prefixes: the prefixes of broadcasting mode; the empty prefix matches every key.
-    """
-
-    redirect: int = 0
+    redirect: int = 0  # ID of the client that receives the messages; 0: this client
     bcast: bool = False
     optin: bool = False
     optout: bool = False
     noloop: bool = False
-    broken_redirect: bool = False
+    broken_redirect: bool = False  # the client ``redirect`` no longer existed when a message was due
+    # CLIENT CACHING makes the next command (or transaction) the exception to OPTIN or OPTOUT.
     caching: bool = False
+    # The prefixes of broadcasting mode; the empty prefix matches every key.
     prefixes: list[bytes] = field(default_factory=list)
 
     @property

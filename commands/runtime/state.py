@@ -12,9 +12,6 @@ class State(Enum):
     Only ``Client.update_state``, ``wait``, ``end_wait`` and ``begin_to_close`` change the state, along
     ``LEGAL`` in ``tests/server/net/test_states.py``.
     A client that does not read its replies while it waits for something else becomes CONGESTED after that wait.
-
-    Attributes:
-        runs: the next command runs at once (or is queued for EXEC); False if it waits.
     """
 
     PLAIN = "it runs, and may take the fast path", True
@@ -28,7 +25,7 @@ class State(Enum):
 
     def __init__(self, meaning: str, runs: bool) -> None:
         self.meaning = meaning
-        self.runs = runs
+        self.runs = runs  # the next command runs at once (or is queued for EXEC); False if it waits
 
 
 # Looking up a member in its class takes longer than looking up a name in a module.

@@ -51,21 +51,16 @@ class RuleError(Exception):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Selector:
-    """A set of permissions; a single selector of the user must allow the whole command.
+    """A set of permissions; a single selector of the user must allow the whole command."""
 
-    Attributes:
-        commands: full names that are allowed, containers included.
-        first_words: by command: the lower-case first arguments with which it is allowed, if it is allowed only so.
-        rules: the rules that produced ``commands``, in order: ``+@all``, ``-get`` …
-        patterns: by key pattern, whether matching keys may be (read, written); ignored under ``all_keys``.
-        channels: patterns; ignored under ``all_channels``.
-    """
-
-    commands: set[str] = field(default_factory=set)
+    commands: set[str] = field(default_factory=set)  # full names that are allowed, containers included
+    # By command: the lower-case first arguments with which it is allowed, if it is allowed only so.
     first_words: dict[str, list[bytes]] = field(default_factory=dict)
+    # The rules that produced ``commands``, in order: ``+@all``, ``-get`` …
     rules: list[bytes] = field(default_factory=lambda: [b"-@all"])
+    # By key pattern, whether matching keys may be (read, written); ignored under ``all_keys``.
     patterns: dict[bytes, tuple[bool, bool]] = field(default_factory=dict)
-    channels: list[bytes] = field(default_factory=list)
+    channels: list[bytes] = field(default_factory=list)  # patterns; ignored under ``all_channels``
     all_keys: bool = False
     all_channels: bool = False
     # The compiled matchers by pattern, which a copy keeps, and the list of matchers for each kind of check.

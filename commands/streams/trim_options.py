@@ -45,40 +45,30 @@ _STAR: Final = [b"*"]
 
 
 class TrimOptions:
-    """The parsed options of XADD or XTRIM; positions are word indices.
+    """The parsed options of XADD or XTRIM; positions are word indices."""
 
-    Attributes:
-        strategy: ``b"MAXLEN"``, ``b"MINID"`` or None.
-        threshold: a length or an ID; its word is at ``threshold_at``, directly after the operator if there is one.
-        limit: the most entries to remove, 0 for no limit.
-        policy: what happens to the groups' references: one of POLICIES; None if it is not given (KEEPREF).
-        reached: after trimming with ACKED, the ID up to which entries were examined.
-        new_id: XADD: the given ID, None for ``*``; its word is at ``id_at`` (after the last word if there is none).
-        seq_given: XADD: False for ``ms-*``.
-        producer: XADD: the pid of IDMP or IDMPAUTO, empty without.
-        iid: XADD: the idempotent ID, empty for IDMPAUTO.
-        needs_downgrade: a replica needs older commands for the policy or the producer. Only then are the next two
-            filled in, and only with DELREF or ACKED.
-        removed: IDs of the trimmed entries; None if no replica needs them.
-        held: the trimmed entries that were pending: names of groups with IDs.
-    """
-
-    strategy: bytes | None = None
+    strategy: bytes | None = None  # ``b"MAXLEN"``, ``b"MINID"`` or None
     by_length: bool = False
     approximate: bool = False
+    # A length or an ID; its word is at ``threshold_at``, directly after the operator if there is one.
     threshold: int = 0
     threshold_at: int = 0
-    limit: int = 0
+    limit: int = 0  # the most entries to remove, 0 for no limit
+    # What happens to the groups' references: one of POLICIES; None if it is not given (KEEPREF).
     policy: bytes | None = None
-    reached: int = 0
+    reached: int = 0  # after trimming with ACKED, the ID up to which entries were examined
     no_mkstream: bool = False
+    # XADD: the given ID, None for ``*``; its word is at ``id_at`` (after the last word if there is none).
     new_id: int | None = None
-    seq_given: bool = True
+    seq_given: bool = True  # XADD: False for ``ms-*``
     id_at: int = 0
-    producer: bytes = b""
-    iid: bytes = b""
+    producer: bytes = b""  # XADD: the pid of IDMP or IDMPAUTO, empty without
+    iid: bytes = b""  # XADD: the idempotent ID, empty for IDMPAUTO
+    # A replica needs older commands for the policy or the producer. Only then are the next two filled in, and only
+    # with DELREF or ACKED.
     needs_downgrade: bool = False
-    removed: list[bytes] | None = None
+    removed: list[bytes] | None = None  # IDs of the trimmed entries; None if no replica needs them
+    # The trimmed entries that were pending: names of groups with IDs.
     held: Sequence[tuple[bytes, list[bytes]]] = ()
 
     def require_ready(self, client: Client, stream: Stream) -> None:

@@ -60,23 +60,17 @@ def xack(client: Client, args: list[bytes]) -> bytes:
 
 
 class NackOptions:
-    """The parsed options of XNACK.
-
-    Attributes:
-        mode: SILENT decrements the delivery count, FAIL keeps it, FATAL sets it to the maximum.
-        retry_count: the delivery count to set; None if RETRYCOUNT is not given.
-        force: entries of the stream that are not pending become pending.
-        ids: the IDs as sent; the last IDS wins.
-    """
+    """The parsed options of XNACK."""
 
     __slots__ = ("_number_at", "force", "ids", "mode", "retry_count")
 
     def __init__(self, args: list[bytes]) -> None:
+        # SILENT decrements the delivery count, FAIL keeps it, FATAL sets it to the maximum.
         self.mode = args[3].upper()
         if self.mode not in _MODES:
             raise ReplyError(BAD_MODE)
-        self.retry_count: int | None = None
-        self.force = False
+        self.retry_count: int | None = None  # the delivery count to set; None if RETRYCOUNT is not given
+        self.force = False  # entries of the stream that are not pending become pending
         self._number_at = 0  # index of the number of IDs in the last IDS
         ids: list[bytes] | None = None
         options = Arguments(args, 4)
@@ -101,7 +95,7 @@ class NackOptions:
                 raise ReplyError(b"ERR Unrecognized XNACK option '%b'" % shown(word))
         if ids is None:
             raise ReplyError(IDS_NEEDED)
-        self.ids = ids
+        self.ids = ids  # the IDs as sent; the last IDS wins
 
     def in_pieces(self, args: list[bytes]) -> list[list[bytes]]:
         """Return commands for replicas of which some do not know XNACK; long lists of IDs are split."""

@@ -91,17 +91,11 @@ def _is_run(batch: list[list[bytes]], at: int) -> bool:
 
 
 class _Added(NamedTuple):
-    """The entries of a run.
+    """The entries of a run."""
 
-    Attributes:
-        ids: the replies (not encoded while a file is loaded, because nothing reads them).
-        fields: the encoded fields; empty if nothing is propagated.
-        lengths: with MAXLEN, the length of the stream after each entry; else None.
-    """
-
-    ids: list[bytes]
-    fields: list[bytes]
-    lengths: list[int] | None = None
+    ids: list[bytes]  # the replies (not encoded while a file is loaded, because nothing reads them)
+    fields: list[bytes]  # the encoded fields; empty if nothing is propagated
+    lengths: list[int] | None = None  # with MAXLEN, the length of the stream after each entry; else None
 
 
 def _records(verb: bytes, name: bytes, added: _Added) -> list[bytes]:

@@ -28,18 +28,14 @@ _INFINITY: Final = 2 * _GREATEST  # beyond every number of that type
 
 
 class _Options:
-    """The parsed options, each given at most once.
-
-    Attributes:
-        words: the given options, each with the word after it (empty for a switch).
-        whole: whether the numbers are integers; they are 80-bit floating point numbers with BYFLOAT.
-        expiry: the absolute time in milliseconds, None without a unit.
-    """
+    """The parsed options, each given at most once."""
 
     __slots__ = ("amount", "expiry", "high", "low", "whole", "words")
 
     def __init__(self, options: Arguments, now: int) -> None:
+        # The given options, each with the word after it (empty for a switch).
         self.words: dict[bytes, bytes] = {}
+        # Whether the numbers are integers; they are 80-bit floating point numbers with BYFLOAT.
         self.whole = True
         self.amount = Fraction(1)
         while options:
@@ -52,6 +48,7 @@ class _Options:
         unit = next(iter(self.words.keys() & TIME_UNITS), None)
         if unit is None and b"ENX" in self.words:
             raise ReplyError(b"ERR ENX flag requires an expiration")
+        # The absolute time in milliseconds, None without a unit.
         self.expiry = None if unit is None else checked_time_in(unit, self.words[unit], "increx", now)
 
     def _take(self, option: bytes, options: Arguments) -> None:

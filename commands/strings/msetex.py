@@ -21,11 +21,7 @@ _SINCE: Final = (8, 4)
 
 
 class _Options:
-    """The options after the pairs: NX or XX, and a unit with its amount or KEEPTTL.
-
-    Attributes:
-        words: the options as given, but only the last of repeated units; ``unit_at`` is the index of the unit.
-    """
+    """The options after the pairs: NX or XX, and a unit with its amount or KEEPTTL."""
 
     __slots__ = ("amount", "condition", "keep_ttl", "unit", "unit_at", "words")
 
@@ -33,6 +29,7 @@ class _Options:
         self.condition = self.unit = self.amount = b""
         self.keep_ttl = False
         self.unit_at = 0
+        # The options as given, but only the last of repeated units; ``unit_at`` is the index of the unit.
         self.words: list[bytes] = []
         while options:
             word = options.next()

@@ -36,17 +36,12 @@ _RAISED: Final = re.compile(r"(?:: )?[A-Za-z_][\w.]*: ")
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report.
+    """One line of the report."""
 
-    Attributes:
-        state: ``ok``, ``warning`` or ``wrong``.
-        advice: what the user can do about it; "" if nothing.
-    """
-
-    state: str
+    state: str  # ``ok``, ``warning`` or ``wrong``
     about: str
     text: str
-    advice: str = ""
+    advice: str = ""  # what the user can do about it; "" if nothing
 
     def __str__(self) -> str:
         advice = f"\n          -> {self.advice}" if self.advice else ""

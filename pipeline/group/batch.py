@@ -41,18 +41,14 @@ class Limits:
 
 @dataclass
 class Batch:
-    """The gathered entries (``pieces``), with their number (``rows``) and bytes (``size``).
-
-    Attributes:
-        gone: the stream and id of each entry that was deleted before it could be read.
-        dead: the number of entries moved to the dead letters.
-    """
+    """The gathered entries (``pieces``), with their number (``rows``) and bytes (``size``)."""
 
     pieces: list[BatchPart] = field(default_factory=list)
     rows: int = 0
     size: int = 0
+    # The stream and id of each entry that was deleted before it could be read.
     gone: list[tuple[str, int]] = field(default_factory=list)
-    dead: int = 0
+    dead: int = 0  # the number of entries moved to the dead letters
 
     def room(self, limits: Limits) -> int:
         """Return how many more rows the batch may take."""

@@ -36,17 +36,13 @@ class Idle:
 
 @dataclass
 class Taken:
-    """The result of claiming entries.
+    """The result of claiming entries."""
 
-    Attributes:
-        ours: the claimed entries, each with its previous owner and its new delivery count, by id.
-        gone: ids that the stream no longer has; XCLAIM removed them from the PEL.
-        size: the bytes of our entries, if the caller asked for them.
-    """
-
+    # The claimed entries, each with its previous owner and its new delivery count, by id.
     ours: list[Idle] = field(default_factory=list)
+    # Ids that the stream no longer has; XCLAIM removed them from the PEL.
     gone: list[int] = field(default_factory=list)
-    size: int = 0
+    size: int = 0  # the bytes of our entries, if the caller asked for them
 
 
 class Member:

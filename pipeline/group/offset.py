@@ -54,18 +54,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Claim:
-    """Entries claimed from ``owner``, all with the same delivery count.
-
-    Attributes:
-        owner: the previous consumer; our own name if an earlier run of this query left the entries.
-        deliveries: the delivery count, including this delivery.
-        ids: in ascending order.
-    """
+    """Entries claimed from ``owner``, all with the same delivery count."""
 
     stream: str
-    owner: str
-    deliveries: int
-    ids: tuple[int, ...]
+    owner: str  # the previous consumer; our own name if an earlier run of this query left the entries
+    deliveries: int  # the delivery count, including this delivery
+    ids: tuple[int, ...]  # in ascending order
 
     @property
     def count(self) -> int:
@@ -78,26 +72,19 @@ BatchPart = Run | Claim
 
 @dataclass(frozen=True)
 class GroupOffset:
-    """One batch, and the position of a query.
-
-    Attributes:
-        batch: its number; one higher than before even if the batch has the same ids again.
-        gone: the number of entries that were deleted before they could be read, since the query began.
-        dead: the number of entries moved to the dead-letter stream, since the query began.
-        positions: the state of each stream when entries of it were last in a batch, or when its group was created.
-        query: a random name, unique to this checkpoint.
-        is_named_only: the batch that begins here is gathered only once this offset, and with it the consumer's name,
-            is in Spark's log.
-    """
+    """One batch, and the position of a query."""
 
     group: str
     consumer: str
-    batch: int = 0
+    batch: int = 0  # its number; one higher than before even if the batch has the same ids again
     pieces: tuple[BatchPart, ...] = ()
-    gone: int = 0
-    dead: int = 0
+    gone: int = 0  # the number of entries that were deleted before they could be read, since the query began
+    dead: int = 0  # the number of entries moved to the dead-letter stream, since the query began
+    # The state of each stream when entries of it were last in a batch, or when its group was created.
     positions: Mapping[str, Position] = field(default_factory=dict)
-    query: str = ""
+    query: str = ""  # a random name, unique to this checkpoint
+    # The batch that begins here is gathered only once this offset, and with it the consumer's name, is in Spark's
+    # log.
     is_named_only: bool = False
     db: int = 0
 

@@ -32,17 +32,13 @@ GROUP_COLUMNS: Final = {"consumer": pa.string(), "delivery_count": pa.int64(), "
 
 @dataclass
 class GroupPartition(InputPartition):
-    """The entries that one task reads, and the facts of its batch that it needs.
-
-    Attributes:
-        without: ids that the batch leaves out, by stream.
-        missed: where the task records entries that it does not find (`source.missed`).
-    """
+    """The entries that one task reads, and the facts of its batch that it needs."""
 
     consumer: str
     pieces: tuple[BatchPart, ...]
+    # Ids that the batch leaves out, by stream.
     without: dict[str, frozenset[int]] = field(default_factory=dict)
-    missed: str = ""
+    missed: str = ""  # where the task records entries that it does not find (`source.missed`)
 
 
 def read_pieces(

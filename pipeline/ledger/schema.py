@@ -140,30 +140,24 @@ NAMES: Final = tuple(name for name, _ in _COLUMNS)
 
 
 class Span(NamedTuple):
-    """The result of replaying the rows: one time that a consumer (or, after XNACK, none) held an entry.
-
-    Attributes:
-        consumer: None: none, after XNACK.
-        at_ms: when it was delivered to this consumer.
-        added_ms: when the entry was added, by its id.
-        began: first | claimed (from another consumer) | repeated (to the same one) | nacked | found (was so in the base or
-            in what was restored or copied).
-        ended: acked | claimed | repeated | nacked | dropped (claimed, but the message was gone) | dereferenced (DELREF) |
-            consumer-deleted | group-destroyed | key-deleted | None (still pending where the ledger ends).
-    """
+    """The result of replaying the rows: one time that a consumer (or, after XNACK, none) held an entry."""
 
     db: int
     stream: str
     group: str
     entry_id: str
-    consumer: str | None
+    consumer: str | None  # None: none, after XNACK
     retry_count: int
-    at_ms: int | None
-    added_ms: int | None
+    at_ms: int | None  # when it was delivered to this consumer
+    added_ms: int | None  # when the entry was added, by its id
+    # first | claimed (from another consumer) | repeated (to the same one) | nacked | found (was so in the base or in
+    # what was restored or copied).
     began: str
     from_seq: int
     from_ordinal: int
     from_clock_ms: int | None
+    # acked | claimed | repeated | nacked | dropped (claimed, but the message was gone) | dereferenced (DELREF) |
+    # consumer-deleted | group-destroyed | key-deleted | None (still pending where the ledger ends).
     ended: str | None = None
     until_seq: int | None = None
     until_ordinal: int | None = None

@@ -18,24 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lag:
-    """How far a query is behind after a batch; a value is None if the mode or the server does not report it.
+    """How far a query is behind after a batch; a value is None if the mode or the server does not report it."""
 
-    Attributes:
-        stream: its name; None: the values are of all that the query reads.
-        entries_behind: the number of entries not read yet.
-        seconds_behind: the difference in time between the last entry read and the newest one.
-        gone: the number of entries that were trimmed or deleted before they were read, since the query began.
-        pending: the number of entries in the group's PEL.
-        bytes_behind: the bytes of an append-only file that are not read yet.
-        dead: the number of entries that group mode moved to the dead-letter stream, since the query began.
-    """
-
-    stream: str | None = None
-    entries_behind: int | None = None
+    stream: str | None = None  # its name; None: the values are of all that the query reads
+    entries_behind: int | None = None  # the number of entries not read yet
+    # The difference in time between the last entry read and the newest one.
     seconds_behind: float | None = None
+    # The number of entries that were trimmed or deleted before they were read, since the query began.
     gone: int | None = None
-    pending: int | None = None
-    bytes_behind: int | None = None
+    pending: int | None = None  # the number of entries in the group's PEL
+    bytes_behind: int | None = None  # the bytes of an append-only file that are not read yet
+    # The number of entries that group mode moved to the dead-letter stream, since the query began.
     dead: int | None = None
 
     def __str__(self) -> str:
@@ -59,21 +52,14 @@ class Lag:
 
 @dataclass(frozen=True)
 class QueryState:
-    """The last progress report of a query.
-
-    Attributes:
-        batch_id: the number of the last batch; -1 before the first.
-        rows: the rows of that batch; ``rows_total``: of all reports so far.
-        batch_seconds: how long that batch took.
-        lags: how far the query is behind.
-    """
+    """The last progress report of a query."""
 
     name: str
-    batch_id: int = -1
-    rows: int = 0
+    batch_id: int = -1  # the number of the last batch; -1 before the first
+    rows: int = 0  # the rows of that batch; ``rows_total``: of all reports so far
     rows_total: int = 0
-    batch_seconds: float = 0.0
-    lags: tuple[Lag, ...] = ()
+    batch_seconds: float = 0.0  # how long that batch took
+    lags: tuple[Lag, ...] = ()  # how far the query is behind
     running: bool = True
     failed: bool = False
 

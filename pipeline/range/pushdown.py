@@ -29,17 +29,12 @@ _LAST_WITH_A_TIME: Final = ids.from_ms(LAST_MS + 1) - 1
 
 @dataclass(frozen=True)
 class Narrowed:
-    """The rows that a query can still want: ids from ``low`` to ``high``, both inclusive, of some streams.
-
-    Attributes:
-        names: the names of the streams; None: any.
-        prefixes: each of them must be a prefix of the name.
-    """
+    """The rows that a query can still want: ids from ``low`` to ``high``, both inclusive, of some streams."""
 
     low: int = 0
     high: int = ids.MAX_ID
-    names: frozenset[str] | None = None
-    prefixes: tuple[str, ...] = ()
+    names: frozenset[str] | None = None  # the names of the streams; None: any
+    prefixes: tuple[str, ...] = ()  # each of them must be a prefix of the name
 
     def wants(self, name: str) -> bool:
         """Return True if the query wants rows of this stream."""

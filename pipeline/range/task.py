@@ -53,16 +53,13 @@ class StreamRange:
 
 @dataclass(frozen=True)
 class RangePartition(InputPartition):
-    """The work of one task: a part of one stream, or many short ranges of streams on one shard.
-
-    Attributes:
-        written: a replica is read instead of the master once it has this replication offset; None: read the master.
-        losses: the key at which tasks report entries that were lost after planning; empty: they do not report.
-    """
+    """The work of one task: a part of one stream, or many short ranges of streams on one shard."""
 
     ranges: tuple[StreamRange, ...]
     shard: str = ""
+    # A replica is read instead of the master once it has this replication offset; None: read the master.
     written: Written | None = None
+    # The key at which tasks report entries that were lost after planning; empty: they do not report.
     losses: str = ""
 
 

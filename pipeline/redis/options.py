@@ -34,17 +34,12 @@ class OptionError(LabelledError, ValueError):
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of option values.
+    """A type of option values."""
 
-    Attributes:
-        values: for the docs: the unit of a number, or the allowed words.
-        parse: returns the value of a text, or raises a ValueError whose text continues "option 'x' ".
-        is_secret: the value is never shown.
-    """
-
-    values: str
+    values: str  # for the docs: the unit of a number, or the allowed words
+    # Returns the value of a text, or raises a ValueError whose text continues "option 'x' ".
     parse: Callable[[str], Any] = str
-    is_secret: bool = False
+    is_secret: bool = False  # the value is never shown
 
 
 SECRET: Final = Kind("text", is_secret=True)
@@ -94,27 +89,16 @@ FLAG: Final = Kind("`true`, `false`", parse_flag)
 
 @dataclass(frozen=True)
 class Option:
-    """The record of one option.
+    """The record of one option."""
 
-    Attributes:
-        name: as documented; users may write it in any case.
-        kind: its type.
-        default: the text used if none is given; None: no default.
-        meaning: for the docs.
-        kafka: the name of the same option of Spark's Kafka source.
-        required: whether a missing value is an error.
-        excludes: options that must not be given with this one: a name, or name=value.
-        needs: options, one of which must be given; written like ``excludes``.
-    """
-
-    name: str
-    kind: Kind
-    default: str | None
-    meaning: str
-    kafka: str | None = None
-    required: bool = False
-    excludes: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
+    name: str  # as documented; users may write it in any case
+    kind: Kind  # its type
+    default: str | None  # the text used if none is given; None: no default
+    meaning: str  # for the docs
+    kafka: str | None = None  # the name of the same option of Spark's Kafka source
+    required: bool = False  # whether a missing value is an error
+    excludes: tuple[str, ...] = ()  # options that must not be given with this one: a name, or name=value
+    needs: tuple[str, ...] = ()  # options, one of which must be given; written like ``excludes``
 
     def parse(self, text: str | None) -> Any:
         """Parse a text (None: the default); return the value, or None if there is neither.

@@ -34,22 +34,16 @@ _AT_ONCE: Final = 4  # queries; each has long steps of one thread
 
 @dataclass(frozen=True)
 class Gathering:
-    """One report in progress.
-
-    Attributes:
-        folder: where the tables are written.
-        settings: the user's choices.
-        here: whether this process replays the files; otherwise Spark does.
-        contents: whether the page shows the fields of messages; this process then walks over the files once more.
-    """
+    """One report in progress."""
 
     spark: SparkSession
     aof: str
-    folder: Path
-    settings: Settings
+    folder: Path  # where the tables are written
+    settings: Settings  # the user's choices
     progress: Progress
     history: bool = True
-    here: bool = False
+    here: bool = False  # whether this process replays the files; otherwise Spark does
+    # Whether the page shows the fields of messages; this process then walks over the files once more.
     contents: bool = True
 
     def run(self) -> page.Report:

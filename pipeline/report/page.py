@@ -37,39 +37,23 @@ _MANY: Final = 10  # deliveries, from which on messages are counted together
 
 @dataclass(frozen=True)
 class Report:
-    """All data of a page.
+    """All data of a page."""
 
-    Attributes:
-        aof: the folder that was read.
-        settings: the user's choices.
-        bounds: the times that the ledger covers.
-        sums: totals of the ledger; ``owners``: the pending entries of each consumer.
-        tables: the rows to show, by table.
-        counts: the number of rows of each table.
-        contents: fields and values by message; None: do not show them.
-    """
-
-    aof: str
-    settings: Settings
-    bounds: Bounds
-    sums: dict[str, Any]
-    tables: dict[str, list[Row]]
-    counts: dict[str, int]
-    contents: dict[Message, list[bytes]] | None = None
+    aof: str  # the folder that was read
+    settings: Settings  # the user's choices
+    bounds: Bounds  # the times that the ledger covers
+    sums: dict[str, Any]  # totals of the ledger; ``owners``: the pending entries of each consumer
+    tables: dict[str, list[Row]]  # the rows to show, by table
+    counts: dict[str, int]  # the number of rows of each table
+    contents: dict[Message, list[bytes]] | None = None  # fields and values by message; None: do not show them
 
 
 class Chart(NamedTuple):
-    """Lines that the shared ``chart.js`` draws.
+    """Lines that the shared ``chart.js`` draws."""
 
-    Attributes:
-        title: the heading.
-        kind: the x axis: ``time`` or ``share``.
-        data: names and rows as JSON.
-    """
-
-    title: str
-    kind: str
-    data: str
+    title: str  # the heading
+    kind: str  # the x axis: ``time`` or ``share``
+    data: str  # names and rows as JSON
 
 
 def render(report: Report) -> str:

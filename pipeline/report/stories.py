@@ -44,23 +44,14 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class Story:
-    """The history of one message in a group.
+    """The history of one message in a group."""
 
-    Attributes:
-        anchor: the HTML anchor on the page.
-        row: the last step, with database, stream, group and id.
-        steps: rows of ``histories``, one per delivery.
-        gap: the number of steps left out in between.
-        fields: the contents; None if unknown.
-        more: the number of fields not shown.
-    """
-
-    anchor: str
-    row: Row
-    steps: list[Row]
-    gap: int
-    fields: list[Field] | None
-    more: int = 0
+    anchor: str  # the HTML anchor on the page
+    row: Row  # the last step, with database, stream, group and id
+    steps: list[Row]  # rows of ``histories``, one per delivery
+    gap: int  # the number of steps left out in between
+    fields: list[Field] | None  # the contents; None if unknown
+    more: int = 0  # the number of fields not shown
 
     @property
     def state(self) -> str:

@@ -93,41 +93,27 @@ _PERCENTILES: Final = """
 
 @dataclass(frozen=True)
 class Settings:
-    """The user's choices.
+    """The user's choices."""
 
-    Attributes:
-        at_ms: the moment for which pending entries are listed, in Unix milliseconds; None: the end of the ledger.
-        poison_from: a message with this many deliveries or more is poison.
-        abandoned_ms: a consumer that is silent for this many milliseconds is abandoned.
-        points: the number of points in curves over time.
-    """
-
+    # The moment for which pending entries are listed, in Unix milliseconds; None: the end of the ledger.
     at_ms: int | None = None
-    poison_from: int = POISON_DELIVERIES
-    abandoned_ms: int = 60_000
-    points: int = 160
+    poison_from: int = POISON_DELIVERIES  # a message with this many deliveries or more is poison
+    abandoned_ms: int = 60_000  # a consumer that is silent for this many milliseconds is abandoned
+    points: int = 160  # the number of points in curves over time
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The times that the ledger covers, and how precise they are.
-
-    Attributes:
-        is_timed: whether all but a few rows, at the beginning, have their own time.
-        precise: whether the annotations have milliseconds.
-        at_ms: the moment of the pending lists.
-        position: the last row that the pending lists include.
-        step_ms: the width of a point in curves over time.
-    """
+    """The times that the ledger covers, and how precise they are."""
 
     events: int
     from_ms: int
     until_ms: int
-    is_timed: bool
-    precise: bool
-    at_ms: int
-    position: tuple[int, int]
-    step_ms: int
+    is_timed: bool  # whether all but a few rows, at the beginning, have their own time
+    precise: bool  # whether the annotations have milliseconds
+    at_ms: int  # the moment of the pending lists
+    position: tuple[int, int]  # the last row that the pending lists include
+    step_ms: int  # the width of a point in curves over time
 
     @property
     def last_point(self) -> int:

@@ -50,17 +50,11 @@ class Staged:
 
 @dataclass(frozen=True)
 class Progress:
-    """The content of the marker.
+    """The content of the marker."""
 
-    Attributes:
-        batch: the last batch whose publication began; -1 before the first.
-        published: how many of its parts are published.
-        steps: the number of its parts.
-    """
-
-    batch: int = -1
-    published: int = 0
-    steps: int = 0
+    batch: int = -1  # the last batch whose publication began; -1 before the first
+    published: int = 0  # how many of its parts are published
+    steps: int = 0  # the number of its parts
 
     @classmethod
     def of(cls, text: bytes) -> Progress | None:

@@ -50,16 +50,12 @@ _OTHER_HISTORIES: Final = (What.ROLLED_BACK, What.RECREATED, What.BEGUN_ANEW)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What happened to a stream since a position was taken.
-
-    Attributes:
-        position: where the query continues.
-        lost: the number of lost entries; None: unknown. After a rollback these are entries that were accounted for
-            and that the stream no longer has.
-    """
+    """What happened to a stream since a position was taken."""
 
     what: What
-    position: Position
+    position: Position  # where the query continues
+    # The number of lost entries; None: unknown. After a rollback these are entries that were accounted for and that
+    # the stream no longer has.
     lost: int | None = 0
 
     @property

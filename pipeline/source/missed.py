@@ -23,12 +23,10 @@ class MissedEntries:
 
     Args:
         stops: a loss stops the query anyway, so nothing is recorded.
-
-    Attributes:
-        key: the key of the record; "" if nothing is recorded.
     """
 
     def __init__(self, *, stops: bool) -> None:
+        # The key of the record; "" if nothing is recorded.
         self.key = "" if stops else f"rillet:gone:{uuid.uuid4().hex}"
 
     def take(self, connection: Connection) -> dict[str, int]:

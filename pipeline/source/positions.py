@@ -11,20 +11,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamSnapshot:
-    """The state of a stream when a position was taken.
+    """The state of a stream when a position was taken."""
 
-    Attributes:
-        first: the id of its first entry; None if it was empty, or if a packed offset (`packed_positions`) has not
-            kept it.
-        newest: the id of its newest entry; None if it was empty.
-        added: the number of entries ever added; None before Redis 7.
-        removed: the number of entries trimmed or deleted; None before Redis 7.
-    """
-
+    # The id of its first entry; None if it was empty, or if a packed offset (`packed_positions`) has not kept it.
     first: int | None
-    newest: int | None
-    added: int | None
-    removed: int | None
+    newest: int | None  # the id of its newest entry; None if it was empty
+    added: int | None  # the number of entries ever added; None before Redis 7
+    removed: int | None  # the number of entries trimmed or deleted; None before Redis 7
 
     @classmethod
     def of(cls, now: StreamState) -> StreamSnapshot:
@@ -38,20 +31,14 @@ ENDED: Final = StreamSnapshot(0, None, None, None)
 
 @dataclass(frozen=True)
 class Position:
-    """The position of a query in one stream.
+    """The position of a query in one stream."""
 
-    Attributes:
-        id: the last id read.
-        added: the number of entries ever added up to it, read or counted as gone; None if unknown.
-        generation: how often the stream was deleted and created again.
-        gone: the number of entries trimmed or deleted before they were read.
-        snapshot: the stream's state when the position was taken; None if it was not taken.
-    """
-
-    id: int
+    id: int  # the last id read
+    # The number of entries ever added up to it, read or counted as gone; None if unknown.
     added: int | None = None
-    generation: int = 0
-    gone: int = 0
+    generation: int = 0  # how often the stream was deleted and created again
+    gone: int = 0  # the number of entries trimmed or deleted before they were read
+    # The stream's state when the position was taken; None if it was not taken.
     snapshot: StreamSnapshot | None = None
 
     @property

@@ -14,15 +14,11 @@ if TYPE_CHECKING:
 
 
 class Membership:
-    """The cluster membership of one server; ``node`` is None without cluster mode.
-
-    Attributes:
-        topology: shared by all nodes of the cluster.
-    """
+    """The cluster membership of one server; ``node`` is None without cluster mode."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.topology: Topology
+        self.topology: Topology  # shared by all nodes of the cluster
         self.node: Node | None = None
 
     def join(self, topology: Topology, node: Node) -> None:

@@ -52,21 +52,13 @@ def is_redirection(text: bytes) -> bool:
 
 @dataclass(slots=True)
 class _Request:
-    """A command, or a transaction, that a node is to run.
+    """A command, or a transaction, that a node is to run."""
 
-    Attributes:
-        keys: its keys and shard channels.
-        channels: all of its keys are shard channels.
-        reads: it only reads.
-        migrates: it is MIGRATE, which may use a moving slot.
-        asks: it may use a slot that is being imported.
-    """
-
-    keys: Sequence[bytes]
-    channels: bool
-    reads: bool
-    migrates: bool
-    asks: bool
+    keys: Sequence[bytes]  # its keys and shard channels
+    channels: bool  # all of its keys are shard channels
+    reads: bool  # it only reads
+    migrates: bool  # it is MIGRATE, which may use a moving slot
+    asks: bool  # it may use a slot that is being imported
 
 
 def refusal(place: Membership, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:

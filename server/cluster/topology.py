@@ -27,23 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class SlotTask:
-    """A move of slots with all their keys, by CLUSTER MIGRATION; all times are Unix milliseconds.
-
-    Attributes:
-        state: ``connecting``, then ``completed`` or ``failed``.
-        ended: -1 before its end.
-        write_pause: how long the source accepted no writes.
-    """
+    """A move of slots with all their keys, by CLUSTER MIGRATION; all times are Unix milliseconds."""
 
     slots: list[int]
     source: Node
     target: Node
     created: int
     id: str = field(default_factory=lambda: secrets.token_hex(20))
-    state: str = "connecting"
+    state: str = "connecting"  # ``connecting``, then ``completed`` or ``failed``
     error: str = ""
-    ended: int = -1
-    write_pause: int = 0
+    ended: int = -1  # -1 before its end
+    write_pause: int = 0  # how long the source accepted no writes
 
     def end(self, now: int, error: str = "") -> None:
         """Record the end of the move at ``now``: as failed if there is an error, else as completed."""
@@ -52,26 +46,17 @@ class SlotTask:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One server of a cluster.
+    """One server of a cluster."""
 
-    Attributes:
-        id: 40 hexadecimal digits, which never change.
-        host: the address that clients are redirected to.
-        hostname: as announced; empty for none.
-        side: nodes with different numbers do not reach each other.
-        listens: where it really serves clients, whatever it announces.
-        body: the server that runs as this node; None before its first start.
-    """
-
-    id: str
-    host: str = "127.0.0.1"
+    id: str  # 40 hexadecimal digits, which never change
+    host: str = "127.0.0.1"  # the address that clients are redirected to
     port: int = 0
     bus_port: int = 0
-    hostname: str = ""
+    hostname: str = ""  # as announced; empty for none
     running: bool = True
-    side: int = 0
-    listens: tuple[str, int] = ("127.0.0.1", 0)
-    body: Presence | None = None
+    side: int = 0  # nodes with different numbers do not reach each other
+    listens: tuple[str, int] = ("127.0.0.1", 0)  # where it really serves clients, whatever it announces
+    body: Presence | None = None  # the server that runs as this node; None before its first start
     shard: Shard = field(init=False)
 
     @property
@@ -86,20 +71,15 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Shard:
-    """A master, its replicas and their slots.
-
-    Attributes:
-        nodes: all nodes, including the master.
-        epoch: the configuration epoch: of two claims to a slot, the one with the higher number wins.
-        migrating: slots that move from this shard, each with its target.
-        importing: slots that move to this shard, each with its source.
-    """
+    """A master, its replicas and their slots."""
 
     id: str
     master: Node
-    nodes: list[Node]
-    epoch: int = 0
+    nodes: list[Node]  # all nodes, including the master
+    epoch: int = 0  # the configuration epoch: of two claims to a slot, the one with the higher number wins
+    # Slots that move from this shard, each with its target.
     migrating: dict[int, Shard] = field(default_factory=dict)
+    # Slots that move to this shard, each with its source.
     importing: dict[int, Shard] = field(default_factory=dict)
 
     @property
@@ -109,21 +89,14 @@ class Shard:
 
 
 class Topology:
-    """The nodes of one cluster.
-
-    Attributes:
-        shards: in the order in which they were created.
-        owners: the shard of each slot, None if it has none.
-        epoch: the highest configuration epoch.
-        tasks: moves of slots by CLUSTER MIGRATION, the oldest first.
-        listeners: called after each change, in the thread that made it; they must return at once.
-    """
+    """The nodes of one cluster."""
 
     def __init__(self) -> None:
-        self.shards: list[Shard] = []
-        self.owners: list[Shard | None] = [None] * SLOTS
-        self.epoch = 0
-        self.tasks: list[SlotTask] = []
+        self.shards: list[Shard] = []  # in the order in which they were created
+        self.owners: list[Shard | None] = [None] * SLOTS  # the shard of each slot, None if it has none
+        self.epoch = 0  # the highest configuration epoch
+        self.tasks: list[SlotTask] = []  # moves of slots by CLUSTER MIGRATION, the oldest first
+        # Called after each change, in the thread that made it; they must return at once.
         self.listeners: list[Callable[[], None]] = []
         self._lock = RLock()
         self._changes = 0  # the nesting depth of ``changing``

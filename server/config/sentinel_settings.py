@@ -23,26 +23,21 @@ _RUN_ID: Final = re.compile(rb"[0-9a-f]{40}")
 
 @dataclass
 class MasterSettings:
-    """The settings for one monitored master; times are in milliseconds.
-
-    Attributes:
-        down_after: the time without an answer after which the master counts as down.
-        failover_timeout: the limit for each step of a failover; a failed failover is retried after twice this time.
-        parallel_syncs: the number of replicas that are switched to the new master at a time.
-        known_replicas: host and port of replicas to monitor before the master names them.
-    """
+    """The settings for one monitored master; times are in milliseconds."""
 
     name: bytes
     host: str
     port: int
     quorum: int
-    down_after: int = 30_000
+    down_after: int = 30_000  # the time without an answer after which the master counts as down
+    # The limit for each step of a failover; a failed failover is retried after twice this time.
     failover_timeout: int = 180_000
-    parallel_syncs: int = 1
+    parallel_syncs: int = 1  # the number of replicas that are switched to the new master at a time
     auth_user: bytes = b""
     auth_pass: bytes = b""
     config_epoch: int = 0
     leader_epoch: int = 0
+    # Host and port of replicas to monitor before the master names them.
     known_replicas: list[tuple[str, int]] = field(default_factory=list)
 
     def set(self, option: bytes, value: bytes) -> None:
@@ -74,19 +69,15 @@ _OPTIONS: Final = {
 
 @dataclass
 class SentinelSettings:
-    """The settings in sentinel.conf.
-
-    Attributes:
-        my_id: 40 hexadecimal digits; empty for a random ID.
-        down_if_refused: a server whose port refuses connections counts as down at once. A Redis Sentinel always waits
-            ``down-after-milliseconds``; this option is Rillet's own.
-        shown: the parameters of SENTINEL CONFIG that concern other sentinels.
-    """
+    """The settings in sentinel.conf."""
 
     masters: dict[bytes, MasterSettings] = field(default_factory=dict)
-    my_id: str = ""
+    my_id: str = ""  # 40 hexadecimal digits; empty for a random ID
     epoch: int = 0
+    # A server whose port refuses connections counts as down at once. A Redis Sentinel always waits
+    # ``down-after-milliseconds``; this option is Rillet's own.
     down_if_refused: bool = False
+    # The parameters of SENTINEL CONFIG that concern other sentinels.
     shown: dict[bytes, bytes] = field(
         default_factory=lambda: {
             b"announce-ip": b"",

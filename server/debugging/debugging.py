@@ -26,15 +26,12 @@ if TYPE_CHECKING:
 
 
 class Debugging:
-    """The recorder, the faults and the snapshots of one server.
-
-    Attributes:
-        faults_if_used: the faults; None before the first use, because their modules take 4 ms of a first test.
-    """
+    """The recorder, the faults and the snapshots of one server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self.recorder = Recorder(server)
+        # The faults; None before the first use, because their modules take 4 ms of a first test.
         self.faults_if_used: Faults | None = None
         self.snapshots = DataSnapshots(server)
 

@@ -24,19 +24,14 @@ _HITS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One command, connection or disk call that a fault hit.
+    """One command, connection or disk call that a fault hit."""
 
-    Attributes:
-        time: in milliseconds of the server's clock.
-        command: the full name of a command in upper case; else ``CONNECT``, ``AOF-WRITE``, ``AOF-FSYNC``, ``AOF-REWRITE``.
-        key: the matching key, by default the first one; empty without keys.
-    """
-
-    time: int
+    time: int  # in milliseconds of the server's clock
     client_id: int
     client_name: bytes
+    # The full name of a command in upper case; else ``CONNECT``, ``AOF-WRITE``, ``AOF-FSYNC``, ``AOF-REWRITE``.
     command: bytes
-    key: bytes
+    key: bytes  # the matching key, by default the first one; empty without keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +78,17 @@ class Sent:
 
 
 class Fault:
-    """An active fault.
-
-    Attributes:
-        fitted: the number of commands that met its conditions.
-        hit: the number of commands that it hit; ``hits`` has the last of them.
-        slowed: slow transports; when the fault ends, they send the rest at once.
-        silenced: silenced connections; when the fault ends, they are closed.
-    """
+    """An active fault."""
 
     def __init__(self, number: int, spec: FaultSpec) -> None:
         self.id = number
         self.spec = spec
-        self.fitted = 0
-        self.hit = 0
+        self.fitted = 0  # the number of commands that met its conditions
+        self.hit = 0  # the number of commands that it hit; ``hits`` has the last of them
         self.hits: deque[Hit] = deque(maxlen=_HITS)
+        # Slow transports; when the fault ends, they send the rest at once.
         self.slowed: WeakSet[Any] = WeakSet()
-        self.silenced: list[Any] = []
+        self.silenced: list[Any] = []  # silenced connections; when the fault ends, they are closed
         self._random = Random(spec.seed)  # noqa: S311 - must repeat for the same seed
         self._drawn = 0.0
         self._redraws: list[float] = []  # drawn for looks that were taken back

@@ -24,14 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Look:
-    """The decision of the faults about one command: which fault hits it, and which have counted it.
+    """The decision of the faults about one command: which fault hits it, and which have counted it."""
 
-    Attributes:
-        fault: the fault that hits it, or None.
-        until: the ID of the last fault that has decided; a later decision about this command skips faults up to it.
-    """
-
-    fault: Fault | None = None
+    fault: Fault | None = None  # the fault that hits it, or None
+    # The ID of the last fault that has decided; a later decision about this command skips faults up to it.
     until: int = 0
     _counted: list[tuple[Fault, Hit | None]] = field(default_factory=list)
 
@@ -57,13 +53,10 @@ class FaultSet:
 
     Args:
         first_id: the ID of the first fault.
-
-    Attributes:
-        active: the active faults by ID.
     """
 
     def __init__(self, first_id: int) -> None:
-        self.active: dict[int, Fault] = {}
+        self.active: dict[int, Fault] = {}  # the active faults by ID
         # The faults for commands, by the command name that they match; None: any command.
         self._of_commands: dict[str | None, list[Fault]] = {}
         self._ids = count(first_id)

@@ -57,18 +57,10 @@ _LONGEST: Final = 1 << 40  # milliseconds
 
 @dataclass(slots=True)
 class FaultSpec:
-    """One parsed fault; the module docstring describes the options.
+    """One parsed fault; the module docstring describes the options."""
 
-    Attributes:
-        words: the options as given.
-        command: in lower case, such as ``xgroup|create``.
-        delay: in milliseconds of real time.
-        clock_delay: in milliseconds of the server's clock.
-        slow: the size of a piece in bytes, and the milliseconds before each piece.
-    """
-
-    words: tuple[bytes, ...]
-    command: str | None = None
+    words: tuple[bytes, ...]  # the options as given
+    command: str | None = None  # in lower case, such as ``xgroup|create``
     key: bytes | None = None
     client: bytes | None = None
     nth: int = 0
@@ -81,9 +73,10 @@ class FaultSpec:
     close: bytes | None = None
     reply_bytes: int | None = None
     silence: bool = False
+    # The size of a piece in bytes, and the milliseconds before each piece.
     slow: tuple[int, int] | None = None
-    delay: int = 0
-    clock_delay: int = 0
+    delay: int = 0  # in milliseconds of real time
+    clock_delay: int = 0  # in milliseconds of the server's clock
     connections: bytes | None = None
     disk: bytes | None = None
     given: set[str] = field(default_factory=set)

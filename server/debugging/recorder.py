@@ -30,49 +30,33 @@ _ENTRY_BYTES: Final = 500  # bytes of a command without its words and its reply
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """A write command that a script ran.
+    """A write command that a script ran."""
 
-    Attributes:
-        position: the position of the script's command in its transaction, from 0; 0 outside a transaction.
-        database: the database that the script has selected.
-        words: the words, with passwords redacted.
-        reply: the encoded reply.
-    """
-
-    position: int
-    database: int
-    words: list[bytes]
-    reply: bytes
+    position: int  # the position of the script's command in its transaction, from 0; 0 outside a transaction
+    database: int  # the database that the script has selected
+    words: list[bytes]  # the words, with passwords redacted
+    reply: bytes  # the encoded reply
 
 
 @dataclass(slots=True, eq=False)
 class Recorded:
-    """One command of a client.
+    """One command of a client."""
 
-    Attributes:
-        number: numbers all commands of the server in the order in which they ran; 0 before the command has run.
-        time: when it ran, in milliseconds of the server's clock.
-        answered: when its reply was due; None while it is blocked, and if its client disconnected while blocked.
-        database: the database that was selected when it ran.
-        client_name: the name of the client when it ran.
-        words: the words as sent, with passwords redacted.
-        reply: the encoded reply that the command returned; None if there is none (yet).
-        fault: the ID of the fault that hit it, or 0; after a fault the client may not have received the reply.
-        scripted: the write commands of its scripts: one script for EVAL and its like, any number for EXEC.
-        scripted_bytes: the approximate memory of ``scripted``.
-    """
-
+    # Numbers all commands of the server in the order in which they ran; 0 before the command has run.
     number: int
-    time: int
+    time: int  # when it ran, in milliseconds of the server's clock
+    # When its reply was due; None while it is blocked, and if its client disconnected while blocked.
     answered: int | None
-    database: int
+    database: int  # the database that was selected when it ran
     client_id: int
-    client_name: bytes
-    words: list[bytes]
-    reply: bytes | None
+    client_name: bytes  # the name of the client when it ran
+    words: list[bytes]  # the words as sent, with passwords redacted
+    reply: bytes | None  # the encoded reply that the command returned; None if there is none (yet)
+    # The ID of the fault that hit it, or 0; after a fault the client may not have received the reply.
     fault: int = 0
+    # The write commands of its scripts: one script for EVAL and its like, any number for EXEC.
     scripted: list[Scripted] = field(default_factory=list)
-    scripted_bytes: int = 0
+    scripted_bytes: int = 0  # the approximate memory of ``scripted``
 
     @property
     def size(self) -> int:
@@ -89,14 +73,11 @@ class Recording:
 
     Args:
         last: the maximum number of commands to keep.
-
-    Attributes:
-        dropped: the number of commands that were dropped.
     """
 
     def __init__(self, last: int) -> None:
         self.entries: deque[Recorded] = deque()
-        self.dropped = 0
+        self.dropped = 0  # the number of commands that were dropped
         self._last = last
         self._bytes = 0
 
@@ -151,13 +132,10 @@ class Recordings(ABC):
 
     Args:
         first_id: the ID of the first recording.
-
-    Attributes:
-        recordings: the running recordings by ID.
     """
 
     def __init__(self, first_id: int) -> None:
-        self.recordings: dict[int, Recording] = {}
+        self.recordings: dict[int, Recording] = {}  # the running recordings by ID
         self._ids = count(first_id)
         self._numbers = count(1)
 

@@ -26,14 +26,11 @@ if TYPE_CHECKING:
 
 
 class DataSnapshots:
-    """The snapshots of one server.
-
-    Attributes:
-        by_name: the snapshots, as keyspaces that never change; DEBUG RESET keeps them.
-    """
+    """The snapshots of one server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        # The snapshots, as keyspaces that never change; DEBUG RESET keeps them.
         self.by_name: dict[bytes, Keyspace] = {}
 
     def take(self, name: bytes) -> None:

@@ -16,13 +16,10 @@ _IDLE: Final = 5
 
 
 class VirtualTime:
-    """Moves the clock of one server.
-
-    Attributes:
-        skips_alone: set by DEBUG CLOCK AUTO-SKIP: once all clients wait, the clock moves to the next time they wait for.
-    """
+    """Moves the clock of one server."""
 
     def __init__(self, server: Server) -> None:
+        # Set by DEBUG CLOCK AUTO-SKIP: once all clients wait, the clock moves to the next time they wait for.
         self.skips_alone = False
         self._server = server
         self._input = 0

@@ -17,15 +17,11 @@ _SECONDS: Final = 0.025  # a quarter of each tenth of a second, Redis' default s
 
 
 class ActiveExpiry:
-    """The cycle of one server; it also propagates keys and fields that expire at a lookup.
-
-    Attributes:
-        enabled: set by DEBUG SET-ACTIVE-EXPIRE.
-    """
+    """The cycle of one server; it also propagates keys and fields that expire at a lookup."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.enabled = True
+        self.enabled = True  # set by DEBUG SET-ACTIVE-EXPIRE
         self._running = False
         server.keyspace.on_expired = self.propagate_key
         server.keyspace.on_field_expired = self._propagate_field

@@ -37,17 +37,13 @@ INTERNAL_ERROR: Final = b"-ERR internal error\r\n"
 
 
 class Calls:
-    """Runs the commands of one server.
-
-    Attributes:
-        current: the command that is running; between commands, the last one.
-    """
+    """Runs the commands of one server."""
 
     __slots__ = ("_server", "current")
 
     def __init__(self, server: Server, current: CommandEntry) -> None:
         self._server = server
-        self.current = current
+        self.current = current  # the command that is running; between commands, the last one
 
     # Begin, handler, finish
 

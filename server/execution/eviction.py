@@ -36,15 +36,12 @@ _ENDINGS: Final = frozenset(("exec", "discard", "quit", "reset"))
 
 
 class Eviction:
-    """The memory limit of one server.
-
-    Attributes:
-        out_of_memory: no room could be made before the current command. Scripts read it, because they are not stopped
-            midway. Without a limit it keeps its value, because a transaction may set a limit before its script.
-    """
+    """The memory limit of one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        # No room could be made before the current command. Scripts read it, because they are not stopped midway.
+        # Without a limit it keeps its value, because a transaction may set a limit before its script.
         self.out_of_memory = False
         self._buffers = 0  # bytes, at the last cron
         self._exceeded_since: float | None = None

@@ -21,21 +21,15 @@ _REPLICATED = frozenset(("write", "may_replicate"))
 
 
 class Pause:
-    """The pause of one server, by CLIENT PAUSE or by holders.
-
-    Attributes:
-        holders: objects that need the data unchanged, such as a failover that waits for a replica or a migration of slots.
-        until: the end of CLIENT PAUSE, in milliseconds of the server's clock; 0 without a pause.
-        writes_only: commands that change nothing are not paused.
-        postponed: waiting clients, each with its command at the head of its backlog.
-    """
+    """The pause of one server, by CLIENT PAUSE or by holders."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        # Objects that need the data unchanged, such as a failover that waits for a replica or a migration of slots.
         self.holders: set[object] = set()
-        self.until = 0
-        self.writes_only = False
-        self.postponed: list[Client] = []
+        self.until = 0  # the end of CLIENT PAUSE, in milliseconds of the server's clock; 0 without a pause
+        self.writes_only = False  # commands that change nothing are not paused
+        self.postponed: list[Client] = []  # waiting clients, each with its command at the head of its backlog
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, until: int, *, writes_only: bool) -> None:

@@ -23,18 +23,7 @@ _NONE: Final = -1  # the stream has not selected a database yet
 
 
 class Propagation:
-    """Gathers effects and passes them to the sinks.
-
-    Attributes:
-        active: False without sinks (no AOF, no replicas) and while loading; then ``add`` need not be called.
-        effects: (database index, encoded command) of each effect of the current execution unit.
-        sinks: each is called with the bytes of a whole unit; the value is the database that its stream has selected.
-        replicas: the sink that feeds the replicas, or None.
-        on_divergence: called when only some of the sinks have taken a unit.
-        understood: the newest version that every replica understands; newer commands are rewritten for them.
-        commands: the number of propagated commands, including MULTI and EXEC but not SELECT.
-        selects_first: the SELECT of a unit's first effect precedes MULTI (7.0).
-    """
+    """Gathers effects and passes them to the sinks."""
 
     __slots__ = (
         "_downgraded",
@@ -52,14 +41,19 @@ class Propagation:
     )
 
     def __init__(self) -> None:
+        # False without sinks (no AOF, no replicas) and while loading; then ``add`` need not be called.
         self.active = False
+        # (database index, encoded command) of each effect of the current execution unit.
         self.effects: list[tuple[int, bytes]] = []
-        self.commands = 0
+        self.commands = 0  # the number of propagated commands, including MULTI and EXEC but not SELECT
         self._joined = 0  # commands in `effects` beyond one for each index
+        # Each is called with the bytes of a whole unit; the value is the database that its stream has selected.
         self.sinks: dict[Callable[[bytes], None], int] = {}
-        self.replicas: Callable[[bytes], None] | None = None
+        self.replicas: Callable[[bytes], None] | None = None  # the sink that feeds the replicas, or None
+        # The newest version that every replica understands; newer commands are rewritten for them.
         self.understood = ALL_VERSIONS
-        self.selects_first = False
+        self.selects_first = False  # the SELECT of a unit's first effect precedes MULTI (7.0)
+        # Called when only some of the sinks have taken a unit.
         self.on_divergence: Callable[[], None] | None = None
         self._replicas_only: set[int] = set()  # indexes in `effects` that the AOF does not keep
         self._exempt: set[int] | None = None  # indexes in `effects`, while a command is limited

@@ -26,16 +26,11 @@ shorter commands run between two checks."""
 
 
 class Turns:
-    """The queue of connections of one server that have commands waiting to run.
-
-    Attributes:
-        slice: nanoseconds that a connection may run at a time. A command is never interrupted.
-        waiting: the queue; the first runs next.
-    """
+    """The queue of connections of one server that have commands waiting to run."""
 
     def __init__(self, server: Server) -> None:
-        self.slice = SLICE
-        self.waiting: deque[Client] = deque()
+        self.slice = SLICE  # nanoseconds that a connection may run at a time. A command is never interrupted.
+        self.waiting: deque[Client] = deque()  # the queue; the first runs next
         self._server = server
         self._is_scheduled = False
 

@@ -15,25 +15,19 @@ if TYPE_CHECKING:
 
 
 class Clients(dict[int, "Client"]):
-    """The connected clients that commands show and count, by ID.
-
-    Attributes:
-        controls: the connections that DEBUG CONTROL removed from all lists.
-        congested: the connections with more unsent output than the socket accepts.
-        over_soft_limit: the connections at their soft output limit, and since when (milliseconds).
-        dormant: the sockets without a client that DEBUG RESET has kept.
-        monitors: the clients in MONITOR mode.
-    """
+    """The connected clients that commands show and count, by ID."""
 
     def __init__(self, server: Server) -> None:
         super().__init__()
         self._server = server
         self._last_id = 0
-        self.controls: set[Client] = set()
+        self.controls: set[Client] = set()  # the connections that DEBUG CONTROL removed from all lists
+        # The connections with more unsent output than the socket accepts.
         self.congested: set[Connection] = set()
+        # The connections at their soft output limit, and since when (milliseconds).
         self.over_soft_limit: dict[Connection, int] = {}
-        self.dormant: set[Dormant] = set()
-        self.monitors: set[Client] = set()
+        self.dormant: set[Dormant] = set()  # the sockets without a client that DEBUG RESET has kept
+        self.monitors: set[Client] = set()  # the clients in MONITOR mode
 
     def next_id(self) -> int:
         """Return a new client ID; IDs start at 1 and are never reused."""

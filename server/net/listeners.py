@@ -92,22 +92,17 @@ class SharedLoopConnection(Connection):
 
 
 class Listeners:
-    """The listening sockets of one server, and its unix socket and pidfile.
-
-    Attributes:
-        naming: returns the initial name of a client in a shared loop, by its address.
-        doors: each listening socket, with the protocol factory for its clients.
-        unix_place: the path that the unix socket is bound to, and the name of its connections; "" without a unix socket.
-        shaking_hands: TLS clients that have not completed their handshake.
-        arriving: clients that the loop has accepted and gives a transport in a later round. Until then nothing
-            can read from them, not even ``server/net/busy_script``, so a script that may be slow waits for them.
-    """
+    """The listening sockets of one server, and its unix socket and pidfile."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        # Each listening socket, with the protocol factory for its clients.
         self.doors: list[tuple[asyncio.Server, Callable[[], Wire]]] = []
+        # The path that the unix socket is bound to, and the name of its connections; "" without a unix socket.
         self.unix_place = ""
-        self.shaking_hands: set[SecureChannel] = set()
+        self.shaking_hands: set[SecureChannel] = set()  # TLS clients that have not completed their handshake
+        # Clients that the loop has accepted and gives a transport in a later round. Until then nothing can read from
+        # them, not even ``server/net/busy_script``, so a script that may be slow waits for them.
         self.arriving: set[Wire] = set()
         self._postponed: list[Connection] = []
         self._waiting: asyncio.Handle | None = None
@@ -119,6 +114,7 @@ class Listeners:
         self._place: tuple[int, tuple[str, ...], int] | None = None
         self._accepting: asyncio.Task[None] | None = None
 
+        # Returns the initial name of a client in a shared loop, by its address.
         self.naming: Callable[[bytes], bytes] | None = None
 
     def __bool__(self) -> bool:

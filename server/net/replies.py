@@ -36,21 +36,18 @@ class Replies:
     the turn first. Replies are *dropped* if nobody waits for them or nothing may confirm their effects.
 
     ``Connection.data_received`` and ``Connection.write`` inline the beginning of ``hold_last`` and ``hold``.
-
-    Attributes:
-        held: the replies with their connections, in the order in which they were created.
-        at_once: how many more replies may be sent without waiting; nothing is held meanwhile. When it reaches 0, the size of
-            the next turn decides anew. Always 0 with an append-only file.
-        unsynced: replies that wait for a running fsync.
-        since: the millisecond of the server's clock in which the first was held; -1 while no flush is scheduled.
     """
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        # The replies with their connections, in the order in which they were created.
         self.held: list[tuple[Connection, bytes]] = []
+        # How many more replies may be sent without waiting; nothing is held meanwhile. When it reaches 0, the size of
+        # the next turn decides anew. Always 0 with an append-only file.
         self.at_once = _FEW
+        # The millisecond of the server's clock in which the first was held; -1 while no flush is scheduled.
         self.since = UNSCHEDULED
-        self.unsynced: deque[tuple[Connection, bytes]] = deque()
+        self.unsynced: deque[tuple[Connection, bytes]] = deque()  # replies that wait for a running fsync
         self._closing: set[Connection] = set()
         self._sizes: dict[Connection, int] = {}  # bytes that ``hold`` keeps
         self._is_plain = True  # all held replies came through ``hold_last``, from open connections

@@ -41,28 +41,19 @@ _HISTORY_EVERY: Final = 60  # seconds between two removals of history files
 
 
 class AofRewrite:
-    """The rewrites of one server, one at a time.
-
-    Attributes:
-        scheduled: a rewrite begins as soon as possible.
-        count: number of rewrites begun (INFO aof_rewrites).
-        last_ok: False if the last one failed, or failed to begin.
-        last_seconds: duration of the last one, -1 before the first.
-        consecutive_failures: number of failures since the last success.
-        fork_microseconds: how long the last fork blocked the server.
-        files_of_base: returns the file operations that write a new base; DEBUG FAULT replaces it.
-    """
+    """The rewrites of one server, one at a time."""
 
     def __init__(self, persistence: Persistence) -> None:
         self.persistence = persistence
         self.server = persistence.server
+        # Returns the file operations that write a new base; DEBUG FAULT replaces it.
         self.files_of_base: Callable[[], FileOperations] = lambda: persistence.files
-        self.scheduled = False
-        self.count = 0
-        self.last_ok = True
-        self.last_seconds = -1
-        self.consecutive_failures = 0
-        self.fork_microseconds = 0
+        self.scheduled = False  # a rewrite begins as soon as possible
+        self.count = 0  # number of rewrites begun (INFO aof_rewrites)
+        self.last_ok = True  # False if the last one failed, or failed to begin
+        self.last_seconds = -1  # duration of the last one, -1 before the first
+        self.consecutive_failures = 0  # number of failures since the last success
+        self.fork_microseconds = 0  # how long the last fork blocked the server
         self.forks = 0
         self.writer: BackgroundWriter | None = None
         self._aof: AppendOnlyFile | None = None  # the file of the running rewrite

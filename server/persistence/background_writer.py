@@ -44,18 +44,13 @@ class StoppedError(Exception):
 
 
 class SnapshotWriter:
-    """Writes one file.
-
-    Attributes:
-        path: the file; removed if writing it fails or is stopped.
-        unsaid: where ``pieces`` counts the data that the file's RDB version has no place for.
-        unsaid_counts: the counts as text, once the file is complete.
-    """
+    """Writes one file."""
 
     def __init__(self, path: Path, files: FileOperations, *, incremental_sync: bool) -> None:
-        self.path = path
+        self.path = path  # the file; removed if writing it fails or is stopped
+        # Where ``pieces`` counts the data that the file's RDB version has no place for.
         self.unsaid = Unsaid()
-        self.unsaid_counts = ""
+        self.unsaid_counts = ""  # the counts as text, once the file is complete
         self._files = files
         self._sync_every = _SYNC_EVERY if incremental_sync else 1 << 62
 

@@ -103,20 +103,15 @@ class SettledClaims:
 
 
 class _Additions:
-    """The entries that a run adds to a stream.
-
-    Attributes:
-        last_id: the last ID of the stream after the records read so far.
-        last_word: this ID as written in its XADD, if that XADD is in the run.
-    """
+    """The entries that a run adds to a stream."""
 
     __slots__ = ("last_id", "last_word", "records", "stream")
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.records: list[list[bytes]] = []
-        self.last_id = stream.last_id
-        self.last_word: bytes | None = None
+        self.last_id = stream.last_id  # the last ID of the stream after the records read so far
+        self.last_word: bytes | None = None  # this ID as written in its XADD, if that XADD is in the run
 
     def takes(self, argv: list[bytes]) -> bool:
         """Add an XADD that is certain to succeed; return False for any other."""
@@ -142,14 +137,11 @@ class _Additions:
 
 
 class _Run:
-    """The records of a run.
-
-    Attributes:
-        groups: the records of each group, by key and group name.
-    """
+    """The records of a run."""
 
     def __init__(self, client: Client) -> None:
         self.number = 0
+        # The records of each group, by key and group name.
         self.groups: dict[tuple[bytes, bytes], _Deliveries] = {}
         self._streams: dict[bytes, _Additions] = {}
         self._db = client.db

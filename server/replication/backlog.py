@@ -8,18 +8,14 @@ _SLACK: Final = 16384  # bytes above the size before the oldest are dropped
 
 
 class Backlog:
-    """The newest part of the replication stream.
-
-    Attributes:
-        first: offset of the oldest byte kept. The first byte of a stream has offset 1.
-    """
+    """The newest part of the replication stream."""
 
     __slots__ = ("_data", "_size", "first")
 
     def __init__(self, size: int, offset: int) -> None:
         self._size = size
         self._data = bytearray()
-        self.first = offset + 1
+        self.first = offset + 1  # offset of the oldest byte kept. The first byte of a stream has offset 1.
 
     def __len__(self) -> int:
         return min(len(self._data), self._size)

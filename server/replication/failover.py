@@ -22,15 +22,12 @@ IN_PROGRESS: Final = "failover-in-progress"
 
 
 class Failover:
-    """The failover of one server.
-
-    Attributes:
-        state: NONE, WAITING for a replica to have the whole stream, or IN_PROGRESS: a replica becomes the master.
-    """
+    """The failover of one server."""
 
     def __init__(self, replication: Replication) -> None:
         self._replication = replication
         self._server = replication.server
+        # NONE, WAITING for a replica to have the whole stream, or IN_PROGRESS: a replica becomes the master.
         self.state = NONE
         self._target: tuple[bytes, int] | None = None
         self._forced = False

@@ -33,19 +33,14 @@ def _nothing(_fd: int) -> None:
 
 
 class SnapshotSender:
-    """A snapshot that is being created and sent.
-
-    Attributes:
-        is_preparing: nothing of it has been sent; empty lines keep the replicas alive.
-        rdb_version: the version of its format, which all recipients read.
-    """
+    """A snapshot that is being created and sent."""
 
     def __init__(self, replicas: Replicas, recipients: list[Replica]) -> None:
         self.replicas = replicas
         self.server = replicas.server
         self.recipients = recipients
-        self.is_preparing = True
-        self.rdb_version = recipients[0].rdb_version
+        self.is_preparing = True  # nothing of it has been sent; empty lines keep the replicas alive
+        self.rdb_version = recipients[0].rdb_version  # the version of its format, which all recipients read
         self.diskless = (
             (self.server.config.repl_diskless_sync or recipients[0].is_filtered)
             and hasattr(os, "mkfifo")

@@ -43,31 +43,24 @@ UNBLOCKED: Final = ReplyError(
 
 
 class Replication:
-    """The replication of one server.
-
-    Attributes:
-        id: ID of the current history, 40 hexadecimal digits.
-        id2: ID of the previous history, valid up to ``second_offset``; forty zeroes and -1 for none.
-        offset: offset of the last byte of the stream; ``count_commands`` brings it up to date while no stream is kept.
-        backlog: the newest part of the stream; None until there is a replica or a master.
-        failover: hands the role of the master to a replica.
-        link: our link to a master; None for a master.
-        waits: clients in WAIT and WAITAOF.
-    """
+    """The replication of one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.id = os.urandom(20).hex()
+        self.id = os.urandom(20).hex()  # ID of the current history, 40 hexadecimal digits
+        # ID of the previous history, valid up to ``second_offset``; forty zeroes and -1 for none.
         self.id2 = NO_ID
         self.second_offset = -1
+        # Offset of the last byte of the stream; ``count_commands`` brings it up to date while no stream is kept.
         self.offset = 0
         self._counted = 0  # how many commands had been propagated when ``offset`` was last updated
+        # The newest part of the stream; None until there is a replica or a master.
         self.backlog: Backlog | None = None
-        self.link: MasterLink | None = None
+        self.link: MasterLink | None = None  # our link to a master; None for a master
         self._database: int | None = None  # the database that the stream has selected, if a replica restarts
-        self.waits = Waits(self)
+        self.waits = Waits(self)  # clients in WAIT and WAITAOF
         self.replicas = Replicas(self)
-        self.failover = Failover(self)
+        self.failover = Failover(self)  # hands the role of the master to a replica
         self._last_cron = 0.0
         for name in ("min-replicas-to-write", "min-replicas-max-lag"):
             server.config.on_change(name, self._update_demands)

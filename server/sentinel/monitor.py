@@ -22,13 +22,10 @@ class Monitor:
     """Watches masters and their replicas, and starts failovers. It works alone: its own vote decides.
 
     A `Watch` of each server decides SDOWN; this class decides ODOWN.
-
-    Attributes:
-        sentinel: the state that the commands show.
     """
 
     def __init__(self, server: Server, settings: SentinelSettings) -> None:
-        self.sentinel = Sentinel(self, settings, secrets.token_hex(20))
+        self.sentinel = Sentinel(self, settings, secrets.token_hex(20))  # the state that the commands show
         self._server = server
         self._watches: dict[Instance, Watch] = {}
         self._failovers: dict[Master, asyncio.Task[None]] = {}

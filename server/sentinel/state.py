@@ -75,27 +75,20 @@ class Replica(Instance):
 
 
 class Master(Instance):
-    """A master and its replicas.
-
-    Attributes:
-        replicas: by address, in the order in which they were found.
-        is_agreed_down: enough sentinels consider it down (``+odown``).
-        failover_state: ``none``, or the step of the failover; ``forced``: SENTINEL FAILOVER started it.
-        failover_began: when the last failover began; None if there was none.
-        promoted: the replica that became the master, until the failover ends.
-    """
+    """A master and its replicas."""
 
     def __init__(self, settings: MasterSettings, now: float) -> None:
         super().__init__(settings.host, settings.port, now, "master")
         self.settings = settings
-        self.replicas: dict[str, Replica] = {}
+        self.replicas: dict[str, Replica] = {}  # by address, in the order in which they were found
         self.config_epoch = settings.config_epoch
         self.leader, self.leader_epoch = "", settings.leader_epoch
-        self.is_agreed_down = False
+        self.is_agreed_down = False  # enough sentinels consider it down (``+odown``)
+        # ``none``, or the step of the failover; ``forced``: SENTINEL FAILOVER started it.
         self.failover_state = "none"
         self.forced = False
-        self.failover_began: float | None = None
-        self.promoted: Replica | None = None
+        self.failover_began: float | None = None  # when the last failover began; None if there was none
+        self.promoted: Replica | None = None  # the replica that became the master, until the failover ends
 
     @property
     def name(self) -> str:
@@ -124,19 +117,13 @@ class Master(Instance):
 
 
 class Sentinel:
-    """The state of a sentinel.
-
-    Attributes:
-        monitor: watches the servers and keeps this state up to date.
-        my_id: 40 hexadecimal digits.
-        epoch: the epoch of the last failover that it knows.
-    """
+    """The state of a sentinel."""
 
     def __init__(self, monitor: Monitor, settings: SentinelSettings, my_id: str) -> None:
-        self.monitor = monitor
+        self.monitor = monitor  # watches the servers and keeps this state up to date
         self.settings = settings
-        self.my_id = settings.my_id or my_id
-        self.epoch = settings.epoch
+        self.my_id = settings.my_id or my_id  # 40 hexadecimal digits
+        self.epoch = settings.epoch  # the epoch of the last failover that it knows
         self.masters: dict[bytes, Master] = {}
 
     def vote(self, master: Master, epoch: int, candidate: str) -> None:

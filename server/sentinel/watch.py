@@ -21,17 +21,13 @@ _ALIVE: Final = ("LOADING", "MASTERDOWN")  # errors that a working server may re
 
 
 class Watch:
-    """Monitors one server with INFO and PING; reconnects when the connection is lost.
-
-    Attributes:
-        refused: the last attempt to connect was refused: nothing listens at the address.
-    """
+    """Monitors one server with INFO and PING; reconnects when the connection is lost."""
 
     def __init__(self, monitor: Monitor, master: Master, instance: Instance) -> None:
         self._monitor = monitor
         self._master = master
         self.instance = instance
-        self.refused = False
+        self.refused = False  # the last attempt to connect was refused: nothing listens at the address
         self._link: Link | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0  # when the timer should fire

@@ -26,21 +26,13 @@ _DIGITS: Final = re.compile(rb"[ \t\n\v\f\r]*[+-]?[0-9]+")
 
 @dataclass(slots=True)
 class Verdict:
-    """The result for one file.
+    """The result for one file."""
 
-    Attributes:
-        size: bytes of the file.
-        good: number of bytes from the start that hold whole commands and whole transactions.
-        problem: the damage after them; "" if the file is sound.
-        notes: observations for the user.
-        fixable: True if truncating the file at ``good`` makes it sound.
-    """
-
-    size: int
-    good: int
-    problem: str
-    notes: list[str]
-    fixable: bool = True
+    size: int  # bytes of the file
+    good: int  # number of bytes from the start that hold whole commands and whole transactions
+    problem: str  # the damage after them; "" if the file is sound
+    notes: list[str]  # observations for the user
+    fixable: bool = True  # True if truncating the file at ``good`` makes it sound
 
 
 def check_aof(

@@ -29,32 +29,20 @@ _TIME: Final = re.compile(rb"#(TS|MS):(\d{1,16})")
 
 
 class Position(NamedTuple):
-    """A place in the incr files, with the database and time that the commands before it set.
+    """A place in the incr files, with the database and time that the commands before it set."""
 
-    Attributes:
-        seq: the number of the file; 0 is before the first one.
-        offset: bytes from the start of the file.
-        database: the selected database.
-        time: the time of the last annotation, in milliseconds; 0 without one.
-    """
-
-    seq: int = 0
-    offset: int = 0
-    database: int = 0
-    time: int = 0
+    seq: int = 0  # the number of the file; 0 is before the first one
+    offset: int = 0  # bytes from the start of the file
+    database: int = 0  # the selected database
+    time: int = 0  # the time of the last annotation, in milliseconds; 0 without one
 
 
 class Record(NamedTuple):
-    """One command, with its database.
+    """One command, with its database."""
 
-    Attributes:
-        time: the time of the last annotation before it, in milliseconds; 0 without one.
-        words: the command and its arguments; a command longer than a piece has its long words cut.
-    """
-
-    time: int
+    time: int  # the time of the last annotation before it, in milliseconds; 0 without one
     database: int
-    words: list[bytes]
+    words: list[bytes]  # the command and its arguments; a command longer than a piece has its long words cut
 
 
 def incr_files(manifest: Manifest) -> list[FileInfo]:

@@ -33,15 +33,12 @@ class ByteSource:
     Args:
         read: returns at most the given number of bytes; none only at the end of the file.
         data: bytes that were read before.
-
-    Attributes:
-        templates: lists of field names in this file, by their numbers; later hashes refer to the numbers.
-        proven: a checksum covers the content, so values may check parts of it later.
     """
 
     def __init__(self, read: Callable[[int], bytes], data: bytes = b"") -> None:
+        # Lists of field names in this file, by their numbers; later hashes refer to the numbers.
         self.templates: dict[int, list[bytes]] = {}
-        self.proven = False
+        self.proven = False  # a checksum covers the content, so values may check parts of it later
         self._read = read
         self._data = data
         self._at = 0  # position of the next byte in the buffered data

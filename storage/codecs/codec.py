@@ -20,15 +20,10 @@ DEFAULTS: Final[Defaults] = (100, 100)
 
 
 class Writing(NamedTuple):
-    """Options for writing values.
+    """Options for writing values."""
 
-    Attributes:
-        defaults: duration and maxsize of a stream that was never used for IDMP.
-        compress: compress strings if that makes them shorter (rdbcompression).
-    """
-
-    defaults: Defaults = DEFAULTS
-    compress: bool = False
+    defaults: Defaults = DEFAULTS  # duration and maxsize of a stream that was never used for IDMP
+    compress: bool = False  # compress strings if that makes them shorter (rdbcompression)
 
     @property
     def string(self) -> Callable[[bytes], bytes]:
@@ -45,41 +40,32 @@ def _same_version(_value: object, version: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Extension(Generic[V]):
-    """Data of a value that RDB cannot express: an AUX field of our own after the value, which other servers skip.
+    """Data of a value that RDB cannot express: an AUX field of our own after the value, which other servers skip."""
 
-    Attributes:
-        field: the name of the field.
-        encode: returns the content of the field from the value and the type byte; empty if the field is not needed.
-        apply: completes a value that was just read; raises RdbError if the content does not belong to it.
-        count: yields the number of items that other servers miss without the field, each with its name in the log.
-    """
-
-    field: bytes
+    field: bytes  # the name of the field
+    # Returns the content of the field from the value and the type byte; empty if the field is not needed.
     encode: Callable[[V, int], bytes]
+    # Completes a value that was just read; raises RdbError if the content does not belong to it.
     apply: Callable[[V, bytes], None]
+    # Yields the number of items that other servers miss without the field, each with its name in the log.
     count: Callable[[V, int], Iterator[tuple[str, int]]]
 
 
 class Codec(NamedTuple, Generic[V]):
-    """How a data type is read and written in RDB.
+    """How a data type is read and written in RDB."""
 
-    Attributes:
-        type_bytes: the type bytes that ``read`` understands.
-        read: reads a value from the source after the key, given the type byte and whether Valkey wrote it. It yields
-            None between steps, so that a server can do other work, and the value last. It raises RdbError if the data
-            is damaged. It may leave parts of a proven source (``ByteSource.proven``) to ``check``.
-        type_of: returns the type byte of a value for readers of an RDB version.
-        encode: yields the bytes after the key, in pieces, given the type byte and the options for writing.
-        extension: the data that the type byte cannot express, for files; None if it expresses everything.
-        payload_version: returns the RDB version of a DUMP payload, which cannot hold an extension: the given version,
-            or the first one that can express the whole value.
-        check: checks the parts that ``read`` left out, and yields between steps; None if ``read`` checks everything.
-    """
-
-    type_bytes: tuple[int, ...]
+    type_bytes: tuple[int, ...]  # the type bytes that ``read`` understands
+    # Reads a value from the source after the key, given the type byte and whether Valkey wrote it. It yields None
+    # between steps, so that a server can do other work, and the value last. It raises RdbError if the data is
+    # damaged. It may leave parts of a proven source (``ByteSource.proven``) to ``check``.
     read: Callable[[ByteSource, int, bool], Iterator[V | None]]
-    type_of: Callable[[V, int], int]
+    type_of: Callable[[V, int], int]  # returns the type byte of a value for readers of an RDB version
+    # Yields the bytes after the key, in pieces, given the type byte and the options for writing.
     encode: Callable[[V, int, Writing], Iterator[bytes]]
+    # The data that the type byte cannot express, for files; None if it expresses everything.
     extension: Extension[V] | None = None
+    # Returns the RDB version of a DUMP payload, which cannot hold an extension: the given version, or the first one
+    # that can express the whole value.
     payload_version: Callable[[V, int], int] = _same_version
+    # Checks the parts that ``read`` left out, and yields between steps; None if ``read`` checks everything.
     check: Callable[[V], Iterator[None]] | None = None

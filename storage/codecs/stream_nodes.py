@@ -131,21 +131,13 @@ def _pack_entries(
 
 
 class _Unpacked(NamedTuple):
-    """An unpacked node.
+    """An unpacked node."""
 
-    Attributes:
-        deleted: number of entries marked as deleted.
-        names: the field names of its first entry.
-        ids: (ms, seq) of the entries that are not deleted.
-        fields: the encoded fields of the same entries.
-        last: the ID of the last entry, even if it is deleted.
-    """
-
-    deleted: int
-    names: list[bytes]
-    ids: list[tuple[int, int]]
-    fields: list[bytes]
-    last: int
+    deleted: int  # number of entries marked as deleted
+    names: list[bytes]  # the field names of its first entry
+    ids: list[tuple[int, int]]  # (ms, seq) of the entries that are not deleted
+    fields: list[bytes]  # the encoded fields of the same entries
+    last: int  # the ID of the last entry, even if it is deleted
 
 
 def read_nodes(source: ByteSource, stream: Stream) -> Iterator[None]:

@@ -27,18 +27,13 @@ class Collection(Freeable):
     """A value made of elements.
 
     In the keyspace it is never empty: a key is deleted when its last element is removed.
-
-    Attributes:
-        OWN_BYTES: approximate memory of an empty collection.
-        ELEMENT_BYTES: approximate memory of an element in addition to ``payload_bytes``.
-        encoding: the name of the encoding that Redis would use (OBJECT ENCODING).
     """
 
-    OWN_BYTES: ClassVar[int]
-    ELEMENT_BYTES: ClassVar[int] = 0
+    OWN_BYTES: ClassVar[int]  # approximate memory of an empty collection
+    ELEMENT_BYTES: ClassVar[int] = 0  # approximate memory of an element in addition to ``payload_bytes``
     __slots__ = ("encoding",)
 
-    encoding: bytes
+    encoding: bytes  # the name of the encoding that Redis would use (OBJECT ENCODING)
 
     @abstractmethod
     def __len__(self) -> int:

@@ -13,17 +13,13 @@ if TYPE_CHECKING:
 
 
 class Deadlines(Freeable):
-    """Times by name, with quick access to the earliest.
-
-    Attributes:
-        when: name to Unix milliseconds. Read only; the methods change it.
-        heap: (when, name), the earliest first; may hold outdated pairs, ``when`` decides.
-    """
+    """Times by name, with quick access to the earliest."""
 
     __slots__ = ("heap", "when")
 
     def __init__(self) -> None:
-        self.when: dict[bytes, int] = {}
+        self.when: dict[bytes, int] = {}  # name to Unix milliseconds. Read only; the methods change it.
+        # (when, name), the earliest first; may hold outdated pairs, ``when`` decides.
         self.heap: list[tuple[int, bytes]] = []
 
     def __len__(self) -> int:

@@ -175,17 +175,11 @@ def latitude_distance(first: float, second: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """An area of GEOSEARCH: a circle, or a box if ``height`` is given. All lengths are in metres.
+    """An area of GEOSEARCH: a circle, or a box if ``height`` is given. All lengths are in metres."""
 
-    Attributes:
-        center: the place in its middle.
-        width: the width of the box, or the radius of the circle.
-        height: the height of the box; None for a circle.
-    """
-
-    center: Place
-    width: float
-    height: float | None = None
+    center: Place  # the place in its middle
+    width: float  # the width of the box, or the radius of the circle
+    height: float | None = None  # the height of the box; None for a circle
 
     def distance_to(self, place: Place) -> float | None:
         """Return a place's distance from the center in metres; None if it is outside. The border is inside."""

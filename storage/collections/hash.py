@@ -23,13 +23,7 @@ _SAMPLE: Final = 64
 
 
 class Hash(Collection):
-    """A map of fields to values.
-
-    Attributes:
-        fields: the values by field, in the order in which the fields arrived. Expired fields are included until they
-            are deleted (``storage/keyspace/field_expiry``). Read only; the methods change it.
-        times: the expiry of fields; None if no field has one.
-    """
+    """A map of fields to values."""
 
     OWN_BYTES: ClassVar[int] = 150
     ELEMENT_BYTES: ClassVar[int] = 2 * OBJECT_BYTES + SLOT_BYTES
@@ -37,8 +31,10 @@ class Hash(Collection):
 
     def __init__(self) -> None:
         self.encoding = LISTPACK
+        # The values by field, in the order in which the fields arrived. Expired fields are included until they are
+        # deleted (``storage/keyspace/field_expiry``). Read only; the methods change it.
         self.fields: dict[bytes, bytes] = {}
-        self.times: Deadlines | None = None
+        self.times: Deadlines | None = None  # the expiry of fields; None if no field has one
         self._order: ScanOrder | None = None  # created by the first walk
 
     def __len__(self) -> int:

@@ -33,9 +33,6 @@ class List(Collection):
 
     Methods that add elements take list-max-listpack-size as ``limit``: a negative one is a size class (-1: 4 KiB …
     -5: 64 KiB), any other a number of elements. They convert to a quicklist if necessary.
-
-    Attributes:
-        size: bytes of a listpack that holds all elements.
     """
 
     OWN_BYTES: ClassVar[int] = 150
@@ -46,6 +43,7 @@ class List(Collection):
         self.encoding = LISTPACK
         self._items = list(elements)
         self._start = 0  # index of the first element; the room is before it
+        # Bytes of a listpack that holds all elements.
         self.size = _AROUND + sum(map(element_size, self._items))
 
     def __len__(self) -> int:

@@ -34,17 +34,14 @@ def is_integer(word: bytes) -> bool:
 
 
 class Set(Collection):
-    """Members without a defined order.
-
-    Attributes:
-        members: read only (its keys work like a set); ``add`` and ``discard`` change it.
-    """
+    """Members without a defined order."""
 
     OWN_BYTES: ClassVar[int] = 200
     __slots__ = ("_order", "members")
 
     def __init__(self, members: Iterable[bytes] = (), encoding: bytes = HASHTABLE) -> None:
         self.encoding = encoding
+        # Read only (its keys work like a set); ``add`` and ``discard`` change it.
         self.members: dict[bytes, None] = dict.fromkeys(members)
         self._order: ScanOrder | None = None
 

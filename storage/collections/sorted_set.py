@@ -28,19 +28,16 @@ _SAMPLE: Final = 32
 
 
 class SortedSet(Collection):
-    """Members with their scores.
-
-    Attributes:
-        scores: member to score; read only, ``put`` and ``discard`` change it.
-        order: all (score, member), sorted; read only.
-    """
+    """Members with their scores."""
 
     OWN_BYTES: ClassVar[int] = 600
     __slots__ = ("_scan", "order", "scores")
 
     def __init__(self, scores: dict[bytes, float] | None = None) -> None:
         self.encoding = LISTPACK
+        # Member to score; read only, ``put`` and ``discard`` change it.
         self.scores: dict[bytes, float] = {} if scores is None else scores
+        # All (score, member), sorted; read only.
         self.order: SortedList[tuple[float, bytes]] = (
             SortedList()
             if scores is None

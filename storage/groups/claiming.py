@@ -53,22 +53,17 @@ class ClaimTerms:
 
 
 class Claimed:
-    """The result of a claim.
-
-    Attributes:
-        items: the claimed entries, encoded; with ``just_id`` the texts of their IDs.
-        deleted: IDs removed from the PEL because the stream no longer has the entry.
-        changes: all claimed and deleted entries in order, for replicas and the AOF. A deleted entry appears with its last
-            owner, time and count; the time is ``UNOWNED_MS`` if it had no owner.
-        cursor: the first pending ID that XAUTOCLAIM has not examined, ``0-0`` if there is none.
-    """
+    """The result of a claim."""
 
     __slots__ = ("changes", "cursor", "deleted", "items")
 
     def __init__(self) -> None:
-        self.items: list[bytes] = []
-        self.deleted: list[bytes] = []
+        self.items: list[bytes] = []  # the claimed entries, encoded; with ``just_id`` the texts of their IDs
+        self.deleted: list[bytes] = []  # IDs removed from the PEL because the stream no longer has the entry
+        # All claimed and deleted entries in order, for replicas and the AOF. A deleted entry appears with its last
+        # owner, time and count; the time is ``UNOWNED_MS`` if it had no owner.
         self.changes: list[Change] = []
+        # The first pending ID that XAUTOCLAIM has not examined, ``0-0`` if there is none.
         self.cursor = b"0-0"
 
 

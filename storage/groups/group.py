@@ -23,27 +23,21 @@ _ENTRY_BYTES: Final = 250  # memory of a pending entry: ID as integer and as tex
 
 
 class Group(Freeable):
-    """One group of a stream.
-
-    Attributes:
-        last_id: last delivered ID (int).
-        consumers: the consumers by name; the group's methods add and remove them.
-        pel: all pending entries.
-        entries_read: the total number of entries delivered, None if unknown.
-        work: the rest of long work on the pending entries (removing or sorting them), None if there is none. While
-            there is work, the group is a ``BusyGroup``.
-        unowned: a consumer with an empty name that owns the entries released by XNACK. Its ``pending`` is their number.
-            It is not in ``consumers``.
-    """
+    """One group of a stream."""
 
     __slots__ = ("consumers", "entries_read", "last_id", "pel", "unowned", "work")
 
     def __init__(self, last_id: int = 0, entries_read: int | None = None) -> None:
-        self.last_id = last_id
-        self.entries_read = entries_read
+        self.last_id = last_id  # last delivered ID (int)
+        self.entries_read = entries_read  # the total number of entries delivered, None if unknown
+        # The consumers by name; the group's methods add and remove them.
         self.consumers: dict[bytes, Consumer] = {}
-        self.pel = Pel()
+        self.pel = Pel()  # all pending entries
+        # A consumer with an empty name that owns the entries released by XNACK. Its ``pending`` is their number. It
+        # is not in ``consumers``.
         self.unowned = Consumer(b"", NEVER)
+        # The rest of long work on the pending entries (removing or sorting them), None if there is none. While there
+        # is work, the group is a ``BusyGroup``.
         self.work: Iterator[None] | None = None
 
     def prepare_to_free(self) -> bool:

@@ -73,21 +73,15 @@ def _place_in_time(line: Line) -> tuple[int, int, int]:
 
 
 class Consumer:
-    """A member of a group.
-
-    Attributes:
-        seen_ms: last time a command named it.
-        active_ms: last time it received entries, NEVER (-1) if it never did.
-        pending: number of entries it owns.
-    """
+    """A member of a group."""
 
     __slots__ = ("active_ms", "name", "pending", "seen_ms")
 
     def __init__(self, name: bytes, seen_ms: int, active_ms: int = NEVER) -> None:
         self.name = name
-        self.seen_ms = seen_ms
-        self.active_ms = active_ms
-        self.pending = 0
+        self.seen_ms = seen_ms  # last time a command named it
+        self.active_ms = active_ms  # last time it received entries, NEVER (-1) if it never did
+        self.pending = 0  # number of entries it owns
 
     def see(self, now: int) -> None:
         """Set the seen-time: a command has named this consumer at ``now`` (milliseconds)."""
@@ -159,20 +153,15 @@ def make_pending(
 
 
 class _Order(Freeable, Generic[Item]):
-    """Items of pending entries in some order.
-
-    Attributes:
-        items: the items that arrived in order. Some are outdated.
-        late: the items that arrived out of order; none is outdated. None if there never were any. It is a list, not a dict
-            keyed by ID, because clients could choose IDs with equal hashes.
-        key: returns the place of an item in the order.
-    """
+    """Items of pending entries in some order."""
 
     __slots__ = ("_first", "_swept", "items", "late")
-    key: Callable[[Any], Any]
+    key: Callable[[Any], Any]  # returns the place of an item in the order
 
     def __init__(self) -> None:
-        self.items: list[Item] = []
+        self.items: list[Item] = []  # the items that arrived in order. Some are outdated.
+        # The items that arrived out of order; none is outdated. None if there never were any. It is a list, not a
+        # dict keyed by ID, because clients could choose IDs with equal hashes.
         self.late: SortedKeyList[Item, Any] | None = None
         self._first = 0  # all items before it are outdated
         self._swept = 0  # where the next step of sweeping begins
@@ -270,20 +259,15 @@ class _Order(Freeable, Generic[Item]):
 
 
 class Order(_Order[Pending]):
-    """Pending entries by ID: all entries of a group, or of one owner.
-
-    Attributes:
-        owner: the owner; None for all entries.
-        end: an ID that no entry exceeds.
-    """
+    """Pending entries by ID: all entries of a group, or of one owner."""
 
     __slots__ = ("end", "owner")
     key = _number
 
     def __init__(self, owner: Consumer | None = None) -> None:
         super().__init__()
-        self.owner = owner
-        self.end = 0
+        self.owner = owner  # the owner; None for all entries
+        self.end = 0  # an ID that no entry exceeds
 
     def extend(self, new: list[Pending], after: int, last: int) -> None:
         """Add ascending entries: all have IDs greater than ``after``, and the last one has the ID ``last``."""
@@ -350,10 +334,6 @@ class IdleOrder(_Order["Line"]):
 
     Each change of an entry adds a line: its delivery time, its turn and the entry. Walks skip earlier lines, whose
     turn is no longer the entry's.
-
-    Attributes:
-        claimable: a place (delivery time, turn, …); the stream no longer has the entries before it
-            (``claiming.pass_lost``).
     """
 
     __slots__ = ("claimable",)
@@ -361,6 +341,7 @@ class IdleOrder(_Order["Line"]):
 
     def __init__(self) -> None:
         super().__init__()
+        # A place (delivery time, turn, …); the stream no longer has the entries before it (``claiming.pass_lost``).
         self.claimable: tuple[int, ...] = _BEGIN
 
     def add(self, entry: Pending) -> None:
@@ -431,18 +412,13 @@ class IdleOrder(_Order["Line"]):
 
 
 class Pel(Freeable):
-    """All pending entries of one group.
-
-    Attributes:
-        by_text: the entries by the canonical text of their IDs; read only.
-        order: the entries by ID.
-    """
+    """All pending entries of one group."""
 
     __slots__ = ("_delivered", "_idle", "_owned", "_turn", "by_text", "order")
 
     def __init__(self) -> None:
-        self.by_text: dict[bytes, Pending] = {}
-        self.order = Order()
+        self.by_text: dict[bytes, Pending] = {}  # the entries by the canonical text of their IDs; read only
+        self.order = Order()  # the entries by ID
         self._owned: dict[Consumer, Order] | None = None  # None: not asked for yet
         self._idle: IdleOrder | None = None  # likewise
         self._turn = 0

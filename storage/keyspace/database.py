@@ -22,41 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False, repr=False)
 class WatchedKey:
-    """A key under WATCH.
+    """A key under WATCH."""
 
-    Attributes:
-        database: the database of the key; the key need not exist.
-        version: the version of the key when the watch began.
-        was_due: True if the key had already expired when the watch began.
-        touched: the list that receives this watch at the next change of the key.
-    """
-
-    database: Database
+    database: Database  # the database of the key; the key need not exist
     key: bytes
-    version: int
-    was_due: bool
-    touched: list[WatchedKey]
+    version: int  # the version of the key when the watch began
+    was_due: bool  # True if the key had already expired when the watch began
+    touched: list[WatchedKey]  # the list that receives this watch at the next change of the key
 
 
 class Database:
-    """One numbered database.
-
-    Attributes:
-        entries: key to value. A string is ``bytes``, a stream ``Stream``, any other value a ``Collection``. It may
-            still hold expired keys; ``read`` and ``write`` return only what a client may see.
-        expires: key to absolute expiry in milliseconds; only keys that are in ``entries``.
-        watched: WATCHed keys only: [number of watchers, version, version at which SWAPDB brought an expired key here,
-            or -1]. Each modification raises the version.
-        untouched: for each watched key, the watches whose owners have not been told of a modification (``watches``).
-        awaited: each key that blocked clients wait for, with the number of waiters.
-        accessed: key to the time of its last access in milliseconds (OBJECT IDLETIME).
-        due: a heap of (when, key) that may hold outdated pairs: ``expires`` decides.
-        field_due: for the key of a hash, the time when its next field expires, or an earlier time; may be outdated.
-        encodings: the encoding of strings that do not have the usual one: a string changed in place is ``raw``.
-        scan_order: the order of keys for SCAN; None until the first use.
-        frequencies: key to its access frequency (``frequency.stored``), while the policy is LFU.
-        meter: the sizes and frequencies of the keys; None unless a memory limit or an eviction policy needs them.
-    """
+    """One numbered database."""
 
     __slots__ = (
         "accessed",
@@ -78,17 +54,30 @@ class Database:
     def __init__(self, keyspace: Keyspace, index: int) -> None:
         self.keyspace = keyspace
         self.index = index
+        # Key to value. A string is ``bytes``, a stream ``Stream``, any other value a ``Collection``. It may still
+        # hold expired keys; ``read`` and ``write`` return only what a client may see.
         self.entries: dict[bytes, Value] = {}
+        # Key to absolute expiry in milliseconds; only keys that are in ``entries``.
         self.expires: dict[bytes, int] = {}
+        # WATCHed keys only: [number of watchers, version, version at which SWAPDB brought an expired key here, or
+        # -1]. Each modification raises the version.
         self.watched: dict[bytes, list[int]] = {}
+        # For each watched key, the watches whose owners have not been told of a modification (``watches``).
         self.untouched: dict[bytes, set[WatchedKey]] = {}
+        # Each key that blocked clients wait for, with the number of waiters.
         self.awaited: dict[bytes, int] = {}
+        # Key to the time of its last access in milliseconds (OBJECT IDLETIME).
         self.accessed: dict[bytes, int] = {}
+        # A heap of (when, key) that may hold outdated pairs: ``expires`` decides.
         self.due: list[tuple[int, bytes]] = []
+        # For the key of a hash, the time when its next field expires, or an earlier time; may be outdated.
         self.field_due = Deadlines()
+        # The encoding of strings that do not have the usual one: a string changed in place is ``raw``.
         self.encodings: dict[bytes, bytes] = {}
-        self.scan_order: ScanOrder | None = None
+        self.scan_order: ScanOrder | None = None  # the order of keys for SCAN; None until the first use
+        # Key to its access frequency (``frequency.stored``), while the policy is LFU.
         self.frequencies: dict[bytes, int] = {}
+        # The sizes and frequencies of the keys; None unless a memory limit or an eviction policy needs them.
         self.meter: Meter | None = None
 
     def __len__(self) -> int:

@@ -17,16 +17,11 @@ class LibraryError(ValueError):
 
 
 class Libraries:
-    """The source code of the function libraries, by name.
-
-    Attributes:
-        codes: source code by name.
-        version: increases with every change.
-    """
+    """The source code of the function libraries, by name."""
 
     def __init__(self) -> None:
-        self.codes: dict[bytes, bytes] = {}
-        self.version = 0
+        self.codes: dict[bytes, bytes] = {}  # source code by name
+        self.version = 0  # increases with every change
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -25,21 +25,15 @@ _ALONE: Final = 2  # getrefcount of an object that only one local variable refer
 
 
 class LazyFree:
-    """The queue of values to free.
-
-    Attributes:
-        pending: keys and groups that are not freed yet (INFO lazyfree_pending_objects).
-        freed: number of freed objects (INFO lazyfreed_objects).
-        memory: approximate bytes of the pending objects, as far as the callers knew them.
-        on_queued: called when a value is queued; while it is None, every value is freed at once.
-    """
+    """The queue of values to free."""
 
     __slots__ = ("_containers", "_holders", "_objects", "_waiting", "freed", "memory", "on_queued", "pending")
 
     def __init__(self) -> None:
-        self.pending = 0
-        self.freed = 0
-        self.memory = 0
+        self.pending = 0  # keys and groups that are not freed yet (INFO lazyfree_pending_objects)
+        self.freed = 0  # number of freed objects (INFO lazyfreed_objects)
+        self.memory = 0  # approximate bytes of the pending objects, as far as the callers knew them
+        # Called when a value is queued; while it is None, every value is freed at once.
         self.on_queued: Callable[[], None] | None = None
         self._waiting: deque[tuple[object, int]] = deque()
         # The value being taken apart: the number of objects it counts for, and its parts. Parts that reference

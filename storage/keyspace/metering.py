@@ -29,21 +29,15 @@ _METER_ENTRY: Final = SLOT_BYTES + 32  # memory of the meter itself per key
 
 
 class Meter:
-    """The memory of each key of one database.
-
-    Attributes:
-        memory: key to its bytes at the last measurement.
-        total: the sum of ``memory``.
-        touched: keys that may have changed since they were measured.
-        unseen: keys whose values change without a command: old chunks of streams are packed.
-    """
+    """The memory of each key of one database."""
 
     __slots__ = ("_left", "memory", "total", "touched", "unseen")
 
     def __init__(self) -> None:
-        self.memory: dict[bytes, int] = {}
-        self.total = 0
-        self.touched: set[bytes] = set()
+        self.memory: dict[bytes, int] = {}  # key to its bytes at the last measurement
+        self.total = 0  # the sum of ``memory``
+        self.touched: set[bytes] = set()  # keys that may have changed since they were measured
+        # Keys whose values change without a command: old chunks of streams are packed.
         self.unseen: dict[bytes, None] = {}
         self._left: Iterator[bytes] | None = None
 

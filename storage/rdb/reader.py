@@ -39,27 +39,17 @@ _KEYS_AT_ONCE: Final = 4096  # keys to check between two pauses
 
 @dataclass(eq=False, repr=False)
 class RdbInfo:
-    """Statistics and metadata of a load.
+    """Statistics and metadata of a load."""
 
-    Attributes:
-        version: of the RDB format; 0 until the head is read.
-        aux: the fields at the head of the file: ``redis-ver``, ``ctime``, ``repl-id``, ``repl-offset`` …
-        keys: number of keys loaded.
-        expired: number of expired keys in the file, dropped or loaded.
-        skipped: number of keys left out because Rillet does not have their type.
-        empty: number of keys left out because their collection has no element.
-        expires: number of keys with an expiry, expired or not.
-        checked: whether the file has a checksum and it is right.
-    """
-
-    version: int = 0
+    version: int = 0  # of the RDB format; 0 until the head is read
+    # The fields at the head of the file: ``redis-ver``, ``ctime``, ``repl-id``, ``repl-offset`` …
     aux: dict[bytes, bytes] = field(default_factory=dict)
-    keys: int = 0
-    expired: int = 0
-    skipped: int = 0
-    empty: int = 0
-    expires: int = 0
-    checked: bool = False
+    keys: int = 0  # number of keys loaded
+    expired: int = 0  # number of expired keys in the file, dropped or loaded
+    skipped: int = 0  # number of keys left out because Rillet does not have their type
+    empty: int = 0  # number of keys left out because their collection has no element
+    expires: int = 0  # number of keys with an expiry, expired or not
+    checked: bool = False  # whether the file has a checksum and it is right
 
 
 def load_rdb(

@@ -6,14 +6,10 @@ from collections import Counter
 
 
 class Unsaid:
-    """Counts the data in a file that only Rillet can read.
-
-    Attributes:
-        counts: number of items by the name of their kind in the log.
-    """
+    """Counts the data in a file that only Rillet can read."""
 
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()  # number of items by the name of their kind in the log
 
     @property
     def text(self) -> str:

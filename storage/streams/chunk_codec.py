@@ -60,11 +60,9 @@ class Packed(Protocol):
     """A packed chunk, which replaces an unread ``Chunk`` in a stream. It is immutable, so copies of the stream share it.
 
     Its length is the number of its entries.
-
-    Attributes:
-        is_quick: True if it can be read quickly. Otherwise another form replaces it after the first read.
     """
 
+    # True if it can be read quickly. Otherwise another form replaces it after the first read.
     is_quick: ClassVar[bool]
 
     def __len__(self) -> int: ...

@@ -33,22 +33,17 @@ _SOME_FREED: Final = 1 << 20
 
 
 class ChunkCache:
-    """Packs the chunks of one keyspace.
-
-    Attributes:
-        depth: how many of the newest chunks of each stream are never packed; 0 packs none, and a packed chunk stays
-            packed until it is read.
-        limit: maximum bytes of chunks unpacked by readers.
-        round: seconds; a chunk is packed one to two rounds after its last entry was added.
-        worth_while: maximum size of the packed form, as a fraction of the chunk's; a larger one is discarded.
-        on_freed: called when freed memory should return to the system; None for no call.
-    """
+    """Packs the chunks of one keyspace."""
 
     def __init__(self, limit: int = UNPACKED_BYTES) -> None:
+        # How many of the newest chunks of each stream are never packed; 0 packs none, and a packed chunk stays packed
+        # until it is read.
         self.depth = 0
-        self.limit = limit
-        self.round = 15.0
+        self.limit = limit  # maximum bytes of chunks unpacked by readers
+        self.round = 15.0  # seconds; a chunk is packed one to two rounds after its last entry was added
+        # Maximum size of the packed form, as a fraction of the chunk's; a larger one is discarded.
         self.worth_while = 0.75
+        # Called when freed memory should return to the system; None for no call.
         self.on_freed: Callable[[], None] | None = None
         self.reset()
 

@@ -20,23 +20,17 @@ class Idempotency(Freeable):
     """The idempotent IDs of one stream, each with the ID of its entry.
 
     An iid's age follows from its entry ID, not from the time of recording, so every replica forgets the same iids.
-
-    Attributes:
-        duration: seconds that an iid is remembered, counted from the time in its entry's ID.
-        maxsize: maximum number of iids for each producer; beyond it the oldest is forgotten.
-        producers: pid to {iid: entry ID}, in order of recording; no producer is empty.
-        added: number of iids ever recorded.
-        duplicates: number of duplicate messages ever recognized.
     """
 
     __slots__ = ("__weakref__", "added", "duplicates", "duration", "maxsize", "producers")
 
     def __init__(self, duration: int, maxsize: int) -> None:
-        self.duration = duration
-        self.maxsize = maxsize
+        self.duration = duration  # seconds that an iid is remembered, counted from the time in its entry's ID
+        self.maxsize = maxsize  # maximum number of iids for each producer; beyond it the oldest is forgotten
+        # Pid to {iid: entry ID}, in order of recording; no producer is empty.
         self.producers: dict[bytes, dict[bytes, int]] = {}
-        self.added = 0
-        self.duplicates = 0
+        self.added = 0  # number of iids ever recorded
+        self.duplicates = 0  # number of duplicate messages ever recognized
 
     def parts(self) -> Iterable[object]:
         """Return the producers."""

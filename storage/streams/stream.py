@@ -37,14 +37,6 @@ _FEW: Final = 64  # entries that are freed at once
 class Stream(Freeable):
     """One stream value.
 
-    Attributes:
-        last_id: the last generated ID; new ones must be greater, whether or not that entry still exists.
-        first_id: the first entry's ID, 0 if there is none.
-        max_deleted_id: the greatest ID that ``delete`` ever removed (trimming does not count), 0 if none.
-        entries_added: all entries ever added, at most MAX_COUNT.
-        groups: by name, in order of creation.
-        idempotency: the iids of XADD IDMP and their settings, None until they are used or changed.
-
     For this package only, where ``bulk_append``, ``trimming``, ``iteration`` and ``cold_chunks`` work on a stream:
         chunks: the entries. Only the last chunk may be growing; its data is then a bytearray. See ``open``.
         tail: the last chunk while it may grow.
@@ -83,11 +75,14 @@ class Stream(Freeable):
 
     def __init__(self) -> None:
         self.length = 0
+        # The last generated ID; new ones must be greater, whether or not that entry still exists.
         self.last_id = 0
-        self.first_id = 0
+        self.first_id = 0  # the first entry's ID, 0 if there is none
+        # The greatest ID that ``delete`` ever removed (trimming does not count), 0 if none.
         self.max_deleted_id = 0
-        self.entries_added = 0
-        self.groups: dict[bytes, Group] = {}
+        self.entries_added = 0  # all entries ever added, at most MAX_COUNT
+        self.groups: dict[bytes, Group] = {}  # by name, in order of creation
+        # The iids of XADD IDMP and their settings, None until they are used or changed.
         self.idempotency: Idempotency | None = None
         self.chunks: list[AnyChunk] = []
         self.firsts: list[int] = []

@@ -45,61 +45,40 @@ _WIDTH: Final = 220
 
 @dataclass
 class Plan:
-    """What an audit knows about its worker: the caller's options, and the findings of the first promise.
+    """What an audit knows about its worker: the caller's options, and the findings of the first promise."""
 
-    Attributes:
-        command: the words that start a process; empty for a function.
-        target: a function or coroutine function; None for a process.
-        environment: variables to add to the process's environment.
-        stream: the key.
-        group: the name of the consumer group.
-        database: the database of the stream; a worker that takes only host and port uses 0.
-        messages: the messages to send.
-        done: the key at which the worker's work shows; None: find it.
-        timeout: seconds of fair time after which the audit stops waiting; longer than the worker's own timers.
-        restarts: whether a worker that ends with an error is restarted.
-        makes_group: whether the audit creates the group, because the worker does not.
-        makes_stream: whether the audit creates the stream, because the worker does not.
-        count: the COUNT of its XREADGROUP; None without one.
-        work: the sign of its work; None if its work does not show.
-        carrier: the command that acknowledges: XACK, XACKDEL or a script; "" with NOACK.
-        acks_first: whether it acknowledges before its work.
-        is_atomic: whether work and acknowledgement are one transaction or script.
-        uses_scripts: whether it sends EVALSHA.
-        spins: whether it polls without BLOCK and without a pause. Its reads are slowed, or twenty workers would take all
-            processors.
-        patience: a query string for the URL that makes its client wait for a reply as long as it takes.
-        slots: the semaphore that limits how many experiments are busy at a time.
-        cancelled: ends all experiments when set.
-        launch: starts a worker in another way.
-        real: the URL of an existing server to use behind a proxy; "" for a new Rillet for each experiment.
-        may_flush: whether all data of the existing server may be removed if the URL names no database.
-    """
-
-    command: Sequence[str] = ()
-    target: Callable[..., Any] | None = None
+    command: Sequence[str] = ()  # the words that start a process; empty for a function
+    target: Callable[..., Any] | None = None  # a function or coroutine function; None for a process
+    # Variables to add to the process's environment.
     environment: Mapping[str, str] = field(default_factory=dict)
-    stream: str = ""
-    group: str = ""
-    database: int = 0
-    messages: Messages = field(default_factory=Messages)
-    done: str | None = None
+    stream: str = ""  # the key
+    group: str = ""  # the name of the consumer group
+    database: int = 0  # the database of the stream; a worker that takes only host and port uses 0
+    messages: Messages = field(default_factory=Messages)  # the messages to send
+    done: str | None = None  # the key at which the worker's work shows; None: find it
+    # Seconds of fair time after which the audit stops waiting; longer than the worker's own timers.
     timeout: float = TIMEOUT
-    restarts: bool = True
-    makes_group: bool = False
-    makes_stream: bool = False
-    count: int | None = None
-    work: Work | None = None
-    carrier: str = ""
-    acks_first: bool = False
-    is_atomic: bool = False
-    uses_scripts: bool = False
+    restarts: bool = True  # whether a worker that ends with an error is restarted
+    makes_group: bool = False  # whether the audit creates the group, because the worker does not
+    makes_stream: bool = False  # whether the audit creates the stream, because the worker does not
+    count: int | None = None  # the COUNT of its XREADGROUP; None without one
+    work: Work | None = None  # the sign of its work; None if its work does not show
+    carrier: str = ""  # the command that acknowledges: XACK, XACKDEL or a script; "" with NOACK
+    acks_first: bool = False  # whether it acknowledges before its work
+    is_atomic: bool = False  # whether work and acknowledgement are one transaction or script
+    uses_scripts: bool = False  # whether it sends EVALSHA
+    # Whether it polls without BLOCK and without a pause. Its reads are slowed, or twenty workers would take all
+    # processors.
     spins: bool = False
+    # A query string for the URL that makes its client wait for a reply as long as it takes.
     patience: str = ""
+    # The semaphore that limits how many experiments are busy at a time.
     slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(2))
-    cancelled: threading.Event = field(default_factory=threading.Event)
-    launch: Callable[[Plan, Stage, str], Worker] | None = None
+    cancelled: threading.Event = field(default_factory=threading.Event)  # ends all experiments when set
+    launch: Callable[[Plan, Stage, str], Worker] | None = None  # starts a worker in another way
+    # The URL of an existing server to use behind a proxy; "" for a new Rillet for each experiment.
     real: str = ""
+    # Whether all data of the existing server may be removed if the URL names no database.
     may_flush: bool = False
 
     @property

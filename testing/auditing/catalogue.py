@@ -15,20 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One promise.
+    """One promise."""
 
-    Attributes:
-        name: the name, which users give on the command line and to ``audit``.
-        story: a few words for tables.
-        experiment: returns a sentence about what was observed if the promise is kept; else raises ``Broken`` or
-            ``NotTried``.
-        durable: whether it needs a server that keeps its data over a restart.
-    """
-
-    name: str
-    story: str
+    name: str  # the name, which users give on the command line and to ``audit``
+    story: str  # a few words for tables
+    # Returns a sentence about what was observed if the promise is kept; else raises ``Broken`` or ``NotTried``.
     experiment: Callable[[Bench], str]
-    durable: bool = False
+    durable: bool = False  # whether it needs a server that keeps its data over a restart
 
 
 _EVERY: Final = (

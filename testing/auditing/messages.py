@@ -15,15 +15,10 @@ _FIRST: Final = 73_001  # numbers that are unlikely to mean anything else in a w
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message to send.
+    """One message to send."""
 
-    Attributes:
-        fields: the fields of the entry.
-        sign: the message's number, if the fields contain it; else "".
-    """
-
-    fields: dict[str, str]
-    sign: str
+    fields: dict[str, str]  # the fields of the entry
+    sign: str  # the message's number, if the fields contain it; else ""
 
 
 class Messages:

@@ -12,21 +12,14 @@ NOT_TRIED: Final = "not tried"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The verdict on one promise.
+    """The verdict on one promise."""
 
-    Attributes:
-        name: the name of the promise.
-        result: ``kept``, ``broken`` or ``not tried``.
-        what: one sentence that says what happened, or why the promise was not tried.
-        evidence: the actions of the audit and the commands of the worker, in order, with times of the server's clock.
-        seconds: the duration in real time.
-    """
-
-    name: str
-    result: str
-    what: str
+    name: str  # the name of the promise
+    result: str  # ``kept``, ``broken`` or ``not tried``
+    what: str  # one sentence that says what happened, or why the promise was not tried
+    # The actions of the audit and the commands of the worker, in order, with times of the server's clock.
     evidence: tuple[str, ...]
-    seconds: float
+    seconds: float  # the duration in real time
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as a dict for JSON; the seconds are rounded to milliseconds."""

@@ -76,19 +76,12 @@ def consumer_of(words: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How a worker's work shows: as a write command at a key.
+    """How a worker's work shows: as a write command at a key."""
 
-    Attributes:
-        command: the name in upper case; "" for any.
-        key: a glob for the key.
-        carrier: the command that a fault must hit: the write command, or the script that runs it.
-        says_which: whether its words contain the number or the ID of the message.
-    """
-
-    command: str
-    key: str
-    carrier: str
-    says_which: bool
+    command: str  # the name in upper case; "" for any
+    key: str  # a glob for the key
+    carrier: str  # the command that a fault must hit: the write command, or the script that runs it
+    says_which: bool  # whether its words contain the number or the ID of the message
 
     def __str__(self) -> str:
         """Describe it for a reader."""

@@ -33,19 +33,13 @@ class Stage:
         durable: keep the data over ``down`` and ``up``.
         paced: slow reads down.
         database: the database that the worker uses.
-
-    Attributes:
-        has_clock: whether the clock can be moved; otherwise only pending entries can be aged.
-        database: the database of the audit's own commands.
-        host: the address that the worker connects to.
-        options: a query string to add to the URL.
     """
 
-    has_clock = True
-    options = ""
+    has_clock = True  # whether the clock can be moved; otherwise only pending entries can be aged
+    options = ""  # a query string to add to the URL
 
     def __init__(self, *, durable: bool = False, paced: bool = False, database: int = 0) -> None:
-        self.database = database
+        self.database = database  # the database of the audit's own commands
         self._folder = tempfile.mkdtemp(prefix="rillet-audit-")
         self._server: Server | Proxy = Server(dir=self._folder, appendonly=durable)
         self._recording = self._server.recording(last=REMEMBERED)
@@ -54,7 +48,7 @@ class Stage:
         self._is_down = False
         self._pace = self._server.fault(command="XREADGROUP", delay=_PACE_SECONDS) if paced else None
         self._control: Control | None = None
-        self.host = self._server.host
+        self.host = self._server.host  # the address that the worker connects to
 
     def __enter__(self) -> Self:
         try:

@@ -27,25 +27,17 @@ _DEAD: Final[list[asyncio.AbstractEventLoop]] = []  # kept: garbage would run ki
 
 
 class Worker(ABC):
-    """A running worker.
-
-    Attributes:
-        name: the consumer name that it was told to use.
-        wanted: whether the audit restarts it when it ends, as a supervisor does.
-        ended: why it is not restarted; "" otherwise.
-        last_start: the time of its start, in seconds of ``time.monotonic``.
-        process: its process ID; None for a worker that runs inside this process.
-    """
+    """A running worker."""
 
     can_be_killed = True
-    process: int | None = None
+    process: int | None = None  # its process ID; None for a worker that runs inside this process
     is_inside = False  # whether it runs in this process
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.wanted = True
-        self.ended = ""
-        self.last_start = time.monotonic()
+        self.name = name  # the consumer name that it was told to use
+        self.wanted = True  # whether the audit restarts it when it ends, as a supervisor does
+        self.ended = ""  # why it is not restarted; "" otherwise
+        self.last_start = time.monotonic()  # the time of its start, in seconds of ``time.monotonic``
 
     @property
     @abstractmethod

@@ -58,15 +58,11 @@ _EXECABORT: Final = b"-EXECABORT Transaction discarded because of previous error
 
 
 class Link(Relay):
-    """One client of the proxy: matches the server's replies to its requests, and passes both to faults and recordings.
-
-    Attributes:
-        is_control: the client has sent DEBUG CONTROL: no fault hits it, and it is not recorded.
-    """
+    """One client of the proxy: matches the server's replies to its requests, and passes both to faults and recordings."""
 
     def __init__(self, listener: Listener, number: int) -> None:
         super().__init__(listener, number)
-        self.is_control = False
+        self.is_control = False  # the client has sent DEBUG CONTROL: no fault hits it, and it is not recorded
         self._requests = Requests()
         self._replies = Framer()
         self._pending: deque[Pending | None] = deque()  # None: a reply that is only counted

@@ -67,15 +67,12 @@ class ProxyFaults(FaultSet):
 
 
 class ProxyRecordings(Recordings):
-    """The recordings of one proxy.
-
-    Attributes:
-        finished: called with each command when its reply has arrived.
-    """
+    """The recordings of one proxy."""
 
     def __init__(self, listener: Listener, first: int) -> None:
         super().__init__(first)
         self._listener = listener
+        # Called with each command when its reply has arrived.
         self.finished: Callable[[Recorded], object] = id
 
     def start(self, last: int) -> int:
@@ -105,12 +102,6 @@ class Listener:
         upstream: the server.
         answers_debug: whether the proxy answers ``DEBUG FAULT``, ``DEBUG RECORD`` and ``DEBUG CONTROL`` itself.
         keeps_ids: clients keep the proxy's ascending IDs, even when the server tells them its own.
-
-    Attributes:
-        looks: whether commands must be examined, because a fault or a recording is on.
-        is_parted: whether the network is partitioned: bytes wait in both directions.
-        keeps_ids: see the argument.
-        open_sides: the open transports of all clients, to the client and to the server.
     """
 
     def __init__(self, upstream: Upstream, *, answers_debug: bool = True, keeps_ids: bool = False) -> None:
@@ -121,10 +112,11 @@ class Listener:
         self.faults = ProxyFaults(self, first)
         self.recorder = ProxyRecordings(self, first)
         self.delays = Delays(self)
-        self.looks = False
-        self.is_parted = False
-        self.keeps_ids: bool = keeps_ids
+        self.looks = False  # whether commands must be examined, because a fault or a recording is on
+        self.is_parted = False  # whether the network is partitioned: bytes wait in both directions
+        self.keeps_ids: bool = keeps_ids  # see the argument
         self.clock = Clock()
+        # The open transports of all clients, to the client and to the server.
         self.open_sides: dict[asyncio.Protocol, asyncio.Transport] = {}
         self._all_closed: asyncio.Event | None = None  # while it stops
         self._links: set[Link] = set()

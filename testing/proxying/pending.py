@@ -21,37 +21,27 @@ _NO_REPLIES: Final = {
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A request whose reply is outstanding.
-
-    Attributes:
-        sent: set for a command that may block, because faults look at its reply.
-        own: the proxy's own reply; the server sends none.
-        instead: replaces the server's reply.
-        closes: the connection is closed instead of a reply.
-        ends_matching: no more replies can be matched to requests: the bytes that follow are not RESP, or not replies.
-        confirmations: how many confirmations the (un)subscription still lacks; -1 before the first.
-        value: the confirmations that have arrived.
-        is_unsure: the reply may not come. With CLIENT REPLY OFF or SKIP, confirmations of subscriptions come, but
-            their errors do not; and Redis 8.10.2 does not answer a wrong password behind other commands.
-        transaction: the transaction that it begins, unless MULTI is refused.
-        later: for EXEC, the commands of the transaction that change the session: position, name and words.
-    """
+    """A request whose reply is outstanding."""
 
     name: str
     argv: list[bytes]
     look: Look | None = None
     fault: Fault | None = None
-    sent: Sent | None = None
+    sent: Sent | None = None  # set for a command that may block, because faults look at its reply
     recorded: tuple[Recorded, list[Recording]] | None = None
-    own: bytes | None = None
-    instead: bytes | None = None
-    closes: bool = False
+    own: bytes | None = None  # the proxy's own reply; the server sends none
+    instead: bytes | None = None  # replaces the server's reply
+    closes: bool = False  # the connection is closed instead of a reply
     holds: bool = False
+    # No more replies can be matched to requests: the bytes that follow are not RESP, or not replies.
     ends_matching: bool = False
-    confirmations: int = -1
-    value: bytes = b""
+    confirmations: int = -1  # how many confirmations the (un)subscription still lacks; -1 before the first
+    value: bytes = b""  # the confirmations that have arrived
+    # The reply may not come. With CLIENT REPLY OFF or SKIP, confirmations of subscriptions come, but their errors do
+    # not; and Redis 8.10.2 does not answer a wrong password behind other commands.
     is_unsure: bool = False
-    transaction: list[Sent] | None = None
+    transaction: list[Sent] | None = None  # the transaction that it begins, unless MULTI is refused
+    # For EXEC, the commands of the transaction that change the session: position, name and words.
     later: list[tuple[int, str, list[bytes]]] | None = None
 
 

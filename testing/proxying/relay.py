@@ -15,16 +15,12 @@ if TYPE_CHECKING:
 
 
 class Relay(asyncio.Protocol):
-    """The client's side of a proxied connection.
-
-    Attributes:
-        session: the proxy's knowledge of the client's session.
-        transport: the transport to the client.
-    """
+    """The client's side of a proxied connection."""
 
     def __init__(self, listener: Listener, number: int) -> None:
+        # The proxy's knowledge of the client's session.
         self.session = Session(number, keeps_id=listener.keeps_ids)
-        self.transport: asyncio.Transport | None = None
+        self.transport: asyncio.Transport | None = None  # the transport to the client
         self._listener = listener
         self._server: asyncio.Transport | None = None
         self._pauses: set[str] = set()  # reasons why the client is not read

@@ -16,13 +16,10 @@ _PADDING: Final = 64  # at most this many empty words replace the missing words 
 
 
 class Requests:
-    """Splits a client's bytes into requests, which ``feed`` yields; the server's own parser provides the words.
-
-    Attributes:
-        has_failed: the bytes are not valid requests. The server will say so; from now on nothing is split.
-    """
+    """Splits a client's bytes into requests, which ``feed`` yields; the server's own parser provides the words."""
 
     def __init__(self) -> None:
+        # The bytes are not valid requests. The server will say so; from now on nothing is split.
         self.has_failed = False
         self._parser = RequestParser()
         self._framer = Framer()

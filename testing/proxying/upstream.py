@@ -18,19 +18,13 @@ _FILES: Final = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs",
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The server behind a proxy.
-
-    Attributes:
-        path: the path of its unix socket; if set, host and port are not used.
-        tls: the TLS context of ``rediss://``; None: no TLS.
-        username: the user for clients and for the tests' own commands; None: ``default``.
-    """
+    """The server behind a proxy."""
 
     host: str
     port: int
-    path: str
-    tls: ssl.SSLContext | None
-    username: str | None
+    path: str  # the path of its unix socket; if set, host and port are not used
+    tls: ssl.SSLContext | None  # the TLS context of ``rediss://``; None: no TLS
+    username: str | None  # the user for clients and for the tests' own commands; None: ``default``
     password: str | None
     database: int
 

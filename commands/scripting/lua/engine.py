@@ -58,16 +58,12 @@ _TO_REPLICAS: Final = 2
 
 
 class Scripting:
-    """The scripts and functions of one server.
-
-    Attributes:
-        run: the running script, None if there is none.
-        on_slow: called about every millisecond while a script runs longer than busy-reply-threshold; serves other clients.
-    """
+    """The scripts and functions of one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.run: Run | None = None
+        self.run: Run | None = None  # the running script, None if there is none
+        # Called about every millisecond while a script runs longer than busy-reply-threshold; serves other clients.
         self.on_slow: Callable[[Run], None] | None = None
         self.scripts = Scripts()
         self.functions = Functions(

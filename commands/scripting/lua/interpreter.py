@@ -86,17 +86,11 @@ def _ignore(_text: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The features of a Lua state that depend on the version of Redis.
+    """The features of a Lua state that depend on the version of Redis."""
 
-    Attributes:
-        write_double: formats the number of a ``{double=…}``.
-        has_os: ``os.clock`` exists (7.2).
-        has_array_mt: ``cjson.decode_array_with_array_mt`` exists (8.4).
-    """
-
-    write_double: Callable[[float], bytes] = write_double
-    has_os: bool = True
-    has_array_mt: bool = True
+    write_double: Callable[[float], bytes] = write_double  # formats the number of a ``{double=…}``
+    has_os: bool = True  # ``os.clock`` exists (7.2)
+    has_array_mt: bool = True  # ``cjson.decode_array_with_array_mt`` exists (8.4)
 
 
 _NEWEST: Final = Dialect()
@@ -115,10 +109,6 @@ class Interpreter:
         register: receives a function of a library; given only for the state of functions.
         most_memory: the most bytes that scripts may take, 0 for no limit.
         dialect: the features that depend on the version of Redis.
-
-    Attributes:
-        exhausted: the state cannot be used any more: its data leaves too little memory, or it failed.
-        on_exhausted: called when ``exhausted`` becomes True.
 
     Raises:
         ReplyError: lupa is not installed.
@@ -155,8 +145,9 @@ class Interpreter:
         self._random = _FIRST_STATE
         # Why the running script must end: a text, or an exception of a host function.
         self._stopped: bytes | BaseException | None = None
+        # The state cannot be used any more: its data leaves too little memory, or it failed.
         self.exhausted = False
-        self.on_exhausted: Callable[[], None] | None = None
+        self.on_exhausted: Callable[[], None] | None = None  # called when ``exhausted`` becomes True
         self.table: Callable[..., Any] = lua.table_from
         loadstring = lua.eval(b"loadstring")
         folder = Path(__file__).parent

@@ -21,20 +21,13 @@ _CHUNK: Final = b"@user_script"
 
 @dataclass(slots=True)
 class Script:
-    """One script.
+    """One script."""
 
-    Attributes:
-        sha: SHA1 of the source, in hex.
-        function: the compiled function, None if its Lua state was discarded.
-        flags: the flags of its first line, None without such a line.
-        from_eval: only EVAL sent it, so it may be forgotten.
-    """
-
-    sha: bytes
+    sha: bytes  # SHA1 of the source, in hex
     body: bytes
-    function: Any
-    flags: frozenset[str] | None
-    from_eval: bool
+    function: Any  # the compiled function, None if its Lua state was discarded
+    flags: frozenset[str] | None  # the flags of its first line, None without such a line
+    from_eval: bool  # only EVAL sent it, so it may be forgotten
 
 
 class Scripts:

@@ -14,12 +14,7 @@ ANY_SLOT: Final = -1
 
 
 class ScriptClient(Client):
-    """The client of a script's commands: it has its own database and protocol, the rest comes from its caller.
-
-    Attributes:
-        slot: on a cluster node, the hash slot of all its keys, ANY_SLOT before the first; None if they may have
-            several.
-    """
+    """The client of a script's commands: it has its own database and protocol, the rest comes from its caller."""
 
     is_script: ClassVar[bool] = True
     __slots__ = ("slot",)
@@ -28,6 +23,7 @@ class ScriptClient(Client):
         super().__init__(server)
         self.address = b"lua"
         self.in_exec = True  # nothing blocks in a script
+        # On a cluster node, the hash slot of all its keys, ANY_SLOT before the first; None if they may have several.
         self.slot: int | None = None
 
     def stand_in_for(self, caller: Client) -> None:
@@ -48,33 +44,22 @@ class ScriptClient(Client):
 
 @dataclass(slots=True)
 class Run:
-    """A running script.
-
-    Attributes:
-        name: the SHA1 of a script, the name of a function.
-        command: the words of the command that called it.
-        propagates_to: whether its effects go to (the AOF, the replicas), by redis.set_repl.
-        wrote: one of its commands may have changed data.
-        allow_oom: it declared that it needs little memory, and may write when there is none left.
-        looked: the time of the last interrupt, like ``started``; 0 before the first.
-        served: the time when other clients were last served, likewise.
-        end_with: the text with which it must end at the next interrupt.
-        own_errors: the number of errors in its reply that are not from commands.
-    """
+    """A running script."""
 
     server: Server
     caller: Client
     client: ScriptClient
-    name: bytes
-    command: list[bytes]
+    name: bytes  # the SHA1 of a script, the name of a function
+    command: list[bytes]  # the words of the command that called it
     is_function: bool
     read_only: bool
     started: int  # nanoseconds of perf_counter
+    # Whether its effects go to (the AOF, the replicas), by redis.set_repl.
     propagates_to: tuple[bool, bool] = (True, True)
-    wrote: bool = False
-    allow_oom: bool = False
+    wrote: bool = False  # one of its commands may have changed data
+    allow_oom: bool = False  # it declared that it needs little memory, and may write when there is none left
     noted_slow: bool = False
-    end_with: bytes | None = None
-    looked: int = 0
-    served: int = 0
-    own_errors: int = 0
+    end_with: bytes | None = None  # the text with which it must end at the next interrupt
+    looked: int = 0  # the time of the last interrupt, like ``started``; 0 before the first
+    served: int = 0  # the time when other clients were last served, likewise
+    own_errors: int = 0  # the number of errors in its reply that are not from commands

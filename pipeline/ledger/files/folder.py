@@ -25,17 +25,11 @@ _RDB = (b"REDIS", b"VALKE")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file of the ledger.
+    """One file of the ledger."""
 
-    Attributes:
-        path: its path, with ``.gz`` if it was compressed.
-        file_seq: the number that its rows get.
-        is_base: whether it describes the state before the first incr file.
-    """
-
-    path: str
-    file_seq: int
-    is_base: bool
+    path: str  # its path, with ``.gz`` if it was compressed
+    file_seq: int  # the number that its rows get
+    is_base: bool  # whether it describes the state before the first incr file
 
     def exists(self) -> bool:
         """Return True if the file exists now."""

@@ -32,23 +32,15 @@ _BATCH: Final = 1 << 15  # rows
 
 @dataclass(frozen=True, slots=True)
 class FilePiece:
-    """A part of a file, from ``start`` to ``end``.
+    """A part of a file, from ``start`` to ``end``."""
 
-    Attributes:
-        path: of the file.
-        file_seq: as in the rows.
-        is_base: whether the rows describe the state before the first incr file.
-        start: where it begins; the previous piece proves that this is right.
-        end: where it must end, and the state there; None: at the end of the file, which must be whole.
-        data: the bytes from start to end, if the file may be gone.
-    """
-
-    path: str
-    file_seq: int
-    is_base: bool = False
-    start: Cursor = START
+    path: str  # of the file
+    file_seq: int  # as in the rows
+    is_base: bool = False  # whether the rows describe the state before the first incr file
+    start: Cursor = START  # where it begins; the previous piece proves that this is right
+    # Where it must end, and the state there; None: at the end of the file, which must be whole.
     end: Cursor | None = None
-    data: bytes | None = None
+    data: bytes | None = None  # the bytes from start to end, if the file may be gone
 
 
 def read_piece(piece: FilePiece) -> Iterator[pa.RecordBatch]:

@@ -30,48 +30,33 @@ _OF_STATE: Final = frozenset({b"SELECT", b"MULTI", b"EXEC"})
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place between two records of a file, outside of transactions, and the state on which the next records depend.
+    """A place between two records of a file, outside of transactions, and the state on which the next records depend."""
 
-    Attributes:
-        position: bytes from the start of the file.
-        db: the selected database.
-        clock: Unix milliseconds of the last annotation, None before the first.
-        index: the number of records before this place that end in the same block.
-    """
-
-    position: int = 0
-    db: int = 0
-    clock: int | None = None
-    index: int = 0
+    position: int = 0  # bytes from the start of the file
+    db: int = 0  # the selected database
+    clock: int | None = None  # Unix milliseconds of the last annotation, None before the first
+    index: int = 0  # the number of records before this place that end in the same block
 
 
 START: Final = Cursor()
 
 
 class Segment(NamedTuple):
-    """Commands that end in one block, and their clocks.
-
-    Attributes:
-        clocks: pairs (end, time): the Unix time in milliseconds of ``commands[previous end:end]``, None before the first
-            annotation. The last end is the number of commands.
-    """
+    """Commands that end in one block, and their clocks."""
 
     block: int
     commands: list[list[bytes]]
+    # Pairs (end, time): the Unix time in milliseconds of ``commands[previous end:end]``, None before the first
+    # annotation. The last end is the number of commands.
     clocks: list[tuple[int, int | None]]
 
 
 class Walk:
-    """Splits the bytes of a file into commands and annotations. A value that looks like an annotation stays a value.
-
-    Attributes:
-        clock: Unix milliseconds of the last annotation.
-        position: the offset after the last byte that was read.
-    """
+    """Splits the bytes of a file into commands and annotations. A value that looks like an annotation stays a value."""
 
     def __init__(self, start: Cursor) -> None:
-        self.clock = start.clock
-        self.position = start.position
+        self.clock = start.clock  # Unix milliseconds of the last annotation
+        self.position = start.position  # the offset after the last byte that was read
         self._reader = hiredis.Reader()
         self._line: bytes | None = None  # an annotation that has begun and not ended
 
