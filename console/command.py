@@ -93,8 +93,7 @@ def with_password(url: str) -> str:
 def token_of(options: argparse.Namespace) -> str:
     """Return the token from the options or the environment; empty if there is none.
 
-    Raises:
-        ValueError: the file is empty or cannot be read.
+    Raises ValueError: the file is empty or cannot be read.
     """
     if options.token_file:
         try:

@@ -51,8 +51,7 @@ class Jobs:
     async def start(self, link: Link, plan: Plan) -> Job:
         """Run a plan; return its job when it has ended, or after a second, when a page should show its progress.
 
-        Raises:
-            GoneError: the connection was lost within that time.
+        Raises GoneError: the connection was lost within that time.
         """
         job = Job(plan)
         task = asyncio.ensure_future(self._run(link, job))

@@ -81,13 +81,10 @@ class Written:
 class Link:
     """A server at an address. Connections are made when needed, and again after each loss.
 
-    Args:
-        address: ``redis://user:password@host:port/db``, ``rediss://…``, ``unix:///path?db=0``,
-            ``redis+sentinel://host:port[,host:port…]/service[/db]`` or ``redis+cluster://host:port``. With ``rediss+``
-            all of them use TLS, the sentinels too; redis-py's options follow a question mark.
-
-    Raises:
-        ValueError: the address has another form.
+    ``address``: ``redis://user:password@host:port/db``, ``rediss://…``, ``unix:///path?db=0``,
+    ``redis+sentinel://host:port[,host:port…]/service[/db]`` or ``redis+cluster://host:port``. With ``rediss+`` all of
+    them use TLS, the sentinels too; redis-py's options follow a question mark.
+    Raises ValueError: the address has another form.
     """
 
     def __init__(self, address: str) -> None:
@@ -120,8 +117,7 @@ class Link:
     async def send(self, commands: Sequence[Command]) -> list[Reply]:
         """Send commands in one batch; return a reply for each, which may be an error.
 
-        Raises:
-            GoneError: the connection could not be made, or was lost.
+        Raises GoneError: the connection could not be made, or was lost.
         """
         if not commands:
             return []

@@ -116,7 +116,6 @@ class Lives:
 
     Args:
         commands: the commands in the order of the recording.
-        stream: the key.
         database: the index of the stream's database.
         only: the only entry whose events are kept; None for all.
     """

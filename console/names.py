@@ -47,8 +47,7 @@ def _escape(byte: int) -> str:
 def unquote(text: str) -> bytes:
     """Return the bytes of a typed word: literally, unless it is in double quotes.
 
-    Raises:
-        ValueError: a quote is not closed.
+    Raises ValueError: a quote is not closed.
     """
     if not text.startswith('"'):
         return text.encode()
@@ -75,8 +74,7 @@ def command_line(words: Iterable[bytes]) -> str:
 def split_line(line: str) -> list[bytes]:
     """Return the words of a typed line, split as redis-cli does: at ASCII spaces; quotes may also be within a word.
 
-    Raises:
-        ValueError: a quote is not closed, or no space follows a closing quote.
+    Raises ValueError: a quote is not closed, or no space follows a closing quote.
     """
     words: list[bytes] = []
     at = 0

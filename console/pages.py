@@ -38,11 +38,7 @@ class NotFoundError(Exception):
 
 
 class Page(ABC):
-    """A page at an address.
-
-    Raises:
-        ValueError: the address lacks a name.
-    """
+    """A page at an address. Raises ValueError: the address lacks a name."""
 
     template: ClassVar[str]
     # Templates of the live parts; a changed part is sent again, and replaces the element of its name.

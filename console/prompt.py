@@ -204,8 +204,7 @@ class _Session:
     async def ask(self, words: Sequence[bytes], budget: resp.Budget) -> list[resp.Reply]:
         """Send a command; return the pushes and attributes before its reply, and the reply.
 
-        Raises:
-            _LostError: nothing was sent, because an earlier connection was closed; the next line will be sent.
+        Raises _LostError: nothing was sent, because an earlier connection was closed; the next line will be sent.
         """
         # redis-py has read all replies to its greeting. From here on the console needs types that redis-py's parser
         # drops.
@@ -256,14 +255,13 @@ class Prompt:
     async def run(self, session: str, line: str, *, read_only: bool, sure: str = "") -> Exchange:
         """Send a line, unless it is refused or needs a confirmation; return the line and its outcome.
 
+        Raises GoneError: the server cannot be reached.
+
         Args:
             session: the name of the page's prompt.
             line: the typed line.
             read_only: refuse commands that may change data.
             sure: the nonce of a question; then its line is sent instead.
-
-        Raises:
-            GoneError: the server cannot be reached.
         """
         session = session[:NAME_CHARACTERS]
         if sure:

@@ -69,8 +69,7 @@ class Authority:
     def of_option(cls, text: str) -> Authority:
         """Parse --allow-host or --console-bind: an IPv6 address may lack its brackets, and a name may be non-ASCII.
 
-        Raises:
-            ValueError: the text is not a host.
+        Raises ValueError: the text is not a host.
         """
         try:
             name = text if text.isascii() else text.encode("idna").decode()
@@ -106,12 +105,11 @@ class TooManyError(Exception):
 class Guard:
     """The outermost layer of the application: a request that it refuses reaches no page.
 
+    Raises ValueError: one of ``hosts`` is not a host.
+
     Args:
         hosts: names that a Host header may have in addition to those of loopback; their ports are ignored.
         token: a browser shows it once at /login, a program as ``Authorization: Bearer``; empty: no token is needed.
-
-    Raises:
-        ValueError: one of ``hosts`` is not a host.
     """
 
     def __init__(self, hosts: frozenset[str] = frozenset(), token: str = "") -> None:
@@ -134,8 +132,7 @@ class Guard:
     def fits(self, token: str, address: str) -> bool:
         """Return True if this is the token. It is compared in constant time, and wrong ones are counted for the address.
 
-        Raises:
-            TooManyError: there were too many wrong ones, over all connections.
+        Raises TooManyError: there were too many wrong ones, over all connections.
         """
         guesses = self._known.get(address, self._strangers)
         if not guesses.may_be_made():

@@ -55,15 +55,14 @@ def serve(
 ) -> int:
     """Serve the console of a server until a signal; return the exit status: 1 if the server cannot be read at the start.
 
+    Raises ValueError: an option is wrong.
+
     Args:
         url: the address of the server.
         options: the parsed options of the web server (``command.parser``).
         read_only: as for ``Console``.
         say: prints a line.
         record: keep a recording on the server all the time.
-
-    Raises:
-        ValueError: an option is wrong.
     """
     token = token_of(options)
     loopback = options.console_bind in {"127.0.0.1", "::1", "localhost"}

@@ -39,11 +39,7 @@ class Values:
         return int(text)
 
     def ids(self, name: str = "id") -> list[bytes]:
-        """Return IDs separated by spaces or commas.
-
-        Raises:
-            ValueError: there is none, or one has another form.
-        """
+        """Return IDs separated by spaces or commas. Raises ValueError: there is none, or one has another form."""
         found = self.text(name).replace(",", " ").split()
         if not found:
             raise MissingError(name)

@@ -26,13 +26,12 @@ class MissingPackageError(LabelledError, ImportError):
 def need(*packages: str, by: str = "rillet.pipeline", extra: str | None = None) -> None:
     """Raise an error if a package is not installed.
 
+    Raises MissingPackageError: a package is missing; the text has the command that installs it.
+
     Args:
         packages: names to import.
         by: the code that needs them, for the text.
         extra: the extra that installs all of them; None: the one that installs the missing package.
-
-    Raises:
-        MissingPackageError: a package is missing; the text has the command that installs it.
     """
     for name in packages:
         if find_spec(name) is None:

@@ -53,11 +53,7 @@ class LocalFolder:
 
 
 class SparkFolder:
-    """A folder that Spark's JVM reaches.
-
-    Raises:
-        JobError: Spark has no such file system, or cannot reach it.
-    """
+    """A folder that Spark's JVM reaches. Raises JobError: Spark has no such file system, or cannot reach it."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         jvm: Any = spark._jvm  # noqa: SLF001 - as below
@@ -79,8 +75,7 @@ class SparkFolder:
     def names(self, *parts: str) -> list[str]:
         """Return the names in the folder at a path within this one; [] if there is no such folder.
 
-        Raises:
-            OSError: it cannot be listed.
+        Raises OSError: it cannot be listed.
         """
         try:
             return [each.getPath().getName() for each in self._files.listStatus(self._at(*parts))]
@@ -90,11 +85,7 @@ class SparkFolder:
             raise _os_error(self.path(*parts), error) from error
 
     def text(self, *parts: str) -> str:
-        """Return the text of a file in it.
-
-        Raises:
-            OSError: it cannot be read.
-        """
+        """Return the text of a file in it. Raises OSError: it cannot be read."""
         try:
             stream = self._files.open(self._at(*parts))
             try:
@@ -105,11 +96,7 @@ class SparkFolder:
             raise _os_error(self.path(*parts), error) from error
 
     def make(self) -> None:
-        """Create the folder if it does not exist.
-
-        Raises:
-            OSError: it cannot be created.
-        """
+        """Create the folder if it does not exist. Raises OSError: it cannot be created."""
         try:
             self._files.mkdirs(self._at())
         except _java_error() as error:
@@ -125,12 +112,11 @@ Folder = LocalFolder | SparkFolder
 def folder_of(word: str, spark: SparkSession | None) -> Folder:
     """Return the folder for a path, or a URI of any file system that Spark knows, from the command line.
 
+    Raises JobError: Spark has no such file system, or cannot reach it.
+
     Args:
         word: the path or URI as the user wrote it.
         spark: None or a session of Spark Connect: only local folders are possible.
-
-    Raises:
-        JobError: Spark has no such file system, or cannot reach it.
     """
     has_scheme = _SCHEME.match(word) is not None
     path = _local_path(word) if has_scheme else Path(word)
@@ -146,8 +132,7 @@ def folder_of(word: str, spark: SparkSession | None) -> Folder:
 def local_folder(word: str) -> Path:
     """Return the path of a local folder from the command line, for verbs that work without Spark.
 
-    Raises:
-        JobError: it is on a file system that is not mounted here.
+    Raises JobError: it is on a file system that is not mounted here.
     """
     path = Path(word) if _SCHEME.match(word) is None else _local_path(word)
     if path is None:

@@ -102,8 +102,7 @@ class PushingRedisStreams(RedisStreams):
 def _given(options: Mapping[str, str], form: type[SourceOptions]) -> Options:
     """Return the options; refuse options that only another mode or way of reading has.
 
-    Raises:
-        OptionError: an option belongs elsewhere; the text names the ways of reading that have it.
+    Raises OptionError: an option belongs elsewhere; the text names the ways of reading that have it.
     """
     given = Options(options)
     here = records(form)

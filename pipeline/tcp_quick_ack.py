@@ -36,8 +36,7 @@ class QuickAck:
 def acknowledge_now() -> int:
     """Acknowledge all received TCP data of this process, if the system allows it; return the number of connections.
 
-    Raises:
-        OptionError: the switch is neither on nor off.
+    Raises OptionError: the switch is neither on nor off.
     """
     if _QUICKACK is None or not _OWN_FILES.exists():
         return 0

@@ -14,8 +14,7 @@ _WHOLE: Final = re.compile(r"\d+")
 def parse_time(word: str) -> int:
     """Return milliseconds since 1970 for such a number, or for an ISO time (UTC if it names no zone).
 
-    Raises:
-        ValueError: the word is neither.
+    Raises ValueError: the word is neither.
     """
     if word.isdigit():
         return int(word)
@@ -26,11 +25,7 @@ def parse_time(word: str) -> int:
 
 
 def parse_iso_time(word: str) -> datetime:
-    """Parse an ISO time; it is in UTC if it names no zone.
-
-    Raises:
-        ValueError: the word is not an ISO time.
-    """
+    """Parse an ISO time; it is in UTC if it names no zone. Raises ValueError: the word is not an ISO time."""
     moment = datetime.fromisoformat(word)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -38,12 +33,11 @@ def parse_iso_time(word: str) -> datetime:
 def parse_duration(word: str, *, as_option: bool = False) -> int:
     """Parse ``500ms``, ``10s``, ``15m``, ``1.5h`` or ``7d`` to milliseconds.
 
+    Raises ValueError: the word is not a duration.
+
     Args:
         word: a number with a unit.
         as_option: parse an option of Spark, like those of Kafka: a whole number, in milliseconds if it has no unit.
-
-    Raises:
-        ValueError: the word is not a duration.
     """
     text = word.strip().lower()
     if as_option and _WHOLE.fullmatch(text):

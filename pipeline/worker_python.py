@@ -15,8 +15,7 @@ _SECONDS: Final = 60
 def what_is_wrong(worker: str) -> tuple[str, str] | None:
     """Try a worker's Python; return what is wrong with it and what helps, or None if it can import Rillet.
 
-    Args:
-        worker: a path, or a name on PATH.
+    ``worker``: a path, or a name on PATH.
     """
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     try:

@@ -18,9 +18,8 @@ _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 class ReplyError(Exception):
     """An error reply: raise it in a handler, and the client gets it as the reply.
 
-    Args:
-        text: the reply without the leading ``-`` and the line end, e.g. ``b"ERR syntax error"``. Its first
-            word is the code that clients match on. CR and LF (from embedded user bytes) become spaces; trailing ones are removed.
+    ``text``: the reply without the leading ``-`` and the line end, e.g. ``b"ERR syntax error"``. Its first word is
+    the code that clients match on. CR and LF (from embedded user bytes) become spaces; trailing ones are removed.
     """
 
     def __init__(self, text: bytes) -> None:

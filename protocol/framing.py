@@ -48,8 +48,7 @@ class Framer:
     def next(self, data: bytes, at: int) -> int:
         """Continue to frame at ``data[at]``; return the index after the end of the next value, -1 if ``data`` ends first.
 
-        Raises:
-            FramingError: the bytes are not RESP; nothing after them can be framed.
+        Raises FramingError: the bytes are not RESP; nothing after them can be framed.
         """
         size, left = len(data), self._left
         while at < size:
@@ -99,8 +98,7 @@ class Framer:
     def count(self, data: bytes) -> int:
         """Consume all of ``data`` and return how many values end in it, not counting pushes.
 
-        Raises:
-            FramingError: as ``next``.
+        Raises FramingError: as ``next``.
         """
         at = found = 0
         size, find, lengths, lines = len(data), data.find, LENGTHS, _LINES

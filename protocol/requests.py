@@ -176,8 +176,7 @@ class RequestParser:
     def feed(self, data: bytes) -> list[list[bytes]]:
         """Take received bytes and return the commands that are now complete (see the class for what to do next).
 
-        Args:
-            data: Bytes as received, cut anywhere; may be empty.
+        ``data``: Bytes as received, cut anywhere; may be empty.
 
         Returns:
             Commands in order, each a non-empty list of bytes, name first as the client spelled it.

@@ -44,14 +44,13 @@ class Ending:
     ) -> bool:
         """Request the shutdown, and carry it out unless it is refused or delayed.
 
+        Return True if the server stops; False if the shutdown is refused (the log says why) or delayed.
+
         Args:
             save: whether to write a last snapshot; None: only if there are save points.
             force: shut down even if data is lost.
             now: do not wait for replicas.
             completes: if the first append-only file is being written, finish it here instead of refusing.
-
-        Returns:
-            True if the server stops; False if the shutdown is refused (the log says why) or delayed.
         """
         if self.is_put_off:
             return False

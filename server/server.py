@@ -263,8 +263,7 @@ class Server:
     async def serve(self, on_ready: Callable[[], None] | None = None) -> None:
         """Start, serve until the server is stopped, and shut down, in the running loop.
 
-        Args:
-            on_ready: called once clients can be served; not if the start fails.
+        ``on_ready``: called once clients can be served; not if the start fails.
         """
         process = os.getpid()
         self.loop = asyncio.get_running_loop()

@@ -26,8 +26,7 @@ class FolderLock:
     def __init__(self, folder: str) -> None:
         """Take the lock.
 
-        Args:
-            folder: an absolute path.
+        ``folder``: an absolute path.
 
         Raises:
             FolderInUseError: another server holds the lock, in this process or in another one.

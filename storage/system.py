@@ -56,8 +56,7 @@ class Posix:
     def allow_open_files(self, wanted: int) -> tuple[int, int, str]:
         """Raise the limit of open files to ``wanted``, or as far as possible.
 
-        Returns:
-            The limit before, the limit now, and the reason why it is lower than wanted.
+        Return the limit before, the limit now, and the reason why it is lower than wanted.
         """
         import errno
         import resource

@@ -29,13 +29,12 @@ class AclFileError(Exception):
 def read(path: str, *, folder: str = "", all_channels: bool) -> dict[bytes, User]:
     """Read an ACL file; return its users by name. ``default`` is added if the file does not have it.
 
+    Raises AclFileError with all errors of the file.
+
     Args:
         path: the file; a relative path lies in ``folder``.
         folder: see ``path``.
         all_channels: whether new users may use all channels (acl-pubsub-default).
-
-    Raises:
-        AclFileError: with all errors of the file.
     """
     try:
         content = Path(folder, path).read_bytes()
@@ -82,8 +81,7 @@ def _apply(user: User, words: list[bytes], place: bytes, all_channels: bool) -> 
 def configure(users: Users, declared: list[list[bytes]], *, all_channels: bool) -> None:
     """Create the users of the ``user`` lines in redis.conf; each item holds the words after ``user``.
 
-    Raises:
-        AclFileError: with the first error.
+    Raises AclFileError with the first error.
     """
     for name, *words in declared:
         if not name or not is_username(name):

@@ -162,8 +162,7 @@ def acl_load(client: Client, _args: list[bytes]) -> bytes:
 def load_users(server: Server) -> None:
     """Replace the users with those of the ACL file; close the clients of removed users.
 
-    Raises:
-        AclFileError: the file has errors; nothing was changed.
+    Raises AclFileError: the file has errors; nothing was changed.
     """
     users = server.users
     found = acl_file.read(server.config.aclfile, folder=server.config.dir, all_channels=_all_channels(server))
@@ -181,8 +180,7 @@ def load_users(server: Server) -> None:
 def start_users(server: Server) -> None:
     """At the start, create the users that redis.conf declares, or load the ACL file.
 
-    Raises:
-        AclFileError: the text says why the server cannot start with them.
+    Raises AclFileError: the text says why the server cannot start with them.
     """
     config = server.config
     if config.aclfile and config.users:
@@ -273,8 +271,7 @@ def _all_channels(server: Server) -> bool:
 def _changed(server: Server, listeners: Iterable[User]) -> None:
     """Apply changed permissions to open connections, and record the change for CONFIG REWRITE.
 
-    Args:
-        listeners: the users who may have lost channels; their clients that listen to such a channel are closed.
+    ``listeners``: the users who may have lost channels; their clients that listen to such a channel are closed.
     """
     listening = set(listeners)
     if not server.config.aclfile:

@@ -37,7 +37,6 @@ class Entry:
 
         Args:
             now: the time in milliseconds.
-            resp: 2 or 3.
             numbered: add the entry's ID and its two times, which 7.0 does not have.
         """
         bulk, integer = replies.bulk, replies.integer

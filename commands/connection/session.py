@@ -31,14 +31,8 @@ _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None:
     """Log a client in as a user.
 
-    Args:
-        client: the client.
-        user: the name of the user.
-        password: its password.
-        command: AUTH or HELLO; ACL LOG shows it after a failure.
-
-    Raises:
-        ReplyError: WRONGPASS, the same for an unknown user, a disabled user, and a wrong password.
+    ``command``: AUTH or HELLO; ACL LOG shows it after a failure.
+    Raises ReplyError: WRONGPASS, the same for an unknown user, a disabled user, and a wrong password.
     """
     server = client.server
     found = server.users.get(user)

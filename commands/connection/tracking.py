@@ -148,7 +148,6 @@ class TrackingTable:
 
         Args:
             database: not used; tracking ignores databases.
-            key: the key.
             by_time: it has expired.
         """
         del database

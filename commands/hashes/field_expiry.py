@@ -31,14 +31,13 @@ _GONE: Final = replies.integer(2)
 def parse_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> int:
     """Return when a field expires, in Unix milliseconds.
 
+    Raises ReplyError: the amount is no number, negative or too large.
+
     Args:
         word: the amount, not negative.
         command_name: lower case, for the error.
         base: the time from which the amount counts, in milliseconds; 0 if it is absolute.
         seconds: the amount's unit; else milliseconds.
-
-    Raises:
-        ReplyError: the amount is no number, negative or too large.
     """
     amount = parse_integer(word)
     if amount < 0:
@@ -59,8 +58,7 @@ def is_past(client: Client, when: int) -> bool:
 def parse_fields(words: list[bytes], at: int = 2, error: bytes = _BAD_NUMBER) -> list[bytes]:
     """Return the fields of ``FIELDS numfields field [field ...]``, which must be all words from ``words[at]`` on.
 
-    Raises:
-        ReplyError: FIELDS is missing, or the number is wrong; with ``error`` as its text if it is not positive.
+    Raises ReplyError: FIELDS is missing, or the number is wrong; with ``error`` as its text if it is not positive.
     """
     if words[at].upper() != b"FIELDS":
         raise ReplyError(_MISPLACED)
@@ -75,8 +73,7 @@ def parse_fields(words: list[bytes], at: int = 2, error: bytes = _BAD_NUMBER) ->
 def _parse_conditions(words: list[bytes]) -> tuple[bytes, list[bytes], int]:
     """Parse ``[NX | XX | GT | LT] FIELDS numfields field [field ...]`` in any order.
 
-    Returns:
-        The condition (or nothing), the fields, and the index of FIELDS.
+    Return the condition (or nothing), the fields, and the index of FIELDS.
     """
     conditions: set[bytes] = set()
     fields: list[bytes] = []
@@ -175,9 +172,7 @@ def propagate_times(client: Client, before: list[bytes], fields: list[bytes], af
     """Propagate new or removed expiries of fields; replicas without field expiry receive only the deletions.
 
     Args:
-        client: the client.
         before: the words of the command up to FIELDS.
-        fields: the fields.
         after: the words after the fields.
     """
     older = where_known_of_many(before, fields, after) if needs_downgrade(client, FIELD_TIMES_SINCE) else None

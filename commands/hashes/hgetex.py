@@ -30,8 +30,7 @@ _INT_MAX: Final = (1 << 31) - 1
 class _Options:
     """The options of HGETEX or HSETEX, in any order.
 
-    Args:
-        setting: True for HSETEX: each field has a value, and conditions are allowed.
+    ``setting``: True for HSETEX: each field has a value, and conditions are allowed.
 
     Attributes:
         condition: FNX, FXX or nothing.

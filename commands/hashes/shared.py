@@ -81,7 +81,6 @@ def propagate_with_times(client: Client, words: Sequence[bytes], value: Hash, pa
     Replicas that may not know field expiry get HSET, then an HPEXPIREAT that does nothing where it is unknown.
 
     Args:
-        client: the client.
         words: the command, with an absolute time.
         value: the hash after the command.
         pairs: the fields and values that it set.

@@ -45,14 +45,13 @@ def checked_time_in(unit: bytes, word: bytes, command_name: str, now: int) -> in
 def checked_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> int:
     """Parse the amount of an expiry for SET or GETEX; return the absolute expiry in Unix milliseconds.
 
+    Raises ReplyError: the amount is no number, not positive or too large.
+
     Args:
         word: the amount, which must be positive.
         command_name: lower case, for the error.
         base: the time from which the amount counts, in milliseconds; 0 if it is absolute.
         seconds: the amount's unit; else milliseconds.
-
-    Raises:
-        ReplyError: the amount is no number, not positive or too large.
     """
     amount = parse_integer(word)
     if amount <= 0:

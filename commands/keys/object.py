@@ -51,7 +51,6 @@ def keep_encoding(db: Database, key: bytes, target: Database, name: bytes, compa
         key: the old key.
         target: the database of the new key.
         name: the new key, where the string is stored now.
-        compat: the emulated version.
     """
     value = target.peek(name)
     if type(value) is bytes:

@@ -30,9 +30,8 @@ _TRIES: Final = 100  # of RANDOMKEY to find a key that has not expired
 def parse_cursor(client: Client, word: bytes) -> int:
     """Parse a cursor, an unsigned number of 64 bits; a negative one wraps around as in C.
 
-    Raises:
-        ReplyError: the word is not a number or exceeds 64 bits. Since 7.2 also for a negative number within 64 signed bits;
-            before 7.2 also for a number after blanks, while an empty word is 0.
+    Raises ReplyError: the word is not a number or exceeds 64 bits. Since 7.2 also for a negative number within 64
+    signed bits; before 7.2 also for a number after blanks, while an empty word is 0.
     """
     strict = client.server.compat.refuses_negative_cursors
     if not strict and word[:1] in {b"", b"\0"}:

@@ -25,18 +25,13 @@ def store_result(
 ) -> bytes:
     """Store a collection at a key, or delete the key if the collection is empty; propagate the command.
 
+    Return the encoded reply: the length of the collection.
+
     Args:
-        client: the client.
         args: the command, which is propagated as it is.
-        name: the key.
-        value: the collection.
         event_class: the class of the keyspace event, see ``storage.keyspace.notifications``.
-        event: the keyspace event.
         changes: the number of changes to add to those since the last save.
         is_fitted: the result already has its encoding; else it gets the most compact one that the limits allow.
-
-    Returns:
-        The encoded reply: the length of the collection.
     """
     db = client.db
     keyspace = db.keyspace

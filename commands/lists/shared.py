@@ -29,8 +29,6 @@ def push(client: Client, key: bytes, value: List | None, elements: Sequence[byte
     """Add elements at one end of a list and return the list; signal watchers, subscribers and blocked clients.
 
     Args:
-        client: the client.
-        key: the key.
         value: the list at the key; None: create one.
         elements: the elements, added one after the other.
         left: add at the start.
@@ -109,8 +107,7 @@ def pop_command(key: bytes, count: int | None, *, left: bool) -> list[bytes]:
 def move(client: Client, source: bytes, target: bytes, *, from_left: bool, to_left: bool) -> bytes | None:
     """Move one element between lists, without propagation; return the encoded element, None if the source is missing.
 
-    Raises:
-        ReplyError: WRONGTYPE for the source or the target.
+    Raises ReplyError: WRONGTYPE for the source or the target.
     """
     taken = client.write_value(source, List)
     if taken is None:

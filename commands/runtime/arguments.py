@@ -36,8 +36,7 @@ def is_host(word: bytes) -> bool:
 def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
     """Parse a signed 64-bit decimal; refuse spaces, ``+``, leading zeros and ``-0``.
 
-    Raises:
-        ReplyError: with ``error`` as its text.
+    Raises ReplyError with ``error`` as its text.
     """
     small = _SMALL.get(word)
     if small is not None:
@@ -91,7 +90,6 @@ def parse_double_up_to_nul(word: bytes, error: bytes, *, as_strtod: bool) -> flo
     """Parse a number as C does, up to the first NUL. Empty text is 0, overflow is infinity, underflow is 0.
 
     Args:
-        word: the text.
         error: the text of the ReplyError for any other word, NaN included.
         as_strtod: accept white space before the number, and hexadecimal numbers.
     """
@@ -147,8 +145,7 @@ class Arguments:
     def integer(self, error: bytes = NOT_AN_INTEGER, missing: bytes = SYNTAX) -> int:
         """Return the next word as an integer and advance.
 
-        Raises:
-            ReplyError: with the text ``error`` for another word, ``missing`` if there is none.
+        Raises ReplyError with the text ``error`` for another word, ``missing`` if there is none.
         """
         return parse_integer(self.next(missing), error)
 
@@ -178,14 +175,12 @@ class Arguments:
 def multiple_pop(words: list[bytes], position: int, low: bytes, high: bytes) -> tuple[list[bytes], bool, int]:
     """Parse ``numkeys key … low|high [COUNT count]`` of LMPOP, ZMPOP and their blocking forms.
 
+    Return the keys, True if the word after them is ``low``, and the count, by default 1.
+
     Args:
-        words: the command.
         position: the index of numkeys.
         low: LEFT or MIN.
         high: RIGHT or MAX.
-
-    Returns:
-        The keys, True if the word after them is ``low``, and the count, by default 1.
     """
     arguments = Arguments(words, position)
     numkeys = parse_positive(arguments.next(), _NUMKEYS)

@@ -299,8 +299,7 @@ class Client:
     def read_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
         """Return the value of class ``kind`` (Stream, List …) at a key, for a read; None if the key is missing.
 
-        Raises:
-            ReplyError: WRONGTYPE for a value of another class.
+        Raises ReplyError: WRONGTYPE for a value of another class.
         """
         value = self.db.read(key)
         if value is None or type(value) is kind:
@@ -310,8 +309,7 @@ class Client:
     def write_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
         """Return the value of class ``kind`` at a key, for a command that may change it; None if the key is missing.
 
-        Raises:
-            ReplyError: WRONGTYPE for a value of another class.
+        Raises ReplyError: WRONGTYPE for a value of another class.
         """
         value = self.db.write(key)
         if value is None or type(value) is kind:

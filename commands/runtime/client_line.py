@@ -65,9 +65,7 @@ def client_line(client: Client, argv: Sequence[bytes] = ()) -> bytes:
     The first ``FREE_OUTPUT`` bytes of unsent replies do not count towards the output limits. Redis has a buffer for
     them: rbs is its size, obl its content (and rbp, because no peak is recorded). omem is the part that counts.
 
-    Args:
-        client: the client.
-        argv: the command that it is running, if the client asks for its own line.
+    ``argv``: the command that it is running, if the client asks for its own line.
     """
     unread = client.unread
     first = min(unread, FREE_OUTPUT)

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 class Deferred(Exception):  # noqa: N818 - nothing went wrong
     """Asks the server to re-run the command when some work is done. A handler raises it before it changes anything.
 
-    Args:
-        step: does a small part of that work; returns False when nothing is left to do.
+    ``step``: does a small part of that work; returns False when nothing is left to do.
     """
 
     def __init__(self, step: Callable[[], bool]) -> None:

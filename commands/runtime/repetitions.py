@@ -30,18 +30,15 @@ def repeated(
 ) -> list[bytes]:
     """Choose ``number`` random elements with equal probability; the same one may occur several times.
 
+    Return the encoded elements.
+    Raises ReplyError: the reply would be too large.
+
     Args:
         client: closed if a refused reply exceeds its output limit, as Redis does for any reply.
         number: how many to choose; at least 1.
         size: the number of elements; at least 1.
         pick: returns a random element, encoded.
         everything: returns all elements, encoded.
-
-    Returns:
-        The encoded elements.
-
-    Raises:
-        ReplyError: the reply would be too large.
     """
     if number > MOST:
         raise _too_large(client, number)

@@ -24,8 +24,7 @@ _TOO_LONG: Final = b"ERR timeout is out of range"
 def parse_seconds(client: Client, word: bytes) -> int:
     """Parse a timeout in seconds, with a fraction; return milliseconds, rounded up, 0 for no limit.
 
-    Raises:
-        ReplyError: it is no number, negative or too large.
+    Raises ReplyError: it is no number, negative or too large.
     """
     if word == b"0":
         return 0
@@ -51,10 +50,8 @@ def wait(
     """Block a client until one of the keys holds a value of class ``wants``, then re-run ``args``.
 
     Args:
-        client: the client.
         keys: the keys.
         timeout: milliseconds, 0 for no limit.
-        args: the command.
         wants: Stream, List …
 
     Returns:

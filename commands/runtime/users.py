@@ -294,7 +294,6 @@ def flags_of(flags: tuple[str, ...], command: Command, argv: list[bytes]) -> tup
     Args:
         flags: the flags of the key spec.
         command: the command.
-        argv: its words.
     """
     if "variable_flags" not in flags:
         return flags
@@ -391,11 +390,8 @@ class User:
     def apply(self, rule: bytes, *, all_channels: bool = False) -> None:
         """Change the user by one word of ACL SETUSER.
 
-        Args:
-            all_channels: whether ``reset`` and new selectors allow all channels (acl-pubsub-default).
-
-        Raises:
-            RuleError: the word is no rule, or cannot be applied here.
+        ``all_channels``: whether ``reset`` and new selectors allow all channels (acl-pubsub-default).
+        Raises RuleError: the word is no rule, or cannot be applied here.
         """
         word = rule.lower()
         if not word:
@@ -576,8 +572,7 @@ class Users:
 def joined(words: list[bytes]) -> list[bytes]:
     """Return the rules of ACL SETUSER, given as words, with each selector ``( … )`` joined to one word.
 
-    Raises:
-        RuleError: a parenthesis is never closed.
+    Raises RuleError: a parenthesis is never closed.
     """
     rules: list[bytes] = []
     parts: list[bytes] = []

@@ -44,15 +44,13 @@ class By(Enum):
 def parse_range(by: By, low: bytes, high: bytes, compat: Compat, *, reverse: bool = False) -> Range:
     """Parse the lower and the upper bound of a range.
 
+    Raises ReplyError: a bound is invalid.
+
     Args:
         by: what the bounds are.
         low: the lower bound.
         high: the upper bound.
-        compat: the emulated version.
         reverse: the range is walked from its upper end, and ranks count from there.
-
-    Raises:
-        ReplyError: a bound is invalid.
     """
     if by is By.RANK:
         return _rank_range(parse_integer(low), parse_integer(high), reverse=reverse)

@@ -277,8 +277,7 @@ def handles_batches(command: Command) -> Callable[[BatchHandler], BatchHandler]:
 def load(room: str) -> None:
     """Import all modules of a family, which register their handlers.
 
-    Raises:
-        ImportError, OSError: the modules cannot be read now (no file descriptors left); another call tries again.
+    Raises ImportError, OSError: the modules cannot be read now (no file descriptors left); another call tries again.
     """
     if room in _loaded:
         return

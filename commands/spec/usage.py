@@ -22,8 +22,7 @@ def usage_line(command: Command) -> str:
 def help_lines(container: str) -> list[bytes]:
     """Return the lines of ``<container> HELP``: each subcommand's syntax and description.
 
-    Args:
-        container: its name in any case, e.g. ``"xgroup"``.
+    ``container``: its name in any case, e.g. ``"xgroup"``.
     """
     name = container.lower()
     lines = [f"{name.upper()} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]

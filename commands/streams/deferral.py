@@ -27,13 +27,8 @@ MANY: Final = 10_000  # pending entries; more are removed in steps
 def require_nodes(client: Client, stream: Stream, *, are_far: bool) -> None:
     """Defer the command until the macro nodes are computed, if that takes long and the client may wait.
 
-    Args:
-        client: the client of the command.
-        stream: its stream.
-        are_far: many macro nodes are missing.
-
-    Raises:
-        Deferred: the server re-runs the command later.
+    ``are_far``: many macro nodes are missing.
+    Raises Deferred: the server re-runs the command later.
     """
     if are_far and client.may_block:
         raise Deferred(stream.macro_nodes.account_some)
@@ -42,8 +37,7 @@ def require_nodes(client: Client, stream: Stream, *, are_far: bool) -> None:
 def require_group(client: Client, group: Group) -> None:
     """Defer the command if the group has unfinished ``work``; if the client may not wait, finish the work now.
 
-    Raises:
-        Deferred: the server re-runs the command later.
+    Raises Deferred: the server re-runs the command later.
     """
     if group.work is not None:
         if client.may_block and not client.server.blocking.resuming:
@@ -56,14 +50,12 @@ def require_order(
 ) -> None:
     """Defer the command if it must first build or clean a long order of pending entries and the client may wait.
 
+    Raises Deferred: the server re-runs the command later.
+
     Args:
-        client: the client of the command.
         group: a group without ``work``.
         consumer: the owner of the entries; None: all consumers.
         by_time: the command needs the order by delivery time, else the order by ID.
-
-    Raises:
-        Deferred: the server re-runs the command later.
     """
     work = group.pel.long_work(consumer, by_time=by_time)
     if work is not None and client.may_block and not client.server.blocking.resuming:

@@ -106,7 +106,6 @@ def propagate_read(
     """Propagate the first delivery of entries by XREADGROUP, each as an XCLAIM.
 
     Args:
-        client: the client.
         key: the stream.
         name: the group's name.
         group: the group, after the read.

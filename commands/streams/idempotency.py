@@ -41,8 +41,6 @@ def answer_duplicate(
     replayed explicit ID is none even if its iid is still known.
 
     Args:
-        client: the client.
-        args: the command.
         options: its parsed options.
         words: its fields and values.
     """

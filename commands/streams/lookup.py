@@ -24,7 +24,6 @@ def find_group(
     """Return a stream and its group, without unfinished ``work``.
 
     Args:
-        client: the client.
         key: the stream.
         name: the group.
         where: text to append to the error message.
@@ -57,8 +56,7 @@ def no_such_group(key: bytes, group: bytes, where: bytes = b"") -> ReplyError:
 def latest_delivery(word: bytes, now: int, error: bytes) -> int:
     """Return the latest delivery time (ms) at which an entry is idle for at least ``word`` milliseconds at time ``now``.
 
-    Raises:
-        ReplyError: the word is no number; with ``error`` as its text.
+    Raises ReplyError: the word is no number; with ``error`` as its text.
     """
     min_idle = parse_integer(word, error)
     return now - min_idle if min_idle > 0 else INT64_MAX
@@ -67,8 +65,7 @@ def latest_delivery(word: bytes, now: int, error: bytes) -> int:
 def parse_new_id(word: bytes) -> tuple[int, bool]:
     """Parse the ID of an XADD other than ``*``; return it and True, or for ``ms-*`` the ID ``ms-0`` and False.
 
-    Raises:
-        ReplyError: the ID is invalid.
+    Raises ReplyError: the ID is invalid.
     """
     if b"*" in word:
         ms = stream_id.parse_auto_seq(word)

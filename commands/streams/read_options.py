@@ -159,8 +159,7 @@ class ReadOptions:
 def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOptions:
     """Parse the options of XREAD or XREADGROUP (``grouped``), up to the first key.
 
-    Raises:
-        ReplyError: the options, or the number of keys and IDs, are invalid.
+    Raises ReplyError: the options, or the number of keys and IDs, are invalid.
     """
     count: int | None = None
     block: int | None = None

@@ -198,8 +198,7 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
     An option that the version does not know, or a second policy, counts as an unknown word: a bad ID in XADD, a
     syntax error in XTRIM.
 
-    Raises:
-        ReplyError: the options are invalid.
+    Raises ReplyError: the options are invalid.
     """
     options = TrimOptions()
     if adding and args[2:4] == _USUAL and args[5:6] == _STAR and not client.replays:

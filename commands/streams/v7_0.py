@@ -114,8 +114,7 @@ def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
 
     Only the changed key is read. If the stream has grown, the client gets a reply even if the new entries are gone.
 
-    Raises:
-        ReplyError: the key or the group of an XREADGROUP is gone.
+    Raises ReplyError: the key or the group of an XREADGROUP is gone.
     """
     grouped = args[0].upper() == b"XREADGROUP"
     options = parse_options(client, args, grouped=grouped)

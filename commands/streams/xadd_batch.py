@@ -36,13 +36,12 @@ def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes]
     This is possible only if no client could tell it from single XADDs (by waiting for keys, watching keys, or
     receiving events). It stops before an XADD that would fail.
 
+    Return the encoded replies; None, without any effect, if it could run fewer than ``SHORTEST_RUN`` commands.
+
     Args:
         client: a plain client, or the loader.
         batch: commands with a valid arity.
         at: the index of the first command.
-
-    Returns:
-        The encoded replies; None, without any effect, if it could run fewer than ``SHORTEST_RUN`` commands.
     """
     verb, name, new_id = batch[at][:3]
     if not _is_run(batch, at):

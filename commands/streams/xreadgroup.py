@@ -153,9 +153,6 @@ def require_orders(
     """Defer the command until the order of pending entries that it needs is ready.
 
     Args:
-        client: the client.
-        stream: the stream.
-        group: the group.
         options: the options of the command, perhaps with CLAIM.
         after: the ID after which it reads the consumer's own pending entries; None for ``>``.
     """
@@ -262,8 +259,7 @@ def _claim_idle(
 ) -> tuple[int, bytes]:
     """Claim the entries that are idle for long enough (see ``storage.groups.claiming``).
 
-    Returns:
-        The number of claimed entries, and their joined items.
+    Return the number of claimed entries, and their joined items.
     """
     now = client.server.keyspace.now
     assert budget.claim is not None

@@ -31,9 +31,8 @@ def digest_of(value: bytes) -> bytes:
 def holds(condition: bytes, operand: bytes, value: Value | None) -> bool:
     """Return True if a value meets a condition such as IFEQ with its operand; a missing value equals nothing.
 
-    Raises:
-        ReplyError: the value is not a string, or the operand does not have the length of a digest. A missing value
-            raises neither.
+    Raises ReplyError: the value is not a string, or the operand does not have the length of a digest. A missing value
+    raises neither.
     """
     if value is None:
         return condition in {b"IFNE", b"IFDNE"}

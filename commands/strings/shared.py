@@ -127,9 +127,6 @@ def store(
     """Set a key to a string, signal watchers and subscribers (``event``), and count one change. The caller propagates.
 
     Args:
-        client: the client.
-        key: the key.
-        value: the string.
         event: the keyspace event, of class ``$``.
         keep_ttl: the expiry stays; else it is removed.
         before: the value that is replaced; None if there is none or if it is changed in place.

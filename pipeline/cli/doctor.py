@@ -186,8 +186,7 @@ def check_redis(endpoint: Endpoint, *, is_asked: bool = True) -> Iterator[Findin
 def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
     """Check that Spark starts, and that its Python worker can read from the server.
 
-    Args:
-        given: options of the source (host, port …).
+    ``given``: options of the source (host, port …).
 
     Yields:
         A finding for the session and one for the worker. After an error, a finding that says so, and nothing more.

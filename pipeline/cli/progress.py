@@ -17,9 +17,7 @@ _CLEAR: Final = "\r\x1b[2K"
 class Progress:
     """Counted steps: one line each when done; a terminal shows the title before.
 
-    Args:
-        steps: the number of steps.
-        out: the output; default: the error stream.
+    ``out``: the output; default: the error stream.
     """
 
     def __init__(self, steps: int, out: TextIO | None = None) -> None:

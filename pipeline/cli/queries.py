@@ -60,8 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 def read_queries(source: str) -> list[dict[str, Any]]:
     """Return the state of each query that a listener reports, as a dict for JSON.
 
-    Args:
-        source: the URL of its metrics, or a file with them.
+    ``source``: the URL of its metrics, or a file with them.
 
     Raises:
         MetricsError: the text is not metrics, or has no query.

@@ -49,12 +49,11 @@ if TYPE_CHECKING:
 class Acknowledger(StreamingQueryListener):
     """Listens to one query and acknowledges over its own connection. Acknowledging an entry twice has no effect.
 
+    Raises OptionError: one is missing or malformed.
+
     Args:
         query: a query that reads in group mode.
         options: the options of its source.
-
-    Raises:
-        OptionError: one is missing or malformed.
     """
 
     def __init__(self, query: StreamingQuery, options: Mapping[str, str]) -> None:

@@ -64,9 +64,7 @@ class Batch:
 class Gatherer:
     """Gathers one batch of entries after another. A new one begins with entries that were delivered but are in no batch.
 
-    Args:
-        member: the consumer that reads.
-        options: the options of the source.
+    ``member``: the consumer that reads.
     """
 
     def __init__(self, member: Member, options: GroupOptions) -> None:
@@ -90,8 +88,7 @@ class Gatherer:
     def has_any(self, until: dict[str, int] | None) -> bool:
         """Return True if there seem to be pending or new entries; this asks the server without a delivery.
 
-        Args:
-            until: the last id to read, by stream; None: no bound.
+        ``until``: the last id to read, by stream; None: no bound.
         """
         streams = self.streams() if until is None else list(until)
         facts = self.member.all_facts(streams)

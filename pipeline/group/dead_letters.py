@@ -51,8 +51,7 @@ class DeadLetter:
     def of_words(cls, words: Sequence[bytes]) -> DeadLetter:
         """Parse the fields and values of an entry of a dead-letter stream.
 
-        Raises:
-            ValueError: the entry is not a dead letter.
+        Raises ValueError: the entry is not a dead letter.
         """
         width = 2 * len(HEADER)
         if tuple(words[:width:2]) != HEADER:
@@ -74,15 +73,13 @@ def move_poison(
 ) -> tuple[int, list[int]]:
     """Claim entries that have used up their deliveries, and move them to the dead-letter stream.
 
+    Return the number of moved entries, and the ids of entries that the stream no longer had.
+
     Args:
         member: the consumer that claims them.
         options: name the dead-letter stream.
-        stream: the stream of the entries.
         poison: the entries.
         least_idle_ms: leave out entries that were delivered more recently.
-
-    Returns:
-        The number of moved entries, and the ids of entries that the stream no longer had.
     """
     taken = member.take(stream, poison, least_idle_ms, deliver=False)
     reason = f"delivered too often and never acknowledged (maxDeliveries={options.max_deliveries})"
@@ -98,15 +95,13 @@ def move_to_dead_letters(
     XADD and XACK run in one transaction that watches the dead-letter stream. If the reply is lost and a retry
     succeeds, the first transaction fails should it arrive late.
 
+    Return how many were moved, and the ids of entries that the stream no longer had (only acknowledged).
+
     Args:
         member: the consumer that owns the pending entries.
-        stream: their stream.
         target: the dead-letter stream.
         poison: the entries, claimed by ``Member.take``.
         reason: a text for the reader of the dead letter.
-
-    Returns:
-        How many were moved, and the ids of entries that the stream no longer had (only acknowledged).
 
     Raises:
         ServerError: the target is not a stream, or the server refuses to write.

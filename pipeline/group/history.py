@@ -33,18 +33,15 @@ def judge(
 ) -> tuple[dict[str, Position | None], set[str]]:
     """Compare streams with the positions that were taken in them.
 
+    Return the new positions of streams that have changed (None for deleted ones), and the streams with another
+    history or none: do not acknowledge there what was delivered before.
+    Raises DataLossError: a stream has another history, or was deleted with undelivered entries, and ``fail`` is set.
+
     Args:
         member: the consumer whose group it is.
         positions: by stream.
         fail: option failOnDataLoss.
         page: entries per reply when entries must be counted.
-
-    Returns:
-        The new positions of streams that have changed (None for deleted ones), and the streams with another history or
-        none: do not acknowledge there what was delivered before.
-
-    Raises:
-        DataLossError: a stream has another history, or was deleted with undelivered entries, and ``fail`` is set.
     """
     connection = member.connection
     states = fetch_states(connection, positions)

@@ -57,11 +57,8 @@ class Member:
     def create_groups(self, starts: Mapping[str, str]) -> None:
         """Create the group in streams, and missing streams as empty ones; an existing group keeps its position.
 
-        Args:
-            starts: the id after which the group reads, by stream, or ``"$"``.
-
-        Raises:
-            ServerError: a key is not a stream, or the server refuses.
+        ``starts``: the id after which the group reads, by stream, or ``"$"``.
+        Raises ServerError: a key is not a stream, or the server refuses.
         """
         asked = [
             ("XGROUP", "CREATE", key_of(stream), self.group, start, "MKSTREAM")
@@ -170,8 +167,7 @@ class Member:
     def read_new(self, most: Mapping[str, int]) -> dict[str, tuple[Run | None, int]]:
         """Read new entries of several streams in one round trip.
 
-        Args:
-            most: the maximum number of entries, by stream.
+        ``most``: the maximum number of entries, by stream.
 
         Returns:
             By stream: the entries (None without any), and their bytes.
@@ -184,18 +180,13 @@ class Member:
     def read_new_within(self, stream: str, most: int, size: int) -> tuple[Run | None, int]:
         """Read at most ``most`` new entries of one stream, and about ``size`` bytes if the server has MAXSIZE.
 
-        Returns:
-            The entries (None without any), and their bytes.
+        Return the entries (None without any), and their bytes.
         """
         reader = ("XREADGROUP", "GROUP", self.group, self.consumer, "COUNT", most)
         return _run(stream, self._sized.call(reader, size, ("STREAMS", key_of(stream), ">")))
 
     def last_delivered(self, stream: str) -> int:
-        """Return the group's last delivered id.
-
-        Raises:
-            ServerError: ``NOGROUP``, or the stream does not exist.
-        """
+        """Return the group's last delivered id. Raises ServerError: ``NOGROUP``, or the stream does not exist."""
         facts = self._row(self.connection.call("XINFO", "GROUPS", key_of(stream)))
         if facts is None:
             raise ServerError(f"NOGROUP No such consumer group '{self.group}' for key name {stream!r}")

@@ -27,14 +27,13 @@ _MOST_STREAMS: Final = 100
 def refuse_a_shared_name(server: Connection, options: GroupOptions, consumer: str, query: str) -> None:
     """Check that no query with another checkpoint uses our consumer name; if two start at once, the first continues.
 
+    Raises OptionError: the name is in use.
+
     Args:
         server: our driver's connection, which gets its client name here.
         options: the group and the streams.
         consumer: the consumer name.
         query: our query's part of the name, from the checkpoint.
-
-    Raises:
-        OptionError: the name is in use.
     """
     prefix = f"rillet:group:{quote(options.group, safe='')}:{quote(consumer, safe='')}:"
     streams = {f"{crc32(key_of(name)):08x}" for name in options.streams or (f"pattern {options.pattern}",)}

@@ -128,8 +128,7 @@ class GroupOffset:
     def of_json(cls, given: Mapping[str, Any] | str) -> GroupOffset:
         """Parse the result of ``as_json``, as a dict or as text.
 
-        Raises:
-            OffsetError: another version, or an offset of the other mode.
+        Raises OffsetError: another version, or an offset of the other mode.
         """
         try:
             fields: Mapping[str, Any] = json.loads(given) if isinstance(given, str) else given

@@ -86,12 +86,11 @@ def group_columns() -> dict[str, DataType]:
 class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """``spark.readStream.format("redis-streams").option("mode", "group")``.
 
+    Raises OptionError: an option is missing or malformed.
+
     Args:
         schema: of the rows.
         options: as `GroupOptions` has them.
-
-    Raises:
-        OptionError: an option is missing or malformed.
     """
 
     def __init__(self, schema: StructType, options: Options | Mapping[str, str]) -> None:
@@ -251,9 +250,8 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _next(self, committed: GroupOffset, limits: Limits) -> tuple[Batch, bool]:
         """Acknowledge one batch and gather the next; start again if the connection breaks.
 
-        Returns:
-            The batch, and whether positions were corrected. A correction must be in the offset even if the batch is
-            empty.
+        Return the batch, and whether positions were corrected. A correction must be in the offset even if the batch
+        is empty.
         """
         broken: set[str] = set()
         is_found_again = self._options.pattern is None
@@ -379,8 +377,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _run_again(self, batch: GroupOffset) -> Without:
         """Count another delivery of a batch that an earlier driver planned; leave out entries delivered too often.
 
-        Raises:
-            DataLossError: an entry for the dead letters was deleted, and ``failOnDataLoss`` is on.
+        Raises DataLossError: an entry for the dead letters was deleted, and ``failOnDataLoss`` is on.
         """
         if self._without[0] == batch.batch:
             return self._without[1]
@@ -463,8 +460,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a partition as rows; they are always the same.
 
-        Raises:
-            DataLossError: some were deleted since they were delivered, and ``failOnDataLoss`` is on.
+        Raises DataLossError: some were deleted since they were delivered, and ``failOnDataLoss`` is on.
         """
         assert isinstance(partition, GroupPartition)
         return read_pieces(

@@ -46,8 +46,7 @@ def read_pieces(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a partition; short pieces of several streams share a batch of rows.
 
-    Raises:
-        DataLossError: some entries were deleted since they were delivered, and ``failOnDataLoss`` is on.
+    Raises DataLossError: some entries were deleted since they were delivered, and ``failOnDataLoss`` is on.
     """
     endpoint, size = options.endpoint, options.fetch_size
     rows = RowBatches(columns, size, tuple(GROUP_COLUMNS))

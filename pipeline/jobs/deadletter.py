@@ -130,8 +130,7 @@ def read_letters(connection: Connection, stream: str, wanted: list[int] | None =
 
     ``wanted`` selects entry ids; None selects all.
 
-    Raises:
-        RedisError: the key is not a stream, or the server is unreachable.
+    Raises RedisError: the key is not a stream, or the server is unreachable.
     """
     key = key_of(stream)
     if wanted:
@@ -190,17 +189,15 @@ def move(
 ) -> int:
     """Move pending entries to a dead-letter stream and acknowledge them; return how many.
 
+    Raises RedisError: the group does not exist, or the server refuses or is unreachable; moved entries are no longer
+    pending.
+
     Args:
         connection: to the server that has both streams.
         letters: the dead-letter stream.
-        stream: the stream of the entries.
         group: the group in which they are pending, with any consumer.
         wanted: their ids.
         reason: a text for the reader of the letter.
-
-    Raises:
-        RedisError: the group does not exist, or the server refuses or is unreachable; moved entries are no longer
-            pending.
     """
     by_owner: dict[str, list[Idle]] = {}
     texts = dict.fromkeys(map(ids.text, wanted))

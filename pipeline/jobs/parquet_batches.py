@@ -55,6 +55,8 @@ def start(
 ) -> StreamingQuery:
     """Start a query that writes batches, or continue where the last run ended; return the query.
 
+    Raises JobError: there is data without a checkpoint: its rows would be written a second time.
+
     Args:
         frame: from ``readStream``.
         folder: keeps the checkpoint.
@@ -62,9 +64,6 @@ def start(
         follow: how often to look for new rows (``"10 seconds"``); None: write the existing rows, then end.
         report: called with the number of each finished batch.
         name: the query's name, for its listeners.
-
-    Raises:
-        JobError: there is data without a checkpoint: its rows would be written a second time.
     """
     there = folder.names()
     if there and CHECKPOINT not in there:

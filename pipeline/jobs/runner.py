@@ -61,11 +61,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the options given with ``--option NAME=VALUE``.
-
-    Raises:
-        JobError: a word has no =.
-    """
+    """Return the options given with ``--option NAME=VALUE``. Raises JobError: a word has no =."""
     pairs = [word.partition("=") for word in arguments.option]
     for name, sign, value in pairs:
         if not sign:
@@ -193,12 +189,11 @@ def stopping() -> Iterator[threading.Event]:
 def wait(query: StreamingQuery, folder: Folder, asked: threading.Event) -> None:
     """Wait until a query ends; after a stop request, until the batch that has begun is committed, then stop the query.
 
+    Raises StreamingQueryException: the query failed.
+
     Args:
         folder: has the checkpoint, whose logs show which batches have begun and which are committed.
         asked: is set by a stop request.
-
-    Raises:
-        StreamingQueryException: the query failed.
     """
     while query.isActive:
         if asked.wait(_LOOK):

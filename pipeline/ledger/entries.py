@@ -155,8 +155,7 @@ def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Ite
     restored from, up to that moment. Entries that were deleted later are included. An id that was used twice is
     returned once.
 
-    Raises:
-        LedgerError: the files cannot be read.
+    Raises LedgerError: the files cannot be read.
     """
     parts = read_folder(source)
     wanted = db, spell_name(key_of(stream))
@@ -181,13 +180,12 @@ def find_contents(
 
     Entries that the files do not hold are left out. If streams of one name used an id twice, the later entry counts.
 
+    Raises LedgerError: the files cannot be read.
+
     Args:
         source: the append-only folder.
         wanted: (database, stream, id) of each entry; names are in the ledger's spelling.
         history: whether kept files of earlier rewrites are read, too.
-
-    Raises:
-        LedgerError: the files cannot be read.
     """
     streams = _Streams(frozenset((db, stream) for db, stream, _ in wanted))
     numbers = {ids.parse(entry_id) for _, _, entry_id in wanted}

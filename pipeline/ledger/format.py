@@ -44,11 +44,7 @@ class FilesOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
-        """Read the options.
-
-        Raises:
-            OptionError: one is unknown, missing or malformed.
-        """
+        """Read the options. Raises OptionError: one is unknown, missing or malformed."""
         given = Options(options)
         given.refuse_unknown(cls)
         return cls(**given.read(cls))

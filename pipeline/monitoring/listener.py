@@ -36,8 +36,7 @@ LOG: Final = logging.getLogger("rillet.pipeline")
 class LagListener(StreamingQueryListener):
     """Records how far each query is behind, from its progress reports; a query without a name is listed by its id.
 
-    Args:
-        prometheus_file: rewritten after each batch, for node_exporter's textfile collector.
+    ``prometheus_file``: rewritten after each batch, for node_exporter's textfile collector.
     """
 
     def __init__(self, prometheus_file: str | os.PathLike[str] | None = None) -> None:
@@ -60,12 +59,11 @@ class LagListener(StreamingQueryListener):
     def serve(self, port: int, host: str = "127.0.0.1") -> int:
         """Serve ``GET /metrics`` in a thread until ``close``.
 
+        Return the port.
+
         Args:
             port: 0: choose a free one.
             host: the address to listen on.
-
-        Returns:
-            The port.
         """
         self._http = self._metrics.serve(port, host)
         return self._http.server_port

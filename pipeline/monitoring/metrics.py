@@ -35,8 +35,7 @@ class QueryMetrics(Collector):
 
     It has its own registry, because the default one would add metrics of this Python process.
 
-    Args:
-        queries: returns the last known state of each query.
+    ``queries``: returns the last known state of each query.
     """
 
     def __init__(self, queries: Callable[[], Iterable[QueryState]]) -> None:

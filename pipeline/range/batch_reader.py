@@ -34,8 +34,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
 
     A second action on the same DataFrame may therefore see newer entries.
 
-    Raises:
-        OptionError: a named stream does not exist, or a field of the entries has the name of a metadata column.
+    Raises OptionError: a named stream does not exist, or a field of the entries has the name of a metadata column.
     """
 
     def __init__(self, schema: StructType, options: BatchOptions) -> None:

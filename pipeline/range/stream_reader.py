@@ -287,8 +287,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     ) -> tuple[dict[str, Position], set[str]]:
         """Adapt the positions to the current streams; also return the streams whose history has changed.
 
-        Raises:
-            DataLossError: entries are gone, or a stream was replaced, and ``failOnDataLoss`` is set.
+        Raises DataLossError: entries are gone, or a stream was replaced, and ``failOnDataLoss`` is set.
         """
         positions, corrected = dict(begin), set()
         known = {name: at for name, at in begin.items() if name in states}

@@ -40,11 +40,7 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """Parse a URL.
-
-    Raises:
-        ValueError: it is not such a URL; the text never contains the password.
-    """
+    """Parse a URL. Raises ValueError: it is not such a URL; the text never contains the password."""
     try:
         parts = urlsplit(url)
         scheme, _, kind_word = parts.scheme.partition("+")

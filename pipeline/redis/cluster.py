@@ -89,8 +89,7 @@ class ClusterConnection(Connection):
 
         A transaction has all its keys in one slot, and must be a pipeline of its own.
 
-        Raises:
-            ConnectionLost: not every reply came; or a transaction was redirected, and none of it ran.
+        Raises ConnectionLost: not every reply came; or a transaction was redirected, and none of it ran.
         """
         names = [command_name(words) for words in commands]
         if "MULTI" in names:
@@ -119,9 +118,8 @@ class ClusterConnection(Connection):
     ) -> list[Reply]:
         """Send packed commands to the node of a key, and return their replies.
 
-        Raises:
-            ConnectionLost: not every reply came, or commands were redirected. A redirected transaction did not run;
-                of other commands, the ones that were not redirected ran.
+        Raises ConnectionLost: not every reply came, or commands were redirected. A redirected transaction did not
+        run; of other commands, the ones that were not redirected ran.
         """
         for attempt in range(self.endpoint.retries + 1):
             last = attempt == self.endpoint.retries
@@ -184,8 +182,7 @@ class ClusterConnection(Connection):
 
         If a master died, wait until another one serves its slots.
 
-        Raises:
-            ConnectionLost: a master stayed away for all tries.
+        Raises ConnectionLost: a master stayed away for all tries.
         """
         answers: dict[Place, Answer] = {}
 
@@ -233,8 +230,7 @@ class ClusterConnection(Connection):
     ) -> list[int]:
         """Send the commands that have no reply yet; return those to send again.
 
-        Raises:
-            ConnectionLost: a command without a reply may have run.
+        Raises ConnectionLost: a command without a reply may have run.
         """
         again: list[int] = []
         groups: dict[Place, list[int]] = {}
@@ -338,11 +334,7 @@ class ClusterConnection(Connection):
                 node.close()
 
     def _topology(self) -> Slots:
-        """Return the node that serves each slot.
-
-        Raises:
-            Unreachable: no node answers.
-        """
+        """Return the node that serves each slot. Raises Unreachable: no node answers."""
         if self._slots is not None:
             return self._slots
         places = list(dict.fromkeys([*self.endpoint.places, *self._known]))

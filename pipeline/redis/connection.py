@@ -80,14 +80,12 @@ class Connection:
     ``shards.connect`` returns the connection for an endpoint: this one, or one with the same methods to a cluster or by
     sentinels.
 
+    Raises RedisError: the TLS files of the endpoint cannot be used.
+
     Args:
         endpoint: the address of the server.
         refuse_others: ask for the kind of server, and refuse a node of a cluster or a sentinel, because the data that
-            such
-            a server lacks would be missing silently.
-
-    Raises:
-        RedisError: the TLS files of the endpoint cannot be used.
+            such a server lacks would be missing silently.
     """
 
     _may_move = False  # whether `_is_elsewhere` can be true
@@ -118,12 +116,11 @@ class Connection:
     def pipeline(self, commands: Sequence[Sequence[Word]], *, repeatable: bool | None = None) -> list[Reply]:
         """Send several commands at once and return as many replies; an error is returned as a ``ServerError`` object.
 
+        Raises ConnectionLost: not every reply came.
+
         Args:
             commands: the words of each command.
             repeatable: True if all may be sent twice; None: if all of them only read.
-
-        Raises:
-            ConnectionLost: not every reply came.
         """
         if not commands:
             return []
@@ -137,14 +134,13 @@ class Connection:
     ) -> list[Reply]:
         """Send packed commands and return their replies, as ``pipeline`` does.
 
+        Raises ConnectionLost: not every reply came.
+
         Args:
             request: the RESP of all commands.
             names: the name of each command, in upper case.
             repeatable: True if all may be sent twice.
             key: for clusters: one of their keys, which are all in one slot.
-
-        Raises:
-            ConnectionLost: not every reply came.
         """
         del key
         for attempt in range(self.endpoint.retries + 1):
@@ -186,8 +182,7 @@ class Connection:
     def hold(self) -> None:
         """Open the connection, and do not reopen it until ``close``: every command fails if it breaks, as in MULTI.
 
-        Raises:
-            ConnectionLost: there was no reply.
+        Raises ConnectionLost: there was no reply.
         """
         self.call("PING")
         self._pinned = True
@@ -275,8 +270,7 @@ class Connection:
     def _leave(self, names: Sequence[str], replies: Sequence[Reply], *, repeatable: bool, last: bool) -> None:
         """Close the connection to a server that is no longer the right one.
 
-        Raises:
-            ConnectionLost: some of the commands may have run, or this was the last try.
+        Raises ConnectionLost: some of the commands may have run, or this was the last try.
         """
         was_pinned = self._pinned
         self.close()
@@ -348,13 +342,12 @@ def in_spite_of_losses(
 ) -> Answer:
     """Call ``once``, and call it again each time a connection is lost; return its result.
 
+    Raises ConnectionLost: the connection was lost once more.
+
     Args:
         once: checks itself how much was done before the loss.
         retries: the number of losses to survive.
         lost: called after each loss.
-
-    Raises:
-        ConnectionLost: the connection was lost once more.
     """
     for _ in range(retries):
         try:
@@ -367,8 +360,7 @@ def in_spite_of_losses(
 def checked(replies: list[Reply]) -> list[Reply]:
     """Return these replies of a pipeline unchanged, if none of them is an error.
 
-    Raises:
-        ServerError: the first error.
+    Raises ServerError: the first error.
     """
     for reply in replies:
         if isinstance(reply, ServerError):
@@ -404,11 +396,7 @@ def _given_up(to: Endpoint, error: object) -> str:
 
 
 def _refuse_mode(to: Endpoint, mode: bytes | None) -> None:
-    """Refuse a server that is a cluster node or a sentinel.
-
-    Raises:
-        RedisError: the server is one.
-    """
+    """Refuse a server that is a cluster node or a sentinel. Raises RedisError: the server is one."""
     if mode == b"cluster":
         raise RedisError(
             f"{to} is a node of a cluster, which has a part of the data: "

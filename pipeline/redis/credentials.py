@@ -17,14 +17,13 @@ def read(
 ) -> tuple[str | None, str]:
     """Return the current user name and password.
 
+    Raises ValueError: they cannot be read; the text names the source.
+
     Args:
         username: the user name, unless the provider returns one.
         env: the name of an environment variable, or None.
         file: a path, or None.
         provider: a function as ``package.module:name``, if neither is given.
-
-    Raises:
-        ValueError: they cannot be read; the text names the source.
     """
     if env:
         password = os.environ.get(env)

@@ -20,12 +20,11 @@ KEY_BYTES: Final = 16
 def parse(word: bytes | str, missing_seq: int = 0) -> int:
     """Read an id written as ``ms`` or ``ms-seq``.
 
+    Raises ValueError: the word is not an id; the text names it.
+
     Args:
         word: two plain decimal numbers of at most 64 bits.
         missing_seq: the sequence if the word has none.
-
-    Raises:
-        ValueError: the word is not an id; the text names it.
     """
     raw = word.encode() if isinstance(word, str) else word
     if not raw.replace(b"-", b"", 1).isdigit():
@@ -68,11 +67,7 @@ def key(stream_id: int) -> bytes:
 
 
 def from_key(word: bytes) -> int:
-    """Return the id of a 16-byte key.
-
-    Raises:
-        ValueError: the key does not have sixteen bytes.
-    """
+    """Return the id of a 16-byte key. Raises ValueError: the key does not have sixteen bytes."""
     if len(word) != KEY_BYTES:
         raise ValueError(f"an id key has {KEY_BYTES} bytes, not {len(word)}")
     return int.from_bytes(word, "big")

@@ -74,11 +74,7 @@ def words(*choices: str) -> Kind:
 
 
 def parse_flag(text: str) -> bool:
-    """Return the value of "true" or "false".
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Return the value of "true" or "false". Raises ValueError: it is neither."""
     if text.lower() not in _YES | _NO:
         raise ValueError(f"takes true or false, not {text!r}")
     return text.lower() in _YES
@@ -103,8 +99,7 @@ class Option:
     def parse(self, text: str | None) -> Any:
         """Parse a text (None: the default); return the value, or None if there is neither.
 
-        Raises:
-            OptionError: it is malformed.
+        Raises OptionError: it is malformed.
         """
         if text is None:
             return None
@@ -173,8 +168,7 @@ class Options:
     def __getitem__(self, record: Option) -> Any:
         """Return the value of an option, or its default.
 
-        Raises:
-            OptionError: it is malformed, missing, or given under both of its names.
+        Raises OptionError: it is malformed, missing, or given under both of its names.
         """
         text = self.text(record.name)
         if record.kafka is not None and record.kafka in self:
@@ -190,8 +184,7 @@ class Options:
     def read(self, form: Any) -> dict[str, Any]:
         """Return values for the fields of a dataclass that are options or parts.
 
-        Raises:
-            OptionError: one is malformed, or contradicts another.
+        Raises OptionError: one is malformed, or contradicts another.
         """
         found: dict[str, Any] = {}
         own: dict[str, Option] = {}
@@ -226,8 +219,7 @@ class Options:
     def refuse_unknown(self, form: Any) -> None:
         """Check that all names are known options of a dataclass: a misspelt limit must not silently mean no limit.
 
-        Raises:
-            OptionError: with the nearest known name.
+        Raises OptionError with the nearest known name.
         """
         known = records(form).values()
         aliases = (each.kafka for each in known if each.kafka is not None)
@@ -332,8 +324,7 @@ class Endpoint:
     def of(cls, options: Options | Mapping[str, str]) -> Endpoint:
         """Read it from the options of a format.
 
-        Raises:
-            OptionError: an option is malformed, or two contradict each other.
+        Raises OptionError: an option is malformed, or two contradict each other.
         """
         given = Options(options)
         values = given.read(cls) | {"read_replicas": given[_READ_FROM] == "replica"}
@@ -381,8 +372,7 @@ class Endpoint:
     def login(self) -> tuple[str | None, str | None]:
         """Return the current user name and password; call it for each new connection.
 
-        Raises:
-            OptionError: they cannot be read.
+        Raises OptionError: they cannot be read.
         """
         if not (self.password_env or self.password_file or self.credentials_provider):
             return self.username, self.password

@@ -33,11 +33,7 @@ class SentinelConnection(Connection):
         self._replica = replica
 
     def _place(self) -> Place:
-        """Ask one sentinel after the other for the server.
-
-        Raises:
-            ConnectionError: no sentinel knows a server now.
-        """
+        """Ask one sentinel after the other for the server. Raises ConnectionError: no sentinel knows a server now."""
         said: list[str] = []
         to = self.endpoint
         for place in to.places:

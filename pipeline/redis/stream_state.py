@@ -60,8 +60,7 @@ class StreamState:
 def fetch_states(connection: Connection, names: Iterable[str]) -> dict[str, StreamState | None]:
     """Return the state of several streams in one round trip; None for a missing key.
 
-    Raises:
-        ServerError: a key is not a stream, or reading it is not allowed; the text names it.
+    Raises ServerError: a key is not a stream, or reading it is not allowed; the text names it.
     """
     wanted = list(names)
     replies = connection.pipeline([state_request(name) for name in wanted])

@@ -49,8 +49,7 @@ class Gathering:
     def run(self) -> page.Report:
         """Write all tables, and return the data that the page shows.
 
-        Raises:
-            LedgerError: the ledger has no event of a stream.
+        Raises LedgerError: the ledger has no event of a stream.
         """
         bounds = self._replay()
         tables.define(self.spark)

@@ -138,8 +138,7 @@ def look(spark: SparkSession, settings: Settings) -> Bounds:
     The bounds are the times that the ledger covers, the moment of the pending lists (``settings.at_ms``) and the width of
     a point in curves (from ``settings.points``).
 
-    Raises:
-        LedgerError: the ledger is empty.
+    Raises LedgerError: the ledger is empty.
     """
     spark.sql(EVENTS).createOrReplaceTempView("events")
     found = spark.sql(BOUNDS).collect()[0]

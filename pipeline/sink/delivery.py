@@ -61,8 +61,7 @@ def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) 
 def refuse_without_idmp(connection: Connection) -> None:
     """Check that the server supports XADD's IDMP, by a command that came with it.
 
-    Raises:
-        SinkError: the server does not know it.
+    Raises SinkError: the server does not know it.
     """
     if connection.call("COMMAND", "INFO", "XCFGSET")[0] is None:
         raise SinkError(
@@ -74,8 +73,7 @@ def refuse_without_idmp(connection: Connection) -> None:
 def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: Sequence[Any]) -> None:
     """Check that each XADD succeeded.
 
-    Raises:
-        SinkError: an XADD failed. Explicit ids that exist already are no error.
+    Raises SinkError: an XADD failed. Explicit ids that exist already are no error.
     """
     failed = [(row, reply) for row, reply in enumerate(replies) if isinstance(reply, ServerError)]
     if not failed:
@@ -95,8 +93,7 @@ def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: S
 def check_wait(options: SinkOptions, replies: Sequence[Any]) -> None:
     """Check the replies of ``options.wait_commands`` (WAIT, WAITAOF).
 
-    Raises:
-        SinkError: the confirmations did not come in time; the rows are in the server all the same.
+    Raises SinkError: the confirmations did not come in time; the rows are in the server all the same.
     """
     for (name, number, *_), reply in zip(options.wait_commands, replies, strict=True):
         if isinstance(reply, ServerError):

@@ -118,7 +118,6 @@ class Publisher:
 
     Args:
         connection: a connection to the server.
-        options: the options of the sink.
         query: the query that the batches belong to.
         lasting: a driver may come back; if False, nothing is kept for longer than staged rows.
         rising: batch numbers may have gaps, as those of a program that numbers its own writes.
@@ -202,8 +201,7 @@ class Publisher:
     def _refuse_a_gap(self, now: Progress, batch: int) -> None:
         """Check that the marker is not behind the previous batch, which Spark has committed.
 
-        Raises:
-            DataLossError: it is behind, and ``failOnDataLoss`` is set.
+        Raises DataLossError: it is behind, and ``failOnDataLoss`` is set.
         """
         if self._rising:
             return

@@ -135,8 +135,7 @@ class SinkOptions:
     def of(cls, given: Options | Mapping[str, str], schema: StructType, *, overwrite: bool) -> SinkOptions:
         """Read the options for rows of a schema.
 
-        Raises:
-            OptionError: an option is unknown or malformed, names a missing column, or contradicts another.
+        Raises OptionError: an option is unknown or malformed, names a missing column, or contradicts another.
         """
         options = Options(given)
         options.refuse_unknown(cls)

@@ -65,12 +65,11 @@ class RowEncoder:
     def chunks(self, batches: Iterable[pa.RecordBatch], chunk_rows: int) -> Iterator[Chunk]:
         """Encode all batches.
 
+        Raises RowError: a row has no fields, no stream, or a null that ``nullPolicy=fail`` forbids.
+
         Args:
             batches: rows, by column.
             chunk_rows: the most rows of a chunk; 0: one chunk per batch.
-
-        Raises:
-            RowError: a row has no fields, no stream, or a null that ``nullPolicy=fail`` forbids.
         """
         for batch in batches:
             size = chunk_rows or max(batch.num_rows, 1)

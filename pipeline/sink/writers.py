@@ -91,8 +91,7 @@ class _Writer(QuickAck):
     ) -> None:
         """Publish the rows of all tasks.
 
-        Raises:
-            SinkError: the report of a task is missing; nothing may be published then.
+        Raises SinkError: the report of a task is missing; nothing may be published then.
         """
         reports = [message for message in messages if isinstance(message, TaskRows)]
         if len(reports) != len(messages):
@@ -144,11 +143,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """``df.writeStream.format("redis-streams")``; exactly once for each checkpoint."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskRows:
-        """Write or stage the rows of a task.
-
-        Raises:
-            SinkError: Spark does not name the batch and the query.
-        """
+        """Write or stage the rows of a task. Raises SinkError: Spark does not name the batch and the query."""
         context = TaskContext.get()
         query = context.getLocalProperty(_QUERY_ID) if context else None
         batch = context.getLocalProperty(_BATCH_ID) if context else None

@@ -87,11 +87,7 @@ class ColumnOptions:
 
     @classmethod
     def of(cls, options: Options | Mapping[str, str]) -> ColumnOptions:
-        """Read them from the options of a source.
-
-        Raises:
-            OptionError: one is malformed.
-        """
+        """Read them from the options of a source. Raises OptionError: one is malformed."""
         return cls(**Options(options).read(cls))
 
 
@@ -182,13 +178,12 @@ class Columns:
     ) -> pa.RecordBatch:
         """Convert entries to one batch of rows.
 
+        Raises MalformedEntryError: a value does not fit, and parseMode is FAILFAST.
+
         Args:
             streams: names of streams with their numbers of entries, in order.
             entries: ``[id, [field, value, …]]`` as XRANGE returns them.
             extra: values of the extra columns, one for each entry.
-
-        Raises:
-            MalformedEntryError: a value does not fit, and parseMode is FAILFAST.
         """
         words = [entry[0] for entry in entries]
         rows = [entry[1] for entry in entries]

@@ -85,14 +85,13 @@ def entry_to_check(at: Position, now: StreamState | None) -> int | None:
 def reconcile(at: Position, now: StreamState | None, look: StreamLook) -> Verdict:
     """Judge a stream by a position that was taken in it.
 
+    Return the verdict. Continuing at its position skips no new entry and repeats no known one; judging the stream
+    again from that position gives GOES_ON.
+
     Args:
         at: the position.
         now: the current state; None: the key does not exist.
         look: queried only if the position and the counts do not decide.
-
-    Returns:
-        The verdict. Continuing at its position skips no new entry and repeats no known one; judging the stream again
-        from that position gives GOES_ON.
     """
     if now is None:
         if at.is_ended or at == Position(0, 0):

@@ -20,7 +20,6 @@ class StreamLook:
     """Asks the server about the entries of one stream, up to the last id of a state.
 
     Args:
-        connection: to the server.
         name: the stream.
         now: the state.
         answers: from `judgement.check_entries`; other entries are looked up when needed.

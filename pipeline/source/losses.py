@@ -22,13 +22,12 @@ class DataLossError(LabelledError, RuntimeError):
 def report_loss(what: str, *, fail: bool, otherwise: str = "goes on without them") -> None:
     """Stop the query, or log the loss and continue.
 
+    Raises DataLossError: ``fail`` is set.
+
     Args:
         what: what happened.
         fail: option failOnDataLoss.
         otherwise: what the query does if it continues.
-
-    Raises:
-        DataLossError: ``fail`` is set.
     """
     if fail:
         raise DataLossError(f"{what}; option failOnDataLoss=false {otherwise}")

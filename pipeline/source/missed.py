@@ -21,8 +21,7 @@ _NOT_COUNTED: Final = "what tasks miss is not counted in rillet_spark_entries_go
 class MissedEntries:
     """The record in the server of planned entries that the tasks of one driver did not find.
 
-    Args:
-        stops: a loss stops the query anyway, so nothing is recorded.
+    ``stops``: a loss stops the query anyway, so nothing is recorded.
     """
 
     def __init__(self, *, stops: bool) -> None:

@@ -64,8 +64,7 @@ def dump_streams(positions: Mapping[str, Position]) -> dict[str, Row] | str:
 def load(tree: Mapping[str, Any]) -> dict[str, Position]:
     """Return the positions in a dict from ``dump``.
 
-    Raises:
-        OffsetError: another version, another mode, or no offset at all.
+    Raises OffsetError: another version, another mode, or no offset at all.
     """
     check_version(tree)
     if "streams" not in tree:
@@ -83,11 +82,7 @@ def load_streams(streams: Mapping[str, Row] | str) -> dict[str, Position]:
 
 
 def check_database(kept: int, wanted: int) -> None:
-    """Check that a query continues in the database of its checkpoint.
-
-    Raises:
-        OffsetError: they differ.
-    """
+    """Check that a query continues in the database of its checkpoint. Raises OffsetError: they differ."""
     if kept != wanted:
         raise OffsetError(
             f"the checkpoint is of database {kept}, the query reads database {wanted}: set option 'db', or begin a new checkpoint"
@@ -97,8 +92,7 @@ def check_database(kept: int, wanted: int) -> None:
 def check_version(tree: Mapping[str, Any]) -> None:
     """Check that this is an offset of this version.
 
-    Raises:
-        OffsetError: it belongs to another version of Rillet, or to another source.
+    Raises OffsetError: it belongs to another version of Rillet, or to another source.
     """
     if not isinstance(tree, dict) or "v" not in tree:
         raise OffsetError(

@@ -47,8 +47,7 @@ class Bounds:
     def of(self, name: str) -> int | str:
         """Return the bound of a stream.
 
-        Raises:
-            OptionError: the bounds are given by stream, and this stream has none.
+        Raises OptionError: the bounds are given by stream, and this stream has none.
         """
         for stream, bound in self.each:
             if stream == name:
@@ -183,11 +182,7 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Options | Mapping[str, str]) -> Self:
-        """Read the options.
-
-        Raises:
-            OptionError: one is missing, malformed or unknown, or contradicts another.
-        """
+        """Read the options. Raises OptionError: one is missing, malformed or unknown, or contradicts another."""
         given = Options(options)
         if not list(given):
             raise OptionError(

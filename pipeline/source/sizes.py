@@ -66,8 +66,7 @@ def cut(entries: Sequence[Any], size: int) -> Iterator[tuple[Sequence[Any], int]
 
     A larger entry is a part of its own.
 
-    Raises:
-        EntryTooLargeError: an entry is too large for a column.
+    Raises EntryTooLargeError: an entry is too large for a column.
     """
     if size <= _REPLY_BYTES:
         yield entries, size
@@ -94,7 +93,6 @@ def rows_worth(
     It is the mean size of sampled entries, in units of maxBytesPerPartition / maxRowsPerPartition bytes; at least 1.
 
     Args:
-        connection: to the server.
         places: ids by stream, in order; the entries at some of these ids, or the next ones, are sampled.
         options: with maxBytesPerPartition.
     """

@@ -75,14 +75,13 @@ def parse_texts(
 
     Arrays, maps and structs are read as JSON.
 
+    Raises UnsupportedTypeError: the type cannot be read.
+
     Args:
         raw: the texts.
         kind: the type.
         times: the format of timestamps, one of ``TIME_FORMATS``; within JSON it is always ISO 8601.
         zone: the session's zone, for times without one.
-
-    Raises:
-        UnsupportedTypeError: the type cannot be read.
     """
     if pa.types.is_binary(kind):
         return pa.array(raw, kind), []
@@ -102,8 +101,7 @@ def parse_texts(
 def parse_json(values: Sequence[Any], kind: pa.DataType, times: str = ISO, zone: str = "UTC") -> Parsed:
     """Convert decoded JSON values to one type; return the array, and the indices that do not fit (see ``parse_texts``).
 
-    Raises:
-        UnsupportedTypeError: the type cannot be read.
+    Raises UnsupportedTypeError: the type cannot be read.
     """
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         return _lists(values, kind, zone)
@@ -127,11 +125,7 @@ def parse_json(values: Sequence[Any], kind: pa.DataType, times: str = ISO, zone:
 
 
 def decode_json(text: bytes, *, exact: bool = False) -> Any:
-    """Decode one JSON document; ``exact`` keeps fractions as decimals.
-
-    Raises:
-        ValueError: it is not valid JSON.
-    """
+    """Decode one JSON document; ``exact`` keeps fractions as decimals. Raises ValueError: it is not valid JSON."""
     try:
         return json.loads(text, parse_float=Decimal) if exact else json.loads(text)
     except RecursionError:

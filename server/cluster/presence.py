@@ -126,12 +126,11 @@ class Presence:
     def receive(self, task: SlotTask, keys: Sequence[tuple[bytes, int, bytes]]) -> bool:
         """Store the keys of a task and take its slots; callable from any thread.
 
+        Return False if this node is stopping or has stopped.
+
         Args:
             task: the move; its end is recorded in it.
             keys: name, milliseconds to live (0: no limit) and DUMP payload of each.
-
-        Returns:
-            False if this node is stopping or has stopped.
         """
         return self._post(self._receive, task, keys)
 

@@ -37,8 +37,7 @@ def read_keys(server: Server, slots: set[int]) -> list[tuple[bytes, int, bytes]]
 def store_keys(server: Server, keys: Sequence[tuple[bytes, int, bytes]]) -> None:
     """Store keys that ``read_keys`` returned, in place of any with the same name, and propagate them.
 
-    Raises:
-        ReplyError: a payload cannot be read, because the source has a newer version.
+    Raises ReplyError: a payload cannot be read, because the source has a newer version.
     """
     client = Client(server)
     client.trusted = client.replays = True

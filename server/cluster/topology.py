@@ -220,8 +220,7 @@ class Topology:
     def begin_move(self, slot: int, to: Shard) -> None:
         """Mark a slot as migrating to another shard: clients are redirected there with ASK for keys that are no longer here.
 
-        Raises:
-            ValueError: the slot has no owner, or that shard owns it already.
+        Raises ValueError: the slot has no owner, or that shard owns it already.
         """
         source = self.owners[slot]
         if source is None or source is to:
@@ -248,11 +247,9 @@ class Topology:
     def move(self, slots: list[int], to: Node, now: int) -> SlotTask:
         """Begin to move slots of one shard and their keys to a master, in one step; return the task, which records the end.
 
-        Args:
-            now: the time of the server's clock, in milliseconds.
-
-        Raises:
-            ValueError: the slots have several owners or none, or ``to`` has them already; or a master does not run.
+        ``now``: the time of the server's clock, in milliseconds.
+        Raises ValueError: the slots have several owners or none, or ``to`` has them already; or a master does not
+        run.
         """
         owners = {self.owners[slot] for slot in slots}
         source = owners.pop()
@@ -315,8 +312,7 @@ class Topology:
     def is_ok(self, viewer: Node, *, full_coverage: bool) -> bool:
         """Return True if ``viewer`` considers the cluster up: it reaches more than half of the masters that have slots.
 
-        Args:
-            full_coverage: it must also reach the owner of every slot (cluster-require-full-coverage).
+        ``full_coverage``: it must also reach the owner of every slot (cluster-require-full-coverage).
         """
         majority, covered = self._healths(viewer)
         return majority and (covered or not full_coverage)

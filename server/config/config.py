@@ -449,11 +449,8 @@ class Config:
     def load(self, directive: Directive, words: list[bytes], *, again: bool) -> None:
         """Apply the words of one line of a file, or of one flag; no listener is called.
 
-        Args:
-            again: whether the same load has named the directive before (save points accumulate).
-
-        Raises:
-            ValueError: the words are invalid; the text says why.
+        ``again``: whether the same load has named the directive before (save points accumulate).
+        Raises ValueError: the words are invalid; the text says why.
         """
         if directive.kind.multiple:
             words = directive.words(words[0]) if len(words) == 1 else words

@@ -46,12 +46,11 @@ def asks_for(argv: Sequence[str]) -> Literal["version", "help"] | None:
 def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Config:
     """Parse ``[redis.conf] [-] [--name value …] … [-]`` into a configuration; a later value of a directive wins.
 
+    Raises ConfigFileError: the configuration is unusable, or the log file cannot be opened.
+
     Args:
         argv: the words after the program's name. ``-`` (first or last) reads further lines from ``stdin``.
         stdin: the source of these lines; by default standard input.
-
-    Raises:
-        ConfigFileError: the configuration is unusable, or the log file cannot be opened.
     """
     words = [os.fsencode(word) for word in argv]
     config = Config()
@@ -98,8 +97,7 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
 def rewrite_config(config: Config) -> None:
     """CONFIG REWRITE: rewrite the file that the configuration was read from.
 
-    Raises:
-        ReplyError: there is no file, or it cannot be written; the text is the reply.
+    Raises ReplyError: there is no file, or it cannot be written; the text is the reply.
     """
     if config.config_file is None:
         raise ReplyError(b"ERR The server is running without a config file")
@@ -116,8 +114,7 @@ def rewrite(config: Config, path: str) -> None:
     Lines of known directives are rewritten in place, and surplus lines are dropped. A value that is not the default and
     has no line yet is appended. The file is replaced atomically and keeps its permissions.
 
-    Raises:
-        OSError: the file stays as it was.
+    Raises OSError: the file stays as it was.
     """
     target = Path(path).resolve()
     try:

@@ -121,8 +121,7 @@ class Retention(Kind[tuple[int, int]]):
 class Integer(Kind[int]):
     """A decimal from ``minimum`` to ``maximum``, both inclusive.
 
-    Args:
-        clamp: bounds, both inclusive; a valid number outside them becomes the nearer one.
+    ``clamp``: bounds, both inclusive; a valid number outside them becomes the nearer one.
     """
 
     def __init__(

@@ -87,13 +87,8 @@ class Debugging:
     def process(self, client: Client, argv: list[bytes], out: list[bytes]) -> bytes | None:
         """Run a command, record it and apply faults; used instead of ``Dispatcher.process``.
 
-        Args:
-            client: the client that sent it.
-            argv: its words.
-            out: the unsent replies to earlier commands of its batch.
-
-        Returns:
-            The bytes to send, None for none.
+        ``out``: the unsent replies to earlier commands of its batch.
+        Return the bytes to send, None for none.
         """
         if self._passes_unseen(client, argv) or not isinstance(client, Connection):
             return self._server.dispatcher.process(client, argv)
@@ -117,7 +112,6 @@ class Debugging:
             script: the words of its EVAL or FCALL.
             client: the client of the script, with the database that it has selected.
             argv: the words of the write command.
-            reply: its encoded reply.
         """
         self.recorder.add_scripted(caller, script, client.db.index, argv, reply)
 

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 class Disk:
     """Replaces the calls that write the append-only file of one server, so that faults can fail them.
 
-    Args:
-        server: the server.
-        find: called with the kind of fault (``append``) and the call (``AOF-WRITE``); returns the fault that hits the call,
-            or None.
+    ``find``: called with the kind of fault (``append``) and the call (``AOF-WRITE``); returns the fault that hits the
+    call, or None.
     """
 
     def __init__(self, server: Server, find: Callable[[bytes, bytes], Fault | None]) -> None:

@@ -49,11 +49,7 @@ class Look:
 
 
 class FaultSet:
-    """Faults, in the order in which they were added.
-
-    Args:
-        first_id: the ID of the first fault.
-    """
+    """Faults, in the order in which they were added."""
 
     def __init__(self, first_id: int) -> None:
         self.active: dict[int, Fault] = {}  # the active faults by ID
@@ -74,11 +70,7 @@ class FaultSet:
         return command in REGISTRY
 
     def end(self, number: int) -> Fault:
-        """Deactivate a fault and return it.
-
-        Raises:
-            KeyError: no active fault has this ID.
-        """
+        """Deactivate a fault and return it. Raises KeyError: no active fault has this ID."""
         fault = self.active.pop(number)
         if fault.spec.is_of_commands:
             same = self._of_commands[fault.spec.command]
@@ -106,7 +98,6 @@ class FaultSet:
 
         Args:
             now: the time of the hit, in milliseconds.
-            sender: the client.
             sent: the command; for EXEC, followed by the commands of its transaction.
             is_queued: the command will be queued for EXEC.
             is_empty: the command was blocked, and its wait ends empty.

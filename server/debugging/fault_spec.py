@@ -110,8 +110,7 @@ class FaultSpec:
 def parse_fault(words: Sequence[bytes]) -> FaultSpec:
     """Parse the options of one fault.
 
-    Raises:
-        ReplyError: an option is unknown, incomplete or given twice, or options contradict each other.
+    Raises ReplyError: an option is unknown, incomplete or given twice, or options contradict each other.
     """
     spec = FaultSpec(tuple(words))
     at = 0

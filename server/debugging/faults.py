@@ -61,8 +61,7 @@ class Faults(FaultSet):
     def remove(self, number: int) -> None:
         """Deactivate a fault: release the commands that it delays, and close the connections that it has silenced.
 
-        Raises:
-            KeyError: no active fault has this ID.
+        Raises KeyError: no active fault has this ID.
         """
         fault = self.end(number)
         self._due = {client: look for client, look in self._due.items() if look.fault is not fault}
@@ -100,11 +99,9 @@ class Faults(FaultSet):
     ) -> tuple[Fault | None, bytes | None]:
         """Run a command with ``Dispatcher.process``, unless a fault delays, refuses or drops it.
 
-        Args:
-            out: the unsent replies to earlier commands of its batch.
-
-        Returns:
-            The fault that hits it, or None; and the reply that the command returned, even if it does not reach the client.
+        ``out``: the unsent replies to earlier commands of its batch.
+        Return the fault that hits it, or None; and the reply that the command returned, even if it does not reach the
+        client.
         """
         dispatcher = self._server.dispatcher
         look = self._decided.pop(client, None)
@@ -170,9 +167,8 @@ class Faults(FaultSet):
     ) -> tuple[Fault | None, bytes | None, bytes | None]:
         """Apply faults to the reply that ends a command's wait.
 
-        Returns:
-            The fault that hits it; the reply that the command returned (None: it did not run); and the bytes to send (None:
-            send nothing now).
+        Return the fault that hits it; the reply that the command returned (None: it did not run); and the bytes to
+        send (None: send nothing now).
         """
         look = self._due.pop(client, None)
         if look is None:

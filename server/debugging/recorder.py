@@ -69,11 +69,7 @@ def _size(words: list[bytes], reply: bytes | None) -> int:
 
 
 class Recording:
-    """The last commands since the recording began.
-
-    Args:
-        last: the maximum number of commands to keep.
-    """
+    """The last commands since the recording began. ``last``: the maximum number of commands to keep."""
 
     def __init__(self, last: int) -> None:
         self.entries: deque[Recorded] = deque()
@@ -115,7 +111,6 @@ def finish(
     """Complete a command that was recorded while blocked.
 
     Args:
-        entry: the command.
         recordings: those that it was added to.
         now: the time in milliseconds.
         reply: its reply; None if a fault ended it before it ran.
@@ -128,11 +123,7 @@ def finish(
 
 
 class Recordings(ABC):
-    """The running recordings of a server or of a proxy.
-
-    Args:
-        first_id: the ID of the first recording.
-    """
+    """The running recordings of a server or of a proxy."""
 
     def __init__(self, first_id: int) -> None:
         self.recordings: dict[int, Recording] = {}  # the running recordings by ID
@@ -214,7 +205,6 @@ class Recorder(Recordings):
             script: the words of its EVAL or FCALL, which locate it in a transaction.
             database: the database that the script has selected.
             argv: the words of the write command.
-            reply: its encoded reply.
         """
         entry = self._running.get(caller)
         # Do not collect more than a whole recording holds: it would drop the command anyway.
@@ -245,7 +235,6 @@ class Recorder(Recordings):
         """Add the reply to the record of a client's blocked command.
 
         Args:
-            client: the client.
             reply: the reply; None if a fault ended the command before it ran.
             fault: the ID of the fault that hit it, or 0.
         """

@@ -44,14 +44,13 @@ class Reset:
     def run(self, client: Client, kept: Mapping[bytes, int]) -> None:
         """Reset everything but the client that requested it.
 
+        Raises ReplyError: the server is loading, and nothing is reset; or the configuration or the append-only file
+        could not be restored, and all else is reset.
+
         Args:
             client: the client that requested the reset; it keeps its connection.
-            kept: addresses of clients whose sockets stay open for new clients, each with the number of bytes of the new
-                client's greeting. A socket with a command or data in transit is closed anyway.
-
-        Raises:
-            ReplyError: the server is loading, and nothing is reset; or the configuration or the append-only file could not
-                be restored, and all else is reset.
+            kept: addresses of clients whose sockets stay open for new clients, each with the number of bytes of the
+                new client's greeting. A socket with a command or data in transit is closed anyway.
         """
         server = self._server
         if server.persistence.loading:

@@ -43,9 +43,8 @@ class DataSnapshots:
         Clients that watch, track or wait for a key see a change. The append-only file restarts with this data, and replicas
         resynchronize.
 
-        Raises:
-            ReplyError: there is no such snapshot, the server is a replica or loads its files, or the append-only file
-                cannot be written. Nothing has changed then.
+        Raises ReplyError: there is no such snapshot, the server is a replica or loads its files, or the append-only
+        file cannot be written. Nothing has changed then.
         """
         server, keyspace = self._server, self._server.keyspace
         snapshot = self.find(name)
@@ -90,8 +89,7 @@ class DataSnapshots:
     def load(self, name: bytes, data: bytes) -> None:
         """Keep the data of an RDB file as a snapshot with this name.
 
-        Raises:
-            ReplyError: the data is not an RDB file, or this server cannot read it.
+        Raises ReplyError: the data is not an RDB file, or this server cannot read it.
         """
         snapshot = self._server.keyspace.empty_twin()
         snapshot.expiring = False

@@ -51,7 +51,6 @@ class Slow(Faulty):
 
     Args:
         connection: its transport is replaced.
-        loop: the event loop of the connection.
         size: bytes to send at a time.
         milliseconds: the wait before each piece.
     """

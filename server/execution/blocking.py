@@ -387,13 +387,11 @@ class Blocking:
     def unblock(self, client: Client, error: bytes | None = None, *, asked: bool = False) -> bool:
         """Unblock a client before its keys have data.
 
+        Return False if the client was not blocked.
+
         Args:
-            client: the client.
             error: the encoded error to send; None: the reply for a timeout.
             asked: CLIENT UNBLOCK requested it, which matters for the statistics.
-
-        Returns:
-            False if the client was not blocked.
         """
         waiter = self.waiters.get(client)
         if waiter is None:

@@ -52,14 +52,8 @@ class Calls:
     ) -> bytes | None:
         """Run a command that passed its checks; every failure of the handler becomes a reply.
 
-        Args:
-            client: the client that it runs for.
-            entry: the command.
-            argv: its words.
-            handler: replaces the entry's handler, for versions that serve blocked clients by other rules.
-
-        Returns:
-            The encoded reply; None without one, or if the client blocks or is postponed.
+        ``handler``: replaces the entry's handler, for versions that serve blocked clients by other rules.
+        Return the encoded reply; None without one, or if the client blocks or is postponed.
         """
         server = self._server
         outer = self.current
@@ -85,15 +79,13 @@ class Calls:
 
         Each command is charged an equal share of the time.
 
+        Return the encoded replies of the commands that ran; None, without any effect, if there is no batch handler,
+        it refuses these commands, or the next command has another key.
+
         Args:
-            client: the client that sent the batch.
             entry: the command at ``batch[at]``.
             batch: the words of commands; the handler runs successive ones with the same name and key.
             at: the index of the first.
-
-        Returns:
-            The encoded replies of the commands that ran; None, without any effect, if there is no batch handler, it refuses
-            these commands, or the next command has another key.
         """
         handler, server = entry.batch_handler, self._server
         if handler is None or len(batch) <= at + 1 or server.has_observers:
@@ -133,13 +125,12 @@ class Calls:
     ) -> list[bytes]:
         """Run commands of a transaction, after another check of permissions, which may have changed since they were queued.
 
-        Args:
-            client: the client of the transaction.
-            commands: the commands to run, all or a part of the queue.
-            ends: the last command of the transaction is among them; EXEC counts as failed only if that one is refused.
+        Return the encoded replies.
 
-        Returns:
-            The encoded replies.
+        Args:
+            commands: the commands to run, all or a part of the queue.
+            ends: the last command of the transaction is among them; EXEC counts as failed only if that one is
+                refused.
         """
         server = self._server
         batch = [argv for _, argv in commands]
@@ -236,8 +227,6 @@ class Calls:
         """End the unit of a client's command: propagate, serve blocked clients, append the reply and any pushes to ``out``.
 
         Args:
-            client: the client.
-            argv: the words of the command.
             reply: its encoded reply, or None.
             out: the replies that the client has not been sent yet.
         """

@@ -79,8 +79,7 @@ class Dispatcher:
     def _served(self, entry: CommandEntry) -> CommandEntry:
         """Return the entry with its handler; the first call imports the handler, before the command's time starts.
 
-        Raises:
-            ReplyError: its modules cannot be read now; the next call retries.
+        Raises ReplyError: its modules cannot be read now; the next call retries.
         """
         if entry.handler is not not_yet_found:
             return entry
@@ -109,8 +108,7 @@ class Dispatcher:
 
         ``process`` postpones them while an accepted client has no transport yet, because a slow script could not serve it.
 
-        Args:
-            needed: True to take them out.
+        ``needed``: True to take them out.
         """
         if not needed:
             self.table.update(self._scripts)
@@ -123,8 +121,7 @@ class Dispatcher:
     def find(self, argv: list[bytes]) -> CommandEntry:
         """Return the entry of a command, given the words that a client sent.
 
-        Raises:
-            ReplyError: unknown command or subcommand, or a container without subcommand.
+        Raises ReplyError: unknown command or subcommand, or a container without subcommand.
         """
         found = self.table.get(argv[0])
         return found if found is not None else self._served(self._find(argv))
@@ -291,14 +288,11 @@ class Dispatcher:
     def _queue_run(self, client: Client, batch: list[list[bytes]], at: int, out: list[bytes]) -> int:
         """Queue all consecutive commands of a batch like ``_queue``.
 
+        Return the number of commands taken; 0 if the first one needs more than queueing.
+
         Args:
             client: a client that is in a transaction and otherwise plain.
-            batch: commands.
             at: the index of the first command to queue.
-            out: receives the replies.
-
-        Returns:
-            The number of commands taken; 0 if the first one needs more than queueing.
         """
         queued: list[tuple[CommandEntry, list[bytes]]] = []
         for argv in islice(batch, at, None):

@@ -139,11 +139,8 @@ class Eviction:
     def make_room(self, more: int = 0) -> bool:
         """Evict keys until the memory is within the limit, or a time limit is reached.
 
-        Args:
-            more: bytes beyond those in use: the arguments of a command, which take memory before it runs.
-
-        Returns:
-            False if the limit is exceeded and no key may be evicted.
+        ``more``: bytes beyond those in use: the arguments of a command, which take memory before it runs.
+        Return False if the limit is exceeded and no key may be evicted.
         """
         limit = self.server.config.maxmemory
         if not limit or self._used() + more <= limit:
@@ -226,12 +223,11 @@ class Eviction:
     def _evict_some(self, excess: int, until: float) -> int:
         """Evict up to ``_AT_ONCE`` keys, until their measured bytes reach the excess; propagate each as its own unit.
 
+        Return the number of evicted keys; 0 if none may be evicted.
+
         Args:
             excess: bytes above the limit.
             until: a time of ``perf_counter``; until then values are freed immediately, unless eviction is lazy.
-
-        Returns:
-            The number of evicted keys; 0 if none may be evicted.
         """
         server = self.server
         keyspace, propagation = server.keyspace, server.propagation

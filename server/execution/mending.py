@@ -38,11 +38,7 @@ class Mending:
     def mend(self, client: Client, entry: CommandEntry, argv: list[bytes], error: Exception) -> None:
         """Repair and propagate every key that a failed command may have changed, and log its error.
 
-        Args:
-            client: the client that ran it.
-            entry: the command.
-            argv: its words.
-            error: raised by its handler. Its frames, and what they refer to, are released.
+        ``error``: raised by its handler. Its frames, and what they refer to, are released.
         """
         server = self._server
         try:

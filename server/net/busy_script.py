@@ -176,8 +176,7 @@ class Busy:
     def serve(self, run: Run) -> None:
         """Accept waiting clients, read from all sockets and run what they sent; the interpreter's hook calls this.
 
-        Args:
-            run: the running script.
+        ``run``: the running script.
         """
         if self._run is not run:
             self._begin(run)

@@ -265,8 +265,7 @@ class Connection(Client, asyncio.Protocol):
     def _run_for_a_while(self) -> bool:
         """Parse and run until all is done, the client must wait, or its slice of time is over.
 
-        Returns:
-            True if it took a command.
+        Return True if it took a command.
         """
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()

@@ -37,8 +37,7 @@ def _bound(address: str, port: int, backlog: int) -> list[socket.socket]:
     The loop is not used for this, because it looks up addresses like names. That would leave four threads and a codec, half
     a megabyte in all, in a server that never looks up anything else.
 
-    Raises:
-        OSError: with the system's text; nothing listens.
+    Raises OSError with the system's text; nothing listens.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     places: list[Any] = [(address, port)]
@@ -156,8 +155,7 @@ class Listeners:
 
         As in Redis, the old sockets close first, so that an address may replace ``*``.
 
-        Raises:
-            ValueError: ``refusal``; the log says why. Nothing listens then, until the old values are restored.
+        Raises ValueError: ``refusal``; the log says why. Nothing listens then, until the old values are restored.
         """
         config, place = self._server.config, self._configured()
         if self._place is None or self._place == place:
@@ -270,8 +268,7 @@ class Listeners:
     def update_tls(self) -> None:
         """Apply the current ``tls-*`` directives to new connections.
 
-        Raises:
-            ValueError: they cannot be applied; the log says why.
+        Raises ValueError: they cannot be applied; the log says why.
         """
         if self._tls is not None:
             from .tls_context import TlsError, configure_server, server_context

@@ -20,8 +20,7 @@ RESERVED: Final = 32  # open files that a server needs besides its clients, as R
 def fit_clients(config: Config, log: Log) -> bool:
     """Raise the limit of open files for ``maxclients``, or lower ``maxclients`` to the limit.
 
-    Returns:
-        False if not even one client fits; the log says why.
+    Return False if not even one client fits; the log says why.
     """
     wanted = config.maxclients + RESERVED
     soft, reached, reason = system.HERE.allow_open_files(wanted)
@@ -67,12 +66,11 @@ class Exhaustion:
     def note(self, error: BaseException | None, now: float) -> bool:
         """Log an error of accept that means that no file descriptor is free, at most once a minute.
 
+        Return False if the error has another cause.
+
         Args:
             error: the error, or None.
             now: the event loop's time in seconds.
-
-        Returns:
-            False if the error has another cause.
         """
         if not isinstance(error, OSError) or error.errno not in _EXHAUSTED:
             return False

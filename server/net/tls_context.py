@@ -31,8 +31,7 @@ def server_context(config: Config) -> ssl.SSLContext:
 def configure_server(context: ssl.SSLContext, config: Config) -> None:
     """Apply the directives to a context; existing connections keep their settings.
 
-    Raises:
-        TlsError: files are missing or bad; the context may be half changed.
+    Raises TlsError: files are missing or bad; the context may be half changed.
     """
     if not config.tls_cert_file:
         raise TlsError("No tls-cert-file configured!")
@@ -66,8 +65,7 @@ def client_context(config: Config) -> ssl.SSLContext:
 
     As in Redis, the certificate of the master is verified, but not its host name.
 
-    Raises:
-        TlsError: files are missing or bad.
+    Raises TlsError: files are missing or bad.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -101,8 +101,7 @@ class Persistence:
     def switch_on(self) -> bool:
         """CONFIG SET appendonly yes: append to a new AOF, which is valid once a rewrite has added the data.
 
-        Returns:
-            False if that is impossible; the log says why.
+        Return False if that is impossible; the log says why.
         """
         rewrite = self.rewrite
         if rewrite.in_progress:
@@ -156,8 +155,7 @@ class Persistence:
 
         If CONFIG SET dir has chosen another folder, a new AOF begins there, which lacks its base until that is installed.
 
-        Raises:
-            OSError, AofError: the new file cannot be created; the previous file stays in use.
+        Raises OSError, AofError: the new file cannot be created; the previous file stays in use.
         """
         if self._is_elsewhere():
             return self._move()
@@ -258,8 +256,7 @@ class Persistence:
     def reload(self) -> None:
         """DEBUG LOADAOF: write the pending bytes, drop the data and replay the files while every client waits.
 
-        Raises:
-            ReplyError: the files cannot be read; if one of them is missing, the data stays.
+        Raises ReplyError: the files cannot be read; if one of them is missing, the data stays.
         """
         if self.aof is not None:
             self.aof.write()
@@ -331,9 +328,8 @@ class Persistence:
     def write_turn(self) -> bool:
         """Write the effects of this round of the event loop to the AOF, and begin an fsync under ``always``.
 
-        Returns:
-            True if the replies of the round may be sent now. Under ``always`` they wait for an fsync; if the server ends,
-            they are dropped.
+        Return True if the replies of the round may be sent now. Under ``always`` they wait for an fsync; if the
+        server ends, they are dropped.
         """
         aof = self.aof
         assert aof is not None
@@ -439,8 +435,7 @@ class Persistence:
     def begin_again_with(self, pieces: Iterator[bytes]) -> None:
         """Replace the contents of the AOF with an RDB file, given in pieces, while every client waits.
 
-        Raises:
-            OSError, AofError: the file is unchanged.
+        Raises OSError, AofError: the file is unchanged.
         """
         self.rewrite.cancel()
         writer = ForegroundWriter(self.rewrite.new_path(), self.files, incremental_sync=False)
@@ -473,8 +468,7 @@ class Persistence:
     def reset(self) -> None:
         """DEBUG RESET: open or close the AOF as configured, and keep its contents; the caller propagates FLUSHALL.
 
-        Raises:
-            OSError, AofError, FolderInUseError: the file cannot be opened.
+        Raises OSError, AofError, FolderInUseError: the file cannot be opened.
         """
         self.rewrite.reset()
         self.base = RdbInfo()

@@ -35,8 +35,7 @@ class LoaderClient(Client):
 def replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list[list[bytes]]) -> None:
     """Run a batch of commands from an append-only file; MULTI and EXEC do nothing, because transactions are complete.
 
-    Raises:
-        AofError: a command is unknown, has too few arguments, or meets a damaged value of the base.
+    Raises AofError: a command is unknown, has too few arguments, or meets a damaged value of the base.
     """
     try:
         _replay(server, loader, client, batch)

@@ -290,11 +290,8 @@ class AofRewrite:
     def ask(self, *, at_once: bool) -> bool | None:
         """BGREWRITEAOF: begin a rewrite, or schedule it.
 
-        Args:
-            at_once: begin now unless a background save runs; False in a transaction.
-
-        Returns:
-            True if a rewrite began, False if it could not, None if it is scheduled.
+        ``at_once``: begin now unless a background save runs; False in a transaction.
+        Return True if a rewrite began, False if it could not, None if it is scheduled.
         """
         if at_once and not self.persistence.other_writer_runs():
             return self.start()

@@ -28,8 +28,7 @@ class Folder:
     def take_if_kept(self) -> None:
         """Lock ``dir`` if the configuration writes an AOF or save points there.
 
-        Raises:
-            FolderInUseError: another server holds the lock.
+        Raises FolderInUseError: another server holds the lock.
         """
         config = self._server.config
         if config.appendonly or (config.save and config.dbfilename):
@@ -41,8 +40,7 @@ class Folder:
         An open AOF stays where it is until a rewrite or its end, and so does the lock on its folder. A file system without
         locks gets a log line.
 
-        Raises:
-            FolderInUseError: another server holds the lock; the current locks stay.
+        Raises FolderInUseError: another server holds the lock; the current locks stay.
         """
         folder = self._server.config.dir
         try:

@@ -28,9 +28,8 @@ _LAST_ID_AT: Final = 13
 def join_claims(batch: list[list[bytes]], at: int) -> tuple[list[bytes], int] | None:
     """Join the successive XCLAIM records that begin at ``batch[at]`` into one XCLAIM.
 
-    Returns:
-        The words of the XCLAIM and the number of records that it replaces. None if fewer than two records fit together, or
-        if they begin before ``at``: then they run one by one, because the joined XCLAIM has failed.
+    Return the words of the XCLAIM and the number of records that it replaces. None if fewer than two records fit
+    together, or if they begin before ``at``: then they run one by one, because the joined XCLAIM has failed.
     """
     first = batch[at]
     head, terms = first[:_ID_AT], first[_ID_AT + 1 : _LAST_ID_AT]

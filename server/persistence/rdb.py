@@ -146,13 +146,12 @@ class Snapshots:
     def reload(self, *, save: bool = True, flush: bool = True, merge: bool = False) -> None:
         """DEBUG RELOAD: write the dump file, drop the data and load the file, while every client waits.
 
+        Raises ReplyError: the file cannot be written or loaded; if it is missing, the data stays.
+
         Args:
             save: False loads the file that is already on the disk.
             flush: False keeps the data.
             merge: a key of the file replaces an existing one; False: such a key is an error.
-
-        Raises:
-            ReplyError: the file cannot be written or loaded; if it is missing, the data stays.
         """
         if save:
             self.save()
@@ -199,8 +198,7 @@ class Snapshots:
     def save(self) -> None:
         """SAVE: write the file while every client waits.
 
-        Raises:
-            ReplyError: it could not be written; the log says why.
+        Raises ReplyError: it could not be written; the log says why.
         """
         server = self.server
         self.check_folder()
@@ -262,11 +260,7 @@ class Snapshots:
         return delayed(self.server, keyspace, pieces)
 
     def check_folder(self) -> None:
-        """Lock ``dir`` for this server.
-
-        Raises:
-            ReplyError: another server holds the lock; the log says so, too.
-        """
+        """Lock ``dir`` for this server. Raises ReplyError: another server holds the lock; the log says so, too."""
         try:
             self.server.folder.take()
         except FolderInUseError as error:
@@ -302,12 +296,11 @@ class Snapshots:
     def save_at_end(self, *, wanted: bool | None, force: bool = False) -> bool:
         """Save a last snapshot before the server ends, if one is wanted.
 
+        Return False if the server must keep running because the snapshot could not be written.
+
         Args:
             wanted: True or False; None: only if there are save points.
             force: end even if the snapshot cannot be written.
-
-        Returns:
-            False if the server must keep running because the snapshot could not be written.
         """
         if not (bool(self.server.config.save) if wanted is None else wanted):
             return True
@@ -448,7 +441,6 @@ async def load_in_turns(server: Server, load: Iterator[None], source: ByteSource
     """Run the steps of ``load`` and serve clients in between; return False if the server stops before the end.
 
     Args:
-        server: the server.
         load: loads a part of the file at each step.
         source: its position is the progress.
         info: counts the loaded keys, for key-load-delay.
@@ -480,8 +472,6 @@ def rdb_pieces(
     """Yield an RDB file with the server's version and options: a dump file or the base of an AOF.
 
     Args:
-        server: the server.
-        keyspace: the data.
         aof_base: the file begins an AOF.
         unsaid: counts the data that the file's RDB version has no place for.
         history: the fields that record the data's position in the replication stream.

@@ -66,9 +66,8 @@ class SettledClaims:
     def settle(self, at: int) -> int:
         """Apply the run of records that begins with the XCLAIM at ``batch[at]``, if it is long enough to save time.
 
-        Returns:
-            The number of records applied; 0, with nothing changed, if fewer than `_FEWEST` of its claims have their XACK in
-            it.
+        Return the number of records applied; 0, with nothing changed, if fewer than `_FEWEST` of its claims have
+        their XACK in it.
         """
         batch = self._batch
         server, db = self._client.server, self._client.db

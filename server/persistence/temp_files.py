@@ -19,9 +19,8 @@ _NAME: Final = re.compile(r"temp-(?:repl-|sync-)?([1-9][0-9]{0,8})-\w{8}(?:-[0-9
 def remove_orphans(folder: Path, *, owns_process: bool) -> list[str]:
     """Remove the temporary dump files of servers that no longer run from a folder; return the names of the files.
 
-    Args:
-        owns_process: no other server lives in this process. Files with its process ID then come from an earlier
-            process with the same ID, as in a container, where each server is process 1.
+    ``owns_process``: no other server lives in this process. Files with its process ID then come from an earlier
+    process with the same ID, as in a container, where each server is process 1.
     """
     removed = []
     with contextlib.suppress(OSError):

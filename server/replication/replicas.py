@@ -110,14 +110,13 @@ class Replicas:
     def synchronize(self, client: Client, replication_id: bytes, offset: int, *, old: bool = False) -> bytes:
         """Serve PSYNC or SYNC: continue from the backlog if it has the missing bytes, else schedule a snapshot.
 
+        Return ``+CONTINUE`` and the missing bytes; empty if a snapshot follows.
+
         Args:
             client: the connection that becomes a replica.
             replication_id: the history it knows; ``?`` for none.
             offset: of the first byte that it lacks.
             old: the command is SYNC, so no line may precede the snapshot.
-
-        Returns:
-            ``+CONTINUE`` and the missing bytes; empty if a snapshot follows.
         """
         replica = self.of(client)
         log = self.server.log
@@ -254,9 +253,7 @@ class Replicas:
     def put_online(self, replica: Replica, *, wait_for_ack: bool) -> None:
         """Begin a replica's stream after its snapshot is sent.
 
-        Args:
-            replica: the replica.
-            wait_for_ack: begin only when it acknowledges that it has loaded the snapshot.
+        ``wait_for_ack``: begin only when it acknowledges that it has loaded the snapshot.
         """
         if replica.only_snapshot:
             replica.state = DONE

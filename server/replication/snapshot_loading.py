@@ -19,11 +19,8 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
 
     During the load clients get LOADING, or use the old data if repl-diskless-load is swapdb.
 
-    Returns:
-        The database that the master's stream has selected.
-
-    Raises:
-        OSError: the snapshot cannot be read; the data is unchanged.
+    Return the database that the master's stream has selected.
+    Raises OSError: the snapshot cannot be read; the data is unchanged.
     """
     config = server.config
     log = server.log

@@ -17,16 +17,13 @@ _LENGTH: Final = re.compile(rb"\$[0-9]{1,18}")
 class SnapshotReceiver:
     """A snapshot that is being received.
 
-    Args:
-        header: the line before the snapshot: ``$<length>`` or ``$EOF:<mark>``.
+    ``header``: the line before the snapshot: ``$<length>`` or ``$EOF:<mark>``.
+    Raises EOFError: the header is something else.
 
     Attributes:
         total: its length in bytes; -1 if only a mark shows its end.
         received: bytes so far.
         is_complete: all of it has arrived, and it is being loaded.
-
-    Raises:
-        EOFError: the header is something else.
     """
 
     def __init__(self, header: bytes) -> None:

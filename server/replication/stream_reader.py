@@ -51,8 +51,7 @@ class UnitReader:
     def take(self) -> Iterator[tuple[list[list[bytes]], int]]:
         """Yield complete units as (list of commands, length in bytes).
 
-        Raises:
-            StreamError: the bytes are not a stream of commands.
+        Raises StreamError: the bytes are not a stream of commands.
         """
         if self._kept is not None:
             (unit, size, encoded), self._kept = self._kept, None
@@ -86,8 +85,7 @@ class UnitReader:
     def forward(self, size: int) -> bytes:
         """Return the next ``size`` bytes as received, and forget them; they must be those of taken units.
 
-        Raises:
-            LostPlaceError: the units are not encoded canonically.
+        Raises LostPlaceError: the units are not encoded canonically.
         """
         data = bytes(memoryview(self._raw)[:size])
         del self._raw[:size]

@@ -42,8 +42,6 @@ class Waits:
         """Block a client in WAIT or WAITAOF until enough replicas have its writes.
 
         Args:
-            client: the client.
-            argv: the words of its command.
             timeout: milliseconds; 0 for no limit.
             replicas: how many are enough.
             local: WAITAOF: 1 if our own file must have the writes, too, else 0; None for WAIT.

@@ -42,8 +42,7 @@ class Link(asyncio.Protocol):
     def send(self, *words: bytes) -> asyncio.Future[Any]:
         """Send a command; its reply may be an error, as ``hiredis.ReplyError``.
 
-        Raises:
-            ConnectionError: the connection was lost; the future raises it as well.
+        Raises ConnectionError: the connection was lost; the future raises it as well.
         """
         if self.closed:
             raise ConnectionResetError

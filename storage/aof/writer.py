@@ -105,6 +105,8 @@ class AppendOnlyFile:
     ) -> AppendOnlyFile:
         """Open the file below `root` (the server's `dir`); create missing folders and files.
 
+        Raises AofError: the file cannot be opened.
+
         Args:
             root: the folder that contains the AOF folder.
             appenddirname: the directive: the name of the AOF folder.
@@ -115,9 +117,6 @@ class AppendOnlyFile:
             outdated: chooses the history files to remove.
             offset: returns the replication offset up to which records were appended; None if unknown.
             empty_rdb: the content of a new file's base; by default the base is empty.
-
-        Raises:
-            AofError: the file cannot be opened.
         """
         files = options["files"] = options.get("files") or FileOperations()
         directory = Path(root) / appenddirname

@@ -32,8 +32,7 @@ _PACKED: Final = (29, 30)
 def read_template(source: ByteSource) -> None:
     """Read a list of names; the source keeps it for the hashes that follow.
 
-    Raises:
-        RdbError: another list has its number.
+    Raises RdbError: another list has its number.
     """
     number = read_length(source)
     if number in source.templates:
@@ -44,8 +43,7 @@ def read_template(source: ByteSource) -> None:
 def read_templated(source: ByteSource, value_type: int) -> list[tuple[bytes, bytes]]:
     """Return the fields of a hash with their values, given its type byte (29 to 32).
 
-    Raises:
-        RdbError: its list of names is missing, or differs in length from its values.
+    Raises RdbError: its list of names is missing, or differs in length from its values.
     """
     names = _names(source) if value_type in _WITH_NAMES else None
     if value_type in _PACKED:

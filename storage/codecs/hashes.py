@@ -42,8 +42,7 @@ _NO_TIME: Final = 0
 def read_hash(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Hash | None]:
     """Read the hash after a key: yield None between steps, and the hash last.
 
-    Raises:
-        RdbError: it is damaged, or has a field twice, or no field: Redis has no empty hashes.
+    Raises RdbError: it is damaged, or has a field twice, or no field: Redis has no empty hashes.
     """
     found = Hash()
     if value_type in {_PLAIN, 22, _WITH_TIMES}:
@@ -160,8 +159,7 @@ def encode_times(value: Hash, value_type: int) -> bytes:
 def apply_times(value: Hash, data: bytes) -> None:
     """Set the expiries from the field of our own after the hash.
 
-    Raises:
-        RdbError: it is damaged, or names fields that the hash does not have.
+    Raises RdbError: it is damaged, or names fields that the hash does not have.
     """
     source = ByteSource.of(data)
     for _ in range(read_length(source)):

@@ -36,8 +36,7 @@ _PAUSE: Final = 1024  # members
 def read_sorted_set(source: ByteSource, value_type: int, valkey: bool) -> Iterator[SortedSet | None]:
     """Read the sorted set after a key: yield None between steps, and the sorted set last.
 
-    Raises:
-        RdbError: it is damaged, or holds a member twice, no member, or a score that is not a number.
+    Raises RdbError: it is damaged, or holds a member twice, no member, or a score that is not a number.
     """
     del valkey  # Valkey writes sorted sets as Redis does
     scores: dict[bytes, float] = {}

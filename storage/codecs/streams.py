@@ -131,8 +131,7 @@ def _encode_time(ms: int) -> bytes:
 def read_stream(source: ByteSource, stream_type: int, _valkey: bool = False) -> Iterator[Stream | None]:
     """Read a stream from a source: yield None between steps, and the stream last.
 
-    Raises:
-        RdbError: the data is damaged or contradicts itself.
+    Raises RdbError: the data is damaged or contradicts itself.
     """
     stream = Stream()
     yield from read_nodes(source, stream)

@@ -83,8 +83,6 @@ def claim(
     an entry.
 
     Args:
-        group: a group of the stream.
-        stream: the stream.
         consumer: the new owner.
         entries: they may repeat; an entry with the consumer ``GONE`` stands for an ID that is not pending.
         terms: the conditions, and the new delivery time and count.
@@ -167,8 +165,7 @@ def claim(
 def named(group: Group, words: list[bytes], start: int) -> tuple[list[Pending], bool]:
     """Find the entries named by a command's words, from index ``start`` to the first word that is not an ID.
 
-    Returns:
-        The entries (one that is not pending has the consumer ``GONE``), and whether all IDs are canonical.
+    Return the entries (one that is not pending has the consumer ``GONE``), and whether all IDs are canonical.
     """
     find = group.pel.by_text.get
     entries: list[Pending] = []
@@ -200,8 +197,6 @@ def release(
     """Release pending entries from their owners (XNACK), so that any claim can take them at once; return their number.
 
     Args:
-        group: a group of the stream.
-        stream: the stream.
         numbers: the IDs; an ID that is named twice is released twice.
         next_count: returns the new delivery count for the previous one.
         force: also release entries of the stream that are not pending; their previous count is 0.
@@ -267,18 +262,15 @@ def read_again(
 
     An entry that is no longer in the stream keeps its delivery time and count, and is returned as ``[id, null]``.
 
+    Return the encoded entries.
+
     Args:
-        group: a group of the stream.
-        stream: the stream.
         consumer: the owner.
         after: an ID; only entries with greater IDs are delivered.
         count: maximum number of entries, None for all.
         now: the delivery time, milliseconds since the epoch.
         null: the encoded null that replaces the fields of a missing entry.
         budget: ends the read when it is spent, if given.
-
-    Returns:
-        The encoded entries.
     """
     items: list[bytes | bytearray] = []
     if not consumer.pending or after >= MAX_ID:
@@ -315,8 +307,6 @@ def claim_oldest(
     Entries that are no longer in the stream are skipped and stay pending.
 
     Args:
-        group: a group of the stream.
-        stream: the stream.
         consumer: the new owner.
         min_idle: minimum milliseconds since the last delivery.
         count: maximum number of entries, None for all.
@@ -324,7 +314,8 @@ def claim_oldest(
         budget: ends the walk when it is spent.
 
     Returns:
-        Encoded items (ID, fields, milliseconds since the previous delivery, previous delivery count), and the changes.
+        Encoded items (ID, fields, milliseconds since the previous delivery, previous delivery count), and the
+        changes.
     """
     found: list[Pending] = []
     items: list[bytes] = []

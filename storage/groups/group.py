@@ -89,7 +89,6 @@ class Group(Freeable):
         """Record a first delivery of entries: advance ``last_id`` and count them as read.
 
         Args:
-            stream: the group's stream.
             pieces: all entries of the stream after ``last_id``, up to and including ``last``.
             number: their number.
             last: the ID of the last one.

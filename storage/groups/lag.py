@@ -45,7 +45,6 @@ def lag(stream: Stream, last_id: int, entries_read: int | None) -> int | None:
     """Return how many entries a group has not read yet; None if that cannot be known.
 
     Args:
-        stream: the group's stream.
         last_id: the group's last delivered ID.
         entries_read: the group's counter; None if unknown.
     """
@@ -65,7 +64,6 @@ def entries_read_after(
     """Return a group's ``entries_read`` after the first delivery of entries; None if it cannot be known.
 
     Args:
-        stream: the group's stream.
         last_id: the group's ``last_id`` before.
         read: its ``entries_read`` before.
         pieces: the entries.

@@ -619,8 +619,7 @@ class Pel(Freeable):
     def sweep(self, owners: list[Consumer]) -> None:
         """Drop some outdated items of each order in which more than half are outdated; call it after removals.
 
-        Args:
-            owners: the owner of each removed entry.
+        ``owners``: the owner of each removed entry.
         """
         gone, living = len(owners), len(self.by_text)
         self.order.sweep(living, gone)

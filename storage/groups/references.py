@@ -61,16 +61,14 @@ def trim_acked(
 ) -> tuple[int, int]:
     """Trim by MAXLEN or MINID with ACKED: referenced entries stay, and MAXLEN removes newer entries instead.
 
+    Return the number of removed entries, and the ID up to which entries were examined.
+
     Args:
-        stream: the stream.
         threshold: MAXLEN, the maximum number of entries to keep; or MINID, the smallest ID to keep.
         by_length: True for MAXLEN, False for MINID.
         approximate: end at the border of a macro node (``~``).
         limit: approximate only: maximum number of entries to remove; 0 for no limit.
         removed_ids: receives the ID texts of the removed entries, if given.
-
-    Returns:
-        The number of removed entries, and the ID up to which entries were examined.
     """
     end, most = (MAX_ID, stream.length - threshold) if by_length else (threshold - 1, stream.length)
     if approximate:

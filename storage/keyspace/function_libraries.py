@@ -52,8 +52,7 @@ class Libraries:
 def library_head(code: bytes) -> tuple[bytes, bytes]:
     """Return the name in a library's first line, and its code with unchanged line numbers.
 
-    Raises:
-        LibraryError: the line is missing or malformed.
+    Raises LibraryError: the line is missing or malformed.
     """
     if not code.startswith(b"#!"):
         raise LibraryError(b"ERR Missing library metadata")

@@ -23,14 +23,13 @@ def mended(
 ) -> tuple[Value | None, bytes]:
     """Return a repaired value, and the RESTORE payload that creates its equal; None and b"" if nothing is left of it.
 
+    Raises RdbError: the value cannot be repaired.
+
     Args:
         value: it may be inconsistent. The caller must discard it, and store the new one in its place.
         version: RDB version of the payload.
         idempotency_defaults: duration (seconds) and maxsize of a stream without its own.
         limits: sizes up to which collections have compact encodings.
-
-    Raises:
-        RdbError: the value cannot be repaired.
     """
     kind = TYPES[type(value)]
     if not kind.make_whole(value):

@@ -24,8 +24,7 @@ def type_name(value_type: int) -> str:
 def skip_value(source: ByteSource, value_type: int) -> None:
     """Skip a value of an unknown type; the source is after the key.
 
-    Raises:
-        RdbError: the type is unknown, so the end of the value is unknown, too.
+    Raises RdbError: the type is unknown, so the end of the value is unknown, too.
     """
     if value_type != _MODULE_VALUE:
         raise RdbError(

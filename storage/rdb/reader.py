@@ -69,6 +69,8 @@ def load_rdb(
 
     Yields from time to time, so that a server can answer its clients meanwhile.
 
+    Raises RdbError: the file is damaged, too new, or holds something that Rillet does not have.
+
     Args:
         source: the bytes of the file; bytes after its end are not read (an AOF whose head is RDB).
         keyspace: None reads everything and keeps nothing.
@@ -81,9 +83,6 @@ def load_rdb(
         log: receives a line for each part of the file that is left out.
         info: filled in with the statistics and metadata of the file.
         now: the time that decides which keys have expired, in milliseconds; by default the keyspace's.
-
-    Raises:
-        RdbError: the file is damaged, too new, or holds something that Rillet does not have.
     """
     if now is None:
         now = 0 if keyspace is None else keyspace.now
@@ -106,13 +105,12 @@ def checked_payload(
 ) -> ByteSource:
     """Return the content of a payload of DUMP or FUNCTION DUMP, without version and checksum.
 
+    Raises PayloadRefusedError: its version is unknown, or its checksum wrong.
+
     Args:
         payload: its last ten bytes are version and checksum.
         may_lack_checksum: accept a checksum of 0, as Redis does since 8.6, which propagates HIMPORT SET with one.
         skip_checksum: accept any checksum.
-
-    Raises:
-        PayloadRefusedError: its version is unknown, or its checksum wrong.
     """
     if len(payload) < _FOOTER:
         raise PayloadRefusedError("DUMP payload is too short")

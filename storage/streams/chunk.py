@@ -190,8 +190,7 @@ class Chunk:
     def pack(self, worth_while: float) -> Packed | None:
         """Return the packed form of a closed chunk, None if it is not much smaller.
 
-        Args:
-            worth_while: maximum size of the packed form, as a fraction of the chunk's bytes.
+        ``worth_while``: maximum size of the packed form, as a fraction of the chunk's bytes.
         """
         if self.packed is None or not self.packed.is_quick:
             assert type(self.data) is bytes

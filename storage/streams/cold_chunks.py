@@ -84,8 +84,7 @@ class ChunkCache:
     def begin_round(self, now: float) -> bool:
         """Begin a new round if ``round`` seconds have passed; return True if ``step`` has work.
 
-        Args:
-            now: the time in seconds.
+        ``now``: the time in seconds.
         """
         if (self._grown or self._young) and now >= self._next_round:
             self._next_round = now + self.round
@@ -119,8 +118,7 @@ class ChunkCache:
     def pack_next(self, stream: Stream, border: int) -> bool:
         """Pack the next chunk of a stream, or do a step that must precede this.
 
-        Returns:
-            False if no chunk up to the ID ``border`` is left.
+        Return False if no chunk up to the ID ``border`` is left.
         """
         chunks, firsts = stream.chunks, stream.firsts
         index = bisect_left(firsts, stream.packed_to)

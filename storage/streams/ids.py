@@ -55,12 +55,11 @@ def is_ascending(numbers: list[int]) -> bool:
 def parse(word: bytes, missing_seq: int = 0) -> int:
     """Return the ID that a word spells in its strict form: digits only, no ``-``, ``+``, ``$`` or ``*``.
 
+    Raises InvalidID: the word is not an ID.
+
     Args:
         word: ``ms`` or ``ms-seq``, at most 127 bytes; each number is read as leniently as by strtoull.
         missing_seq: the sequence of a word without one.
-
-    Raises:
-        InvalidID: the word is not an ID.
     """
     ms, dash, seq = word.partition(b"-")
     # Nearly all clients use this spelling; up to 19 digits cannot exceed 64 bits.
@@ -78,8 +77,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
 def parse_auto_seq(word: bytes) -> int | None:
     """Return the milliseconds of ``ms-*``, None if the word does not have that form.
 
-    Raises:
-        InvalidID: the part before ``-*`` is not a number.
+    Raises InvalidID: the part before ``-*`` is not a number.
     """
     if len(word) > _LONGEST:
         raise InvalidID
@@ -90,8 +88,7 @@ def parse_auto_seq(word: bytes) -> int | None:
 def parse_bound(word: bytes, missing_seq: int = 0) -> int:
     """Return the ID that a word spells; ``-`` (the smallest) and ``+`` (the greatest) are also allowed.
 
-    Raises:
-        InvalidID: the word is not an ID.
+    Raises InvalidID: the word is not an ID.
     """
     if word[:1] in {b"-", b"+"} and _until_nul(word) in {b"-", b"+"} and len(word) <= _LONGEST:
         return 0 if word[0] == 45 else MAX_ID

@@ -25,8 +25,7 @@ def shared_bytes(first: int, second: int) -> int:
 def tree_size(shared: bytes | bytearray) -> int:
     """Return the number of nodes of a tree.
 
-    Args:
-        shared: for each key but the first, how many bytes it shares with the previous key.
+    ``shared``: for each key but the first, how many bytes it shares with the previous key.
     """
     # IDs that diverge from both neighbours before their last byte have bytes of their own.
     last = _KEY_BYTES - 1

@@ -400,9 +400,8 @@ class Stream(Freeable):
     ) -> tuple[list[ChunkRun], list[bytes | bytearray], int]:
         """Return the entries with greater IDs, for delivery.
 
-        Returns:
-            Their positions in pieces (``chunk.ids_in`` and ``chunk.texts_in`` return their IDs), the encoded entries of
-            each piece, for the caller to join, and the last ID (``stream_id`` if there are no entries).
+        Return their positions in pieces (``chunk.ids_in`` and ``chunk.texts_in`` return their IDs), the encoded
+        entries of each piece, for the caller to join, and the last ID (``stream_id`` if there are no entries).
         """
         if stream_id >= self.last_id or not self.length or count == 0:
             return [], [], stream_id

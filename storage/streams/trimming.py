@@ -65,7 +65,6 @@ def trim(
     """Remove the oldest entries, and return how many were removed.
 
     Args:
-        stream: the stream.
         threshold: MAXLEN, the maximum number of entries to keep; or MINID, the smallest ID to keep.
         by_length: True for MAXLEN, False for MINID.
         approximate: remove only whole macro nodes (``~``).

@@ -91,8 +91,6 @@ class Bench:
     """One experiment: its server (the stage), its workers, the messages that it sends, and its waits.
 
     Args:
-        plan: the plan of the audit.
-        stage: a new stage.
         turn: the experiment's slot; it is released when the experiment waits for something that may never come.
         verdict_of: returns the result of another promise, after trying it if necessary.
     """
@@ -135,12 +133,8 @@ class Bench:
     def begin(self, name: str = "w1", *, fresh: bool = True) -> Worker:
         """Start a worker and wait until it sends its first XREADGROUP.
 
-        Args:
-            name: the worker's name.
-            fresh: first create the stream and the group if the worker needs them.
-
-        Raises:
-            NotTried: it does not read in time.
+        ``fresh``: first create the stream and the group if the worker needs them.
+        Raises NotTried: it does not read in time.
         """
         if fresh:
             self.prepare()
@@ -160,8 +154,7 @@ class Bench:
     def start(self, name: str) -> Worker:
         """Start a worker without waiting, and record the start for the evidence.
 
-        Raises:
-            CannotRunError: its command cannot be run.
+        Raises CannotRunError: its command cannot be run.
         """
         worker = self._launch(name)
         self.workers.append(worker)
@@ -232,8 +225,7 @@ class Bench:
     def kill(self, worker: Worker) -> None:
         """Kill a worker, and wait until the server has noticed that its connections are closed.
 
-        Raises:
-            NotTried: it cannot be killed.
+        Raises NotTried: it cannot be killed.
         """
         if not worker.can_be_killed:
             raise NotTried("a thread cannot be killed: audit a command, or a coroutine")
@@ -304,15 +296,14 @@ class Bench:
     ) -> bool:
         """Wait until a condition holds; return False on a timeout. Meanwhile, restart workers that failed.
 
+        Raises Cancelled: the audit was interrupted.
+
         Args:
             condition: polled until it returns a true value.
             seconds: the timeout in fair time (see ``patience.py``); None: that of the audit.
             hurry: ten times a second, move the clock to the next time at which something is due.
             traffic: send a message now and then.
             progress: restart the timeout when its value changes, for at most five times ``seconds`` in all.
-
-        Raises:
-            Cancelled: the audit was interrupted.
         """
         seconds = self.plan.timeout if seconds is None else seconds
         fair = self.fair
@@ -528,12 +519,9 @@ class Bench:
     def hold(self, point: str | None = None) -> Fault:
         """Return a fault, for ``with``, that delays the worker's work or its acknowledgement by an hour.
 
-        Args:
-            point: the command to delay: ``work`` or ``ack``. None: ``work`` if it shows and is a command of its own
-                before the acknowledgement, else ``ack``.
-
-        Raises:
-            NotTried: the worker sends neither: it reads with NOACK, and its work does not show.
+        ``point``: the command to delay: ``work`` or ``ack``. None: ``work`` if it shows and is a command of its own
+        before the acknowledgement, else ``ack``.
+        Raises NotTried: the worker sends neither: it reads with NOACK, and its work does not show.
         """
         plan = self.plan
         if point is None:
@@ -561,8 +549,7 @@ class Bench:
     def die_in_the_middle(self, worker: Worker) -> str:
         """Send a message, kill the worker between its delivery and its acknowledgement, and return the entry ID.
 
-        Raises:
-            NotTried: the worker could not be killed at that point.
+        Raises NotTried: the worker could not be killed at that point.
         """
         if not worker.can_be_killed:
             raise NotTried("a thread cannot be killed: audit a command, or a coroutine")
@@ -605,8 +592,7 @@ class Bench:
     def evidence(self, what: str) -> tuple[str, ...]:
         """Return the last relevant actions of the audit and commands of the workers, as lines in chronological order.
 
-        Args:
-            what: the verdict. If it names entries, include only the commands and messages that mention one of these.
+        ``what``: the verdict. If it names entries, include only the commands and messages that mention one of these.
         """
         named = entries_in(what)
         lines = [

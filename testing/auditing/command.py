@@ -181,11 +181,7 @@ def _close(name: str, names: Iterable[str]) -> str:
 
 
 def _templates(options: Any) -> list[dict[str, str]]:
-    """Return the templates of messages.
-
-    Raises:
-        CannotRunError: they cannot be read, or the producer creates none.
-    """
+    """Return the templates of messages. Raises CannotRunError: they cannot be read, or the producer creates none."""
     if options.producer is True:
         return []
     if options.producer:

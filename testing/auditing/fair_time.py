@@ -22,8 +22,7 @@ class FairTime:
     for that: how late the audit itself wakes up, and on Linux, how long each thread has waited for a processor. Other
     systems have only the first.
 
-    Args:
-        processes: returns the IDs of the workers' processes; their children are included.
+    ``processes``: returns the IDs of the workers' processes; their children are included.
     """
 
     def __init__(self, processes: Callable[[], Iterable[int]]) -> None:

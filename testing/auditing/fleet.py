@@ -129,7 +129,6 @@ class _LongJob:
     a worker lacked a processor for its sign of life.
 
     Args:
-        bench: the experiment.
         first: one worker; either of the two gets the message.
         second: the other worker.
         only_one: hold only one command; other messages can be processed, and a client that resends is answered.
@@ -423,8 +422,7 @@ class _LongJob:
         Move the clock in steps that leave time for the next sign, until the lease has passed and the other worker has
         looked for idle messages.
 
-        Args:
-            pace: the seconds between two signs of life.
+        ``pace``: the seconds between two signs of life.
 
         Raises:
             Broken: the message was taken.

@@ -112,8 +112,7 @@ def ack_lost(bench: Bench) -> str:
 def blame(bench: Bench, other: str) -> None:
     """Attribute a failure to another promise if that one is broken and no further message is processed.
 
-    Raises:
-        NotTried: the other promise is the cause.
+    Raises NotTried: the other promise is the cause.
     """
     if bench.verdict_of(other) == BROKEN and not bench.goes_on(seconds=bench.plan.brief / 5):
         raise NotTried(f"it stops before that: see {other}")

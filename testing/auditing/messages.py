@@ -50,8 +50,7 @@ def parse(text: str) -> list[dict[str, str]]:
 
     A value that is not a string is sent as JSON.
 
-    Raises:
-        ValueError: the text has another form.
+    Raises ValueError: the text has another form.
     """
     try:
         found = json.loads(text)

@@ -67,8 +67,7 @@ def _said(worker: Worker) -> bool:
 def stores(bench: Bench) -> str:
     """Check that the producer adds a message, and learn the name of the stream; return a sentence about it.
 
-    Raises:
-        CannotRunError: no XADD came from it.
+    Raises CannotRunError: no XADD came from it.
     """
     worker = _begin(bench)
     bench.until(lambda: _adds(bench) or worker.status is not None, seconds=_SECONDS, hurry=True)

@@ -53,12 +53,9 @@ class RealStage(Stage):
 
     Time passes only for pending entries, by ``Proxy.age``, and the commands of scripts are not recorded.
 
-    Args:
-        plan: the plan, with the URL. If the URL names a database, that one belongs to the audit. Otherwise all data of the
-            server is removed; there must be none, or the plan must allow it.
-
-    Raises:
-        CannotRunError: the server holds data, or cannot be reached.
+    ``plan``: the plan, with the URL. If the URL names a database, that one belongs to the audit. Otherwise all data
+    of the server is removed; there must be none, or the plan must allow it.
+    Raises CannotRunError: the server holds data, or cannot be reached.
     """
 
     has_clock = False
@@ -111,8 +108,7 @@ class RealStage(Stage):
     def use(self, database: int) -> None:
         """Check that the worker uses the database of the URL: on a real server the audit may touch no other.
 
-        Raises:
-            CannotRunError: the worker uses another one.
+        Raises CannotRunError: the worker uses another one.
         """
         if database != self.database:
             raise CannotRunError(
@@ -167,11 +163,7 @@ class RealStage(Stage):
         self.run("FLUSHDB" if self.database else "FLUSHALL")
 
     def forget_scripts(self) -> None:
-        """Remove all scripts from the server (SCRIPT FLUSH).
-
-        Raises:
-            NotTried: they may belong to others.
-        """
+        """Remove all scripts from the server (SCRIPT FLUSH). Raises NotTried: they may belong to others."""
         if not self._plan.may_flush:
             raise NotTried(
                 "SCRIPT FLUSH would remove the scripts of all who use the server: --rillet-flush allows it"

@@ -64,12 +64,11 @@ class Audit:
     ) -> list[Result]:
         """Try promises, and return the results in the order of the catalogue.
 
+        Raises CannotRunError: the worker cannot be audited.
+
         Args:
             names: the names of the promises; by default all.
             tell: called with each result as soon as it is known.
-
-        Raises:
-            CannotRunError: the worker cannot be audited.
         """
         chosen = set(names) or set(self._catalogue)
         wanted = [each for each in self._catalogue if each in chosen]

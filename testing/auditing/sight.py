@@ -93,8 +93,6 @@ class Sight:
 
     Args:
         commands: the commands of a recording.
-        stream: the key.
-        group: the name of the consumer group.
         database: the index of the stream's database.
     """
 

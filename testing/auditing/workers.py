@@ -63,8 +63,6 @@ class ProcessWorker(Worker):
     Args:
         command: the words; may contain ``{url}``, ``{host}``, ``{port}``, ``{consumer}``.
         environment: variables to add to the environment; may contain the same placeholders.
-        stage: the server.
-        name: the consumer name.
     """
 
     def __init__(

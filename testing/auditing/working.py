@@ -34,8 +34,7 @@ def discover(bench: Bench) -> Worker:
 
     Set the plan's stream, group and database, and create the stream or the group if the worker does not.
 
-    Raises:
-        CannotRunError: it does not read as a consumer.
+    Raises CannotRunError: it does not read as a consumer.
     """
     plan = bench.plan
     worker = bench.start("w1")
@@ -287,11 +286,7 @@ def _send_bad(bench: Bench) -> list[str]:
 
 
 def _ask_whether_bad(bench: Bench, bad: list[str]) -> list[str]:
-    """Return the messages that the worker could not process.
-
-    Raises:
-        NotTried: there are none.
-    """
+    """Return the messages that the worker could not process. Raises NotTried: there are none."""
     found = [each for each in bad if _is_bad(bench, each)]
     if not found:
         raise NotTried(

@@ -202,7 +202,6 @@ class Link(Relay):
 
         Args:
             raw: its bytes.
-            argv: its words.
             before: the earlier look of a request that was delayed.
         """
         if not self._matches:

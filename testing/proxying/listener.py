@@ -43,11 +43,7 @@ class ProxyFaults(FaultSet):
         return "." in command or super().knows(command)
 
     def add(self, spec: FaultSpec) -> int:
-        """Start a fault, and return its ID.
-
-        Raises:
-            ReplyError: the fault concerns the server's clock or disk.
-        """
+        """Start a fault, and return its ID. Raises ReplyError: the fault concerns the server's clock or disk."""
         if spec.clock_delay or spec.disk is not None:
             word = b"CLOCK-DELAY" if spec.clock_delay else b"DISK"
             raise ReplyError(b"ERR A proxy has no %b: that is the server's own" % word)
@@ -194,9 +190,7 @@ class Listener:
     def debug(self, argv: list[bytes], link: Link | None = None) -> bytes:
         """Run DEBUG FAULT, RECORD or CONTROL, and return the encoded reply, which may be an error.
 
-        Args:
-            argv: the words of the command.
-            link: the client that sent it; None: the test itself, which gets RESP2.
+        ``link``: the client that sent it; None: the test itself, which gets RESP2.
         """
         resp = 2 if link is None else link.session.resp
         action = argv[1].upper()

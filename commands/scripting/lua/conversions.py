@@ -28,8 +28,7 @@ def to_words(values: Sequence[object], write: Callable[[float], bytes] | None = 
 
     ``write`` formats a number that is not an integer; by default ``format_number``.
 
-    Raises:
-        NotAWordError: a value is neither a string nor a number.
+    Raises NotAWordError: a value is neither a string nor a number.
     """
     return [value if type(value) is bytes else _written(value, write or format_number) for value in values]
 
@@ -92,8 +91,7 @@ def to_lua(reply: bytes, table: MakeTable) -> Any:
     False and that of RESP3 nil; doubles, maps, sets, big numbers and verbatim strings are tables with the field
     ``double``, ``map``, ``set``, ``big_number`` or ``verbatim_string``.
 
-    Args:
-        table: creates a Lua table from a list or dict (``LuaRuntime.table_from``).
+    ``table``: creates a Lua table from a list or dict (``LuaRuntime.table_from``).
     """
     kind = reply[0]
     if kind == _BULK:

@@ -165,15 +165,13 @@ class Scripting:
     ) -> bytes:
         """Run a script of EVAL for a client; return its encoded reply.
 
+        Raises ReplyError: a check refuses the script, or it ended with an error.
+
         Args:
             client: the caller.
-            script: the script.
             args: the words of the command.
             keys: how many words after the third are keys.
             read_only: the name of the command ends in _RO.
-
-        Raises:
-            ReplyError: a check refuses the script, or it ended with an error.
         """
         if script.flags is None:
             if self.server.needs_all_checks:
@@ -331,8 +329,7 @@ class Scripting:
     def kill(self, *, function: bool) -> None:
         """SCRIPT KILL, FUNCTION KILL: let the running script or function end at its next step.
 
-        Raises:
-            ReplyError: nothing runs, or it has written already, or it is of the other kind.
+        Raises ReplyError: nothing runs, or it has written already, or it is of the other kind.
         """
         run = self.run
         if run is None:

@@ -99,6 +99,8 @@ _NEWEST: Final = Dialect()
 class Interpreter:
     """A Lua state with Redis' globals.
 
+    Raises ReplyError: lupa is not installed.
+
     Args:
         functions: the functions of the table ``redis`` written in Python; they raise ``ScriptError``.
         constants: the values of that table.
@@ -109,9 +111,6 @@ class Interpreter:
         register: receives a function of a library; given only for the state of functions.
         most_memory: the most bytes that scripts may take, 0 for no limit.
         dialect: the features that depend on the version of Redis.
-
-    Raises:
-        ReplyError: lupa is not installed.
     """
 
     def __init__(
@@ -228,8 +227,7 @@ class Interpreter:
     def poll(self) -> None:
         """Call ``interrupt`` now, from a Python function that a script calls and that may run for long.
 
-        Raises:
-            ScriptEndsError: the script must end.
+        Raises ScriptEndsError: the script must end.
         """
         if self._poll() is False:
             raise ScriptEndsError
@@ -283,8 +281,7 @@ class Interpreter:
     def compile(self, code: bytes, name: bytes) -> Any:
         """Compile source code to a Lua function; ``name`` appears in error texts.
 
-        Raises:
-            SyntaxError: its argument is Lua's message as bytes.
+        Raises SyntaxError: its argument is Lua's message as bytes.
         """
         if not self._make_room(len(code)):
             raise SyntaxError(_OUT_OF_MEMORY)
@@ -300,14 +297,12 @@ class Interpreter:
     def run(self, function: Any, resp: int, keys: int, words: Sequence[bytes]) -> bytes:
         """Run a script of EVAL and return its encoded reply.
 
+        Raises FailedScriptError: it ended with an error.
+
         Args:
             function: the compiled script.
             resp: the protocol of the caller.
             keys: how many of the words are KEYS; the others are ARGV.
-            words: the words.
-
-        Raises:
-            FailedScriptError: it ended with an error.
         """
         if words and (len(words) > 2 or len(words[0]) + len(words[-1]) > _FEW_BYTES):
             self._expect_room_for_words(words)

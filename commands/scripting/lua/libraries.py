@@ -106,8 +106,7 @@ class Functions:
     def find(self, name: bytes) -> Function | None:
         """Return the function of a name in any case of letters, None if there is none.
 
-        Raises:
-            ReplyError: there are libraries but no interpreter, so the functions are unknown.
+        Raises ReplyError: there are libraries but no interpreter, so the functions are unknown.
         """
         wanted = name.lower()
         for library in self.libraries.values():
@@ -125,12 +124,11 @@ class Functions:
     def compile(self, code: bytes, *, replace: bool = True) -> Library:
         """Compile a source text to a library, which ``add`` may keep.
 
+        Raises ReplyError: it is no library, its name is taken, or its code fails.
+
         Args:
             code: the source with its first line ``#!lua name=…``.
             replace: the name may be that of an existing library.
-
-        Raises:
-            ReplyError: it is no library, its name is taken, or its code fails.
         """
         if self._seen != self.sources.version:
             self._follow()  # this creates another Lua state, and the library must live in it
@@ -165,8 +163,7 @@ class Functions:
     def register(self, name: bytes, callback: Any, description: bytes | None = None, *flags: bytes) -> None:
         """Register a function (redis.register_function) for the library that is being compiled.
 
-        Raises:
-            ScriptError: a bad name or flag, or a second function of that name.
+        Raises ScriptError: a bad name or flag, or a second function of that name.
         """
         library = self._loading
         if library is None:

@@ -67,13 +67,12 @@ class Scripts:
     def add(self, body: bytes, interpreter: Interpreter, *, from_eval: bool) -> Script:
         """Compile a script, add it to the cache and return it; one that is there already is returned.
 
+        Raises ReplyError: it does not compile.
+
         Args:
             body: the source.
             interpreter: compiles it.
             from_eval: EVAL sent it, so it may be dropped later; else SCRIPT LOAD.
-
-        Raises:
-            ReplyError: it does not compile.
         """
         script = self._by_body.get(body)
         if script is not None:

@@ -53,12 +53,11 @@ def is_whole_head(head: bytes) -> bool:
 def read_folder(path: str, *, history: bool = True) -> list[Part]:
     """Return the files of a ledger, oldest first; the last one is being written.
 
+    Raises LedgerError: there is no append-only file, or its files do not fit together.
+
     Args:
         path: the folder (appenddirname), its manifest file, or a single append-only file.
         history: whether kept files are read, too.
-
-    Raises:
-        LedgerError: there is no append-only file, or its files do not fit together.
     """
     place = Path(path.removeprefix("file://").removeprefix("file:"))
     if place.is_dir():

@@ -49,11 +49,7 @@ class Place:
 
     @classmethod
     def decode(cls, offset: dict[str, Any]) -> Place:
-        """Return the place in a dict from ``encode``.
-
-        Raises:
-            LedgerError: it has an unknown version.
-        """
+        """Return the place in a dict from ``encode``. Raises LedgerError: it has an unknown version."""
         if offset.get("v") != _VERSION:
             raise LedgerError(f"an offset that this version does not know: {offset}")
         cursor = Cursor(offset["position"], offset["db"], offset["clock"], offset["index"])
@@ -108,9 +104,8 @@ class Follower:
     def backlog(self, place: Place) -> dict[str, Any]:
         """Return what lies behind a place, including compressed files and files that a rewrite has not replaced yet.
 
-        Returns:
-            ``file`` and ``position``: the file being written, and its size; ``bytes_behind``: bytes on disk up to there;
-            ``seconds_behind``: from the last annotation read to the last write; None before the first annotation.
+        Return ``file`` and ``position``: the file being written, and its size; ``bytes_behind``: bytes on disk up to
+        there; ``seconds_behind``: from the last annotation read to the last write; None before the first annotation.
         """
         last = self._look()[-1]
         stats = {key: os.fstat(file.fileno()) for key, (_, file) in self._files.items()}

@@ -29,8 +29,7 @@ GONE: Final = b"GONE"
 def base_streams(source: ByteSource) -> Iterator[tuple[int, bytes, Stream]]:
     """Yield (database, key, stream) for all streams of an RDB file, and consume its bytes.
 
-    Raises:
-        LedgerError: the file is damaged.
+    Raises LedgerError: the file is damaged.
     """
     keyspace = Keyspace(_DATABASES)
     keyspace.expiring = False
@@ -48,8 +47,7 @@ def base_streams(source: ByteSource) -> Iterator[tuple[int, bytes, Stream]]:
 def restored_stream(payload: bytes) -> Stream | None:
     """Return the stream in a RESTORE payload; None if it holds another type.
 
-    Raises:
-        LedgerError: the payload is damaged.
+    Raises LedgerError: the payload is damaged.
     """
     if payload[:1] and payload[0] not in STREAM_TYPES:
         return None

@@ -69,8 +69,7 @@ class Recorder:
     def take(self, command: list[bytes], ordinal: int) -> None:
         """Add the rows of a command that may affect streams.
 
-        Raises:
-            LedgerError: it cannot be understood; the ledger would be wrong.
+        Raises LedgerError: it cannot be understood; the ledger would be wrong.
         """
         before = len(self.rows)
         try:
@@ -311,8 +310,7 @@ def claim_event(entry_id: bytes, last: bytes | None, count: bytes | None) -> int
 
     ``last`` is its LASTID and ``count`` its RETRYCOUNT; None if the command does not have them.
 
-    Raises:
-        InvalidID: a word is not an id.
+    Raises InvalidID: a word is not an id.
     """
     first = count == b"1" and (last is None or parse(entry_id) >= _parse_last(last))
     return on.DELIVERED if first else on.CLAIMED

@@ -83,8 +83,7 @@ class Walk:
 
         ``read`` returns at most the given number of the next bytes.
 
-        Raises:
-            SplitError: these bytes are not commands.
+        Raises SplitError: these bytes are not commands.
         """
         while end is None or self.position < end:
             limit = BLOCK - self.position % BLOCK
@@ -96,8 +95,7 @@ class Walk:
     def feed(self, data: bytes) -> Segment:
         """Return the commands that end in these bytes, which belong to one block.
 
-        Raises:
-            SplitError: these bytes are not commands.
+        Raises SplitError: these bytes are not commands.
         """
         block = self.position // BLOCK
         self.position += len(data)
@@ -184,12 +182,11 @@ class Frontier:
 
         One record or transaction may exceed the limit.
 
+        Raises LedgerError: there are no records.
+
         Args:
             read: returns at most this many of the next bytes of the file; none at its current end.
             most: bytes.
-
-        Raises:
-            LedgerError: there are no records.
         """
         walk, start = self._walk, self._start
         while self._good.position - start.position < most:

@@ -115,13 +115,12 @@ class Sorter:
     ) -> None:
         """Gather the rows of commands, given in file order.
 
+        Raises LedgerError: a command cannot be understood; the ledger would be wrong.
+
         Args:
             commands: their words.
             ordinals: one for each command.
             clocks: each time, with the number of commands up to which it holds.
-
-        Raises:
-            LedgerError: a command cannot be understood; the ledger would be wrong.
         """
         if not commands:
             return

@@ -105,7 +105,6 @@ def register(spark: SparkSession, ledger: DataFrame, prefix: str = "ledger") -> 
     """Create the views. This reads the ledger, to find keys that were copied, moved or renamed.
 
     Args:
-        spark: the session.
         ledger: rows with the columns of ``schema``.
         prefix: the prefix of the views' names.
     """

@@ -40,8 +40,7 @@ def slot_number(word: bytes) -> int:
 def slots_of_ranges(args: list[bytes], start: int = 2) -> Iterable[int]:
     """Return the slots of ranges, given as pairs ``first last``, both inclusive, from ``args[start]`` on.
 
-    Raises:
-        ReplyError: a bound is missing or no slot number, or a range ends before it begins.
+    Raises ReplyError: a bound is missing or no slot number, or a range ends before it begins.
     """
     if (len(args) - start) % 2:
         raise wrong_arity(f"cluster|{args[1].lower().decode()}")

@@ -47,8 +47,7 @@ def aof_history(client: Client, args: list[bytes]) -> bytes:
     and XTRIM with a MINID above it; XGROUP DESTROY and DELCONSUMER of the key; and any that removes or replaces the key.
     XGROUP SETID, which follows each XREADGROUP and names no entry, is not shown.
 
-    Raises:
-        ReplyError: there is no file, or it is damaged in this part; or the ID or the cursor is invalid.
+    Raises ReplyError: there is no file, or it is damaged in this part; or the ID or the cursor is invalid.
     """
     aof = client.server.persistence.aof
     key, entry_id = args[2], parse(args[3])
