@@ -115,10 +115,7 @@ class Link:
         self.database = int(self._client.connection_pool.connection_kwargs.get("db") or 0)
 
     async def send(self, commands: Sequence[Command]) -> list[Reply]:
-        """Send commands in one batch; return a reply for each, which may be an error.
-
-        Raises GoneError: the connection could not be made, or was lost.
-        """
+        """Send commands in one batch; return each reply, which may be an error. Raises GoneError: no or lost connection."""
         if not commands:
             return []
         if self.read_only:

@@ -24,10 +24,7 @@ def silent(_text: str) -> None:
 
 @dataclass(slots=True, eq=False, repr=False)
 class FileOperations:
-    """The calls that access a disk, in one object, so that a test can make any of them fail.
-
-    Each has the shape of its `os` namesake and raises `OSError`.
-    """
+    """The calls that access a disk, shaped like those of `os` (OSError included), so that tests can make them fail."""
 
     open: Callable[[Path, int, int], int] = os.open
     close: Callable[[int], None] = os.close

@@ -25,10 +25,7 @@ _RUNNING: Final[WeakKeyDictionary[Server, int]] = WeakKeyDictionary()  # with th
 
 
 def let_go_in_forks(server: Server) -> None:
-    """Register a server, so that later forks of this process close their copies of its sockets.
-
-    Call it in the server's thread.
-    """
+    """In a server's thread: register it, so that later forks of this process close their copies of its sockets."""
     _RUNNING[server] = threading.get_ident()
 
 

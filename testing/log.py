@@ -34,10 +34,7 @@ class ServerLog:
         self._level = logging.INFO
 
     def feed(self, text: str) -> None:
-        """Add one or more lines; a line without a stamp (of a traceback) has the level of the line before it.
-
-        Bytes that are not UTF-8 are escaped.
-        """
+        """Add lines, undecodable bytes escaped; one without a stamp (of a traceback) has the level of the one before."""
         for line in escaped(text).splitlines():
             if not line.strip():
                 continue

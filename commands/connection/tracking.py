@@ -33,10 +33,7 @@ _OVERLAP: Final = (
 
 
 class TrackingTable:
-    """Which clients must receive invalidation messages for which keys.
-
-    Keys are recorded without their database, and clients by ID: an ID may outlive its client.
-    """
+    """The clients to send invalidations, by key without its database. They stand as IDs, which may outlive them."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

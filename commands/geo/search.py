@@ -247,10 +247,7 @@ def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:
 @handles(specs.GEORADIUSBYMEMBER, by_member=True, may_store=True)
 @handles(specs.GEORADIUSBYMEMBER_RO, by_member=True, may_store=False)
 def georadius(client: Client, args: list[bytes], *, by_member: bool, may_store: bool) -> bytes:
-    """Search members within a radius around a position or member; reply with them, or with STORE with their number.
-
-    The variants for replicas (_RO) have no STORE.
-    """
+    """Search within a radius around a position or member; reply with the members, with STORE with their number."""
     search = _Search(client.read_value(args[1], SortedSet), client.server.compat.rounds_scores)
     if by_member:
         search.take_member(args[2])
@@ -285,8 +282,5 @@ def geosearch(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GEOSEARCHSTORE)
 def geosearchstore(client: Client, args: list[bytes]) -> bytes:
-    """Search members within a circle or a box, and store them; reply with their number.
-
-    Their scores are their geohashes, or with STOREDIST their distances.
-    """
+    """Store the members in a circle or box, scored by geohash or (STOREDIST) distance; reply with their number."""
     return _search(client, args, stores=True).store(client, args, b"geosearchstore")

@@ -30,10 +30,7 @@ _IN_A_ROUND_TRIP: Final = 20
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a batch: rows, and bytes of fields and values (None: no limit).
-
-    A batch exceeds the byte limit by at most one reply.
-    """
+    """The limits of a batch: rows, and bytes of values (None: no limit), exceeded by at most one reply."""
 
     rows: int
     size: int | None = None
@@ -62,10 +59,7 @@ class Batch:
 
 
 class Gatherer:
-    """Gathers one batch of entries after another. A new one begins with entries that were delivered but are in no batch.
-
-    ``member``: the consumer that reads.
-    """
+    """Gathers batches of entries for a reading ``member``; each begins with delivered entries that are in no batch."""
 
     def __init__(self, member: Member, options: GroupOptions) -> None:
         self.member = member
@@ -86,10 +80,7 @@ class Gatherer:
         return list(self._streams)
 
     def has_any(self, until: dict[str, int] | None) -> bool:
-        """Return True if there seem to be pending or new entries; this asks the server without a delivery.
-
-        ``until``: the last id to read, by stream; None: no bound.
-        """
+        """Return True if there seem to be pending or new entries up to ``until`` (ids by stream), without a delivery."""
         streams = self.streams() if until is None else list(until)
         facts = self.member.all_facts(streams)
         return any(

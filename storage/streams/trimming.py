@@ -119,10 +119,7 @@ def trim(
 
 
 def trims_far(stream: Stream, by_length: bool, threshold: int, limit: int) -> bool:
-    """Return True if a trim must first account for more than ``FAR`` chunks of entries to find where it ends.
-
-    The arguments are those of ``trim``.
-    """
+    """Return True if a trim (arguments as of ``trim``) must first account for over ``FAR`` chunks of entries."""
     if not by_length:
         border = bisect_right(stream.firsts, threshold) if threshold <= stream.last_id or limit else 0
     elif threshold or limit:

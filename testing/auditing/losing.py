@@ -21,10 +21,7 @@ def _comes_to_an_end(bench: Bench, entry: str) -> bool:
 
 
 def crash(bench: Bench) -> str:
-    """Check that a worker killed while it has a message processes it after a restart under the same name.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Check that a worker killed while it has a message processes it after a restart under the same name."""
     worker = bench.begin()
     entry = bench.die_in_the_middle(worker)
     bench.later(days=1)
@@ -37,10 +34,7 @@ def crash(bench: Bench) -> str:
 
 
 def crash_elsewhere(bench: Bench) -> str:
-    """Check that another worker processes the message of a killed one.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Check that another worker processes the message of a killed one."""
     worker = bench.begin()
     entry = bench.die_in_the_middle(worker)
     holder = (bench.pending(entry) or ("", 0))[0]
@@ -57,10 +51,7 @@ def crash_elsewhere(bench: Bench) -> str:
 
 
 def delivery_lost(bench: Bench) -> str:
-    """Lose the reply of an XREADGROUP that delivered an entry, and check that the entry is processed.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Lose the reply of an XREADGROUP that delivered an entry, and check that the entry is processed."""
     bench.begin()
     lost = ""
     bench.stage.unpace()
@@ -110,10 +101,7 @@ def ack_lost(bench: Bench) -> str:
 
 
 def blame(bench: Bench, other: str) -> None:
-    """Attribute a failure to another promise if that one is broken and no further message is processed.
-
-    Raises NotTried: the other promise is the cause.
-    """
+    """Raise NotTried if another promise is broken, which may be the cause, and no further message is processed."""
     if bench.verdict_of(other) == BROKEN and not bench.goes_on(seconds=bench.plan.brief / 5):
         raise NotTried(f"it stops before that: see {other}")
 
@@ -151,10 +139,7 @@ def idle_claim(bench: Bench) -> str:
 
 
 def deleted(bench: Bench) -> str:
-    """Delete pending entries before they are claimed; check that the worker goes on and they leave the PEL.
-
-    Return a sentence about it, or raise Broken or NotTried.
-    """
+    """Delete pending entries before they are claimed; check that the worker goes on and they leave the PEL."""
     worker = bench.begin()
     own = bench.consumers_of(worker)[-1]
     again = worker.name

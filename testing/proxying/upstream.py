@@ -63,10 +63,7 @@ class Upstream:
 
 
 def parse_url(url: str) -> Upstream:
-    """Parse a URL as redis-py does: ``redis://``, ``rediss://`` (with ``?ssl_ca_certs=…``) or ``unix://``.
-
-    Raises ValueError: it is not such a URL.
-    """
+    """Parse ``redis://``, ``rediss://`` (``?ssl_ca_certs=…``) or ``unix://`` as redis-py does. Raises ValueError."""
     parts = urlsplit(url)
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     if parts.scheme not in {"redis", "rediss", "unix"}:
