@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     _Events = list[tuple[selectors.SelectorKey, int]]
 
@@ -94,7 +94,9 @@ class TurnLoop(asyncio.SelectorEventLoop):
         is_lent: the loop's own thread is in the middle of a slow script, and lets other threads run commands.
     """
 
-    _ready: deque[asyncio.Handle]  # asyncio's: the callbacks of the next round
+    # asyncio's: the callbacks of the next round, and the connections by their descriptors
+    _ready: deque[asyncio.Handle]
+    _transports: Mapping[int, asyncio.Transport]
 
     def __init__(self) -> None:
         self.turn = threading.Lock()
@@ -105,8 +107,11 @@ class TurnLoop(asyncio.SelectorEventLoop):
         selector.loop = self
         super().__init__(selector)
 
-    def _make_socket_transport(self, sock: Any, protocol: Any, waiter: Any = None, **more: Any) -> Any:
-        return _Wire(self, sock, protocol, waiter, **more)
+    def _make_socket_transport(
+        self, sock: Any, protocol: Any, waiter: Any = None, *, extra: Any = None, server: Any = None
+    ) -> Any:
+        del server  # asyncio's server would count its clients, and leave sockets open that come after its end
+        return _Wire(self, sock, protocol, waiter, extra)
 
     def call_soon(self, *args: Any, **more: Any) -> asyncio.Handle:  # type: ignore[override]
         """Implement ``BaseEventLoop.call_soon``."""
@@ -153,10 +158,15 @@ class TurnLoop(asyncio.SelectorEventLoop):
             self.is_lent = False
 
     def close(self) -> None:
-        """Implement ``BaseEventLoop.close``. A thread that waits for the turn lock then sees that the loop is closed."""
+        """Implement ``BaseEventLoop.close``. Connections end, and a thread that waits for the turn lock sees it."""
+        if self.is_closed():
+            return
+        for transport in list(self._transports.values()):
+            transport.abort()  # it closes its socket in the next round
+        self.call_soon(self.stop)
+        self.run_forever()
         super().close()
-        with contextlib.suppress(RuntimeError):  # a second call
-            self.turn.release()
+        self.turn.release()
 
     def _check_thread(self) -> None:
         """Accept any thread, as it holds the turn; asyncio's debug mode calls this."""

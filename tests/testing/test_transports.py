@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
@@ -131,6 +132,32 @@ def test_a_socket_that_always_has_input_stops_neither_timers_nor_callbacks_nor_t
             theirs.send(b"never read")
             loop.add_reader(mine, act)
             loop.run_forever()
+
+
+@pytest.mark.parametrize("before", range(4))
+@pytest.mark.parametrize("after", range(4))
+def test_a_loop_closes_the_clients_that_it_accepts_in_its_last_rounds(before, after):
+    clients = []
+
+    async def end_early() -> None:
+        listener = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
+        clients.extend(socket.create_connection(listener.sockets[0].getsockname()) for _ in range(3))
+        for _ in range(before):
+            await asyncio.sleep(0)
+        listener.close()
+        for _ in range(after):
+            await asyncio.sleep(0)
+
+    with contextlib.closing(TurnLoop()) as loop:
+        loop.run_until_complete(end_early())
+        for task in asyncio.all_tasks(loop):  # as asyncio.Runner does
+            task.cancel()
+            loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+    gc.collect()  # an open socket is a ResourceWarning
+    for client in clients:
+        client.settimeout(60)
+        with client, contextlib.suppress(ConnectionResetError):
+            assert client.recv(1) == b""
 
 
 def test_a_client_by_tcp_gets_replies_that_its_socket_does_not_take_at_once(server):
