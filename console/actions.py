@@ -561,7 +561,10 @@ def plan(action: Action, typed: Mapping[str, str]) -> Plan:
 
 
 async def run(link: Link, made: Plan, progress: Progress | None = None) -> Outcome:
-    """Send a plan's commands until an error or ``progress.stopped``; return the outcome. Raises GoneError: no server."""
+    """Send the commands of a plan, until an error or ``progress.stopped``; return the outcome.
+
+    Raises GoneError: the server cannot be reached.
+    """
     if made.action.run is not None:
         outcome: Outcome = await made.action.run(link, Values(made.typed), progress or Progress())
         return outcome

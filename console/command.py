@@ -91,7 +91,10 @@ def with_password(url: str) -> str:
 
 
 def token_of(options: argparse.Namespace) -> str:
-    """Return the token from options or environment, or "". Raises ValueError: the file is empty or unreadable."""
+    """Return the token from the options or the environment; empty if there is none.
+
+    Raises ValueError: the file is empty or cannot be read.
+    """
     if options.token_file:
         try:
             token = Path(options.token_file).read_text(encoding="utf-8").partition("\n")[0].strip()

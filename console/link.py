@@ -115,7 +115,10 @@ class Link:
         self.database = int(self._client.connection_pool.connection_kwargs.get("db") or 0)
 
     async def send(self, commands: Sequence[Command]) -> list[Reply]:
-        """Send commands in one batch; return each reply, which may be an error. Raises GoneError: no or lost connection."""
+        """Send commands in one batch; return a reply for each, which may be an error.
+
+        Raises GoneError: the connection could not be made, or was lost.
+        """
         if not commands:
             return []
         if self.read_only:

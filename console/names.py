@@ -25,7 +25,10 @@ NAME_CHARACTERS: Final = 200
 
 
 def quote(word: bytes) -> str:
-    """Return a word as redis-cli prints it: printable, quoted if necessary; ``unquote`` returns the same bytes."""
+    """Return a word in redis-cli's syntax: plain if possible, else in quotes with escapes.
+
+    The result is printable, and ``unquote`` returns the same bytes.
+    """
     try:
         text = word.decode()
     except UnicodeDecodeError:
@@ -42,7 +45,10 @@ def _escape(byte: int) -> str:
 
 
 def unquote(text: str) -> bytes:
-    """Return the bytes of a typed word: literally, unless in double quotes. Raises ValueError: a quote is not closed."""
+    """Return the bytes of a typed word: literally, unless it is in double quotes.
+
+    Raises ValueError: a quote is not closed.
+    """
     if not text.startswith('"'):
         return text.encode()
     if len(text) < 2 or not text.endswith('"'):

@@ -70,7 +70,10 @@ class Rule:
 
     @property
     def changes(self) -> bool:
-        """Whether it may change data: not if its flags, or without telling flags its name, show that it only reads."""
+        """Whether it may change data: True for every command that is not known to only read.
+
+        The flags decide; the name does so only if there are none that tell.
+        """
         if self.flags is None or "write" in self.flags or self.name in _SCRIPTS:
             return True
         return "readonly" not in self.flags and self.name not in _HARMLESS and not self.name.endswith("|HELP")

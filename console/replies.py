@@ -118,7 +118,10 @@ def info(reply: bytes) -> dict[str, str]:
 
 
 def facts(reply: bytes, commands: frozenset[str], *, debug: bool) -> ServerFacts:
-    """Return a server's facts from INFO. If INFO is not allowed, it is empty: the kind is ``Server``, the version ""."""
+    """Return the facts about a server from its INFO reply.
+
+    If the user may not run INFO, the reply is empty: then the kind is ``Server``, and the version is "".
+    """
     said = info(reply)
     kind, version = ("Redis", said.get("redis_version", "0")) if said else ("Server", "")
     for name, field in (("Valkey", "valkey_version"), ("Rillet", "rillet_version")):

@@ -67,7 +67,10 @@ class Authority:
 
     @classmethod
     def of_option(cls, text: str) -> Authority:
-        """Parse --allow-host or --console-bind, where IPv6 may lack brackets. Raises ValueError: the text is no host."""
+        """Parse --allow-host or --console-bind: an IPv6 address may lack its brackets, and a name may be non-ASCII.
+
+        Raises ValueError: the text is not a host.
+        """
         try:
             name = text if text.isascii() else text.encode("idna").decode()
             found = cls.parse(f"[{name}]" if name.count(":") > 1 and "[" not in name else name)

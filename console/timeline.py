@@ -94,7 +94,10 @@ class FileSubject(Subject[Written | None]):
     id: str
 
     async def read(self, link: Link) -> Written | None:
-        """Read on in the AOF; return all found so far, None without a file or if the recording has the whole history."""
+        """Read on in the append-only file, and return everything found so far.
+
+        Return None if the server has no such file, or if the recording has the whole history.
+        """
         if not link.controls or self._is_recorded(link):
             return None
         place = self.key, self.id
@@ -163,7 +166,10 @@ def written_events(
 
 
 class _WrittenLife:
-    """Collects a message's events from commands without replies: a delivery is an XCLAIM with time and count."""
+    """Collects the events of one message from commands without replies.
+
+    A delivery appears there as an XCLAIM with its time and delivery count.
+    """
 
     def __init__(self, entry_id: str, *, exists: bool) -> None:
         self.events: list[Event] = []

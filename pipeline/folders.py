@@ -73,7 +73,10 @@ class SparkFolder:
         return "/".join([self._root.rstrip("/"), *parts])
 
     def names(self, *parts: str) -> list[str]:
-        """Return the names in a folder within this one, [] without that folder. Raises OSError: it cannot be listed."""
+        """Return the names in the folder at a path within this one; [] if there is no such folder.
+
+        Raises OSError: it cannot be listed.
+        """
         try:
             return [each.getPath().getName() for each in self._files.listStatus(self._at(*parts))]
         except _java_error() as error:
@@ -127,7 +130,10 @@ def folder_of(word: str, spark: SparkSession | None) -> Folder:
 
 
 def local_folder(word: str) -> Path:
-    """Return the path of a local folder, for verbs without Spark. Raises JobError: its file system is not mounted here."""
+    """Return the path of a local folder from the command line, for verbs that work without Spark.
+
+    Raises JobError: it is on a file system that is not mounted here.
+    """
     path = Path(word) if _SCHEME.match(word) is None else _local_path(word)
     if path is None:
         raise JobError(

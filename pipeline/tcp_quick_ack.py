@@ -34,7 +34,10 @@ class QuickAck:
 
 
 def acknowledge_now() -> int:
-    """Acknowledge all TCP data of this process, if possible; return the connections. Raises OptionError: bad switch."""
+    """Acknowledge all received TCP data of this process, if the system allows it; return the number of connections.
+
+    Raises OptionError: the switch is neither on nor off.
+    """
     if _QUICKACK is None or not _OWN_FILES.exists():
         return 0
     if not SWITCH.parse(os.environ.get(SWITCH.name) or SWITCH.default):

@@ -12,7 +12,10 @@ _WHOLE: Final = re.compile(r"\d+")
 
 
 def parse_time(word: str) -> int:
-    """Return milliseconds since 1970 for such a number, or an ISO time (by default UTC). Raises ValueError: neither."""
+    """Return milliseconds since 1970 for such a number, or for an ISO time (UTC if it names no zone).
+
+    Raises ValueError: the word is neither.
+    """
     if word.isdigit():
         return int(word)
     try:
@@ -46,7 +49,10 @@ def parse_duration(word: str, *, as_option: bool = False) -> int:
 
 
 def format_time(ms: int | None, *, precise: bool = True) -> str:
-    """Format milliseconds since 1970 as ``2026-11-20 11:25:16.042`` (UTC; ``precise``: with ms), None as a dash."""
+    """Format milliseconds since 1970 as ``2026-11-20 11:25:16.042`` (UTC), or a dash for None.
+
+    Without ``precise`` it has no milliseconds.
+    """
     if ms is None or not 0 <= ms < 253_402_300_800_000:
         return "-"
     text = datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -13,7 +13,10 @@ _SECONDS: Final = 60
 
 
 def what_is_wrong(worker: str) -> tuple[str, str] | None:
-    """Try a worker's Python, a path or a name on PATH; return what is wrong and what helps, None if it has Rillet."""
+    """Try a worker's Python; return what is wrong with it and what helps, or None if it can import Rillet.
+
+    ``worker``: a path, or a name on PATH.
+    """
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     try:
         done = subprocess.run(  # noqa: S603 - a program that Spark runs
@@ -30,6 +33,9 @@ def what_is_wrong(worker: str) -> tuple[str, str] | None:
 
 
 def is_this_one(worker: str) -> bool:
-    """Return True if a worker's program is our Python, by its path: environments may link to the same Python."""
+    """Return True if the worker's program is this process' Python.
+
+    Only paths are compared, because environments may link to the same Python.
+    """
     found = shutil.which(worker)
     return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)  # noqa: PTH100 - does not follow links

@@ -13,7 +13,10 @@ _INT: Final = 1 << 31
 
 
 def atoi(word: bytes) -> int:
-    """Return the number at the start of a word, else 0; as in C, clamped to a signed long, cut to a signed int."""
+    """Return the number at the start of a word, or 0 if there is none.
+
+    As in C on 64 bits, clamp it to a signed long, then keep the low 32 bits as a signed int.
+    """
     found = _NUMBER(word)
     if found is None:
         return 0

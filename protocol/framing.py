@@ -96,7 +96,10 @@ class Framer:
         return -1
 
     def count(self, data: bytes) -> int:
-        """Consume all data; return how many values but pushes end in it. Raises FramingError: as ``next``."""
+        """Consume all of ``data`` and return how many values end in it, not counting pushes.
+
+        Raises FramingError: as ``next``.
+        """
         at = found = 0
         size, find, lengths, lines = len(data), data.find, LENGTHS, _LINES
         is_between = self.is_between

@@ -261,7 +261,10 @@ class Server:
         return self.exit_status
 
     async def serve(self, on_ready: Callable[[], None] | None = None) -> None:
-        """Start, serve until stopped, and shut down, in the running loop; call ``on_ready`` once clients are served."""
+        """Start, serve until the server is stopped, and shut down, in the running loop.
+
+        ``on_ready``: called once clients can be served; not if the start fails.
+        """
         process = os.getpid()
         self.loop = asyncio.get_running_loop()
         lazyfree = self.keyspace.lazyfree

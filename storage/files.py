@@ -24,7 +24,10 @@ def silent(_text: str) -> None:
 
 @dataclass(slots=True, eq=False, repr=False)
 class FileOperations:
-    """The calls that access a disk, shaped like those of `os` (OSError included), so that tests can make them fail."""
+    """The calls that access a disk, in one object, so that a test can make any of them fail.
+
+    Each has the shape of its `os` namesake and raises `OSError`.
+    """
 
     open: Callable[[Path, int, int], int] = os.open
     close: Callable[[int], None] = os.close

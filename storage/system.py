@@ -54,7 +54,10 @@ class Posix:
         return False
 
     def allow_open_files(self, wanted: int) -> tuple[int, int, str]:
-        """Raise the limit of open files to ``wanted`` or less; return old limit, new limit, and why it is less."""
+        """Raise the limit of open files to ``wanted``, or as far as possible.
+
+        Return the limit before, the limit now, and the reason why it is lower than wanted.
+        """
         import errno
         import resource
 

@@ -25,7 +25,10 @@ _RUNNING: Final[WeakKeyDictionary[Server, int]] = WeakKeyDictionary()  # with th
 
 
 def let_go_in_forks(server: Server) -> None:
-    """In a server's thread: register it, so that later forks of this process close their copies of its sockets."""
+    """Register a server, so that later forks of this process close their copies of its sockets.
+
+    Call it in the server's thread.
+    """
     _RUNNING[server] = threading.get_ident()
 
 

@@ -34,7 +34,10 @@ class ServerLog:
         self._level = logging.INFO
 
     def feed(self, text: str) -> None:
-        """Add lines, undecodable bytes escaped; one without a stamp (of a traceback) has the level of the one before."""
+        """Add one or more lines; a line without a stamp (of a traceback) has the level of the line before it.
+
+        Bytes that are not UTF-8 are escaped.
+        """
         for line in escaped(text).splitlines():
             if not line.strip():
                 continue

@@ -79,7 +79,10 @@ def _apply(user: User, words: list[bytes], place: bytes, all_channels: bool) -> 
 
 
 def configure(users: Users, declared: list[list[bytes]], *, all_channels: bool) -> None:
-    """Create the users of ``user`` lines, given as the words after ``user``. Raises AclFileError with the first error."""
+    """Create the users of the ``user`` lines in redis.conf; each item holds the words after ``user``.
+
+    Raises AclFileError with the first error.
+    """
     for name, *words in declared:
         if not name or not is_username(name):
             raise AclFileError(

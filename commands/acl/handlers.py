@@ -160,7 +160,10 @@ def acl_load(client: Client, _args: list[bytes]) -> bytes:
 
 
 def load_users(server: Server) -> None:
-    """Load the users of the ACL file; close the clients of removed ones. Raises AclFileError: nothing was changed."""
+    """Replace the users with those of the ACL file; close the clients of removed users.
+
+    Raises AclFileError: the file has errors; nothing was changed.
+    """
     users = server.users
     found = acl_file.read(server.config.aclfile, folder=server.config.dir, all_channels=_all_channels(server))
     before = users.by_name
@@ -175,7 +178,10 @@ def load_users(server: Server) -> None:
 
 
 def start_users(server: Server) -> None:
-    """At the start, create the users of redis.conf or load the ACL file. Raises AclFileError: the text says why not."""
+    """At the start, create the users that redis.conf declares, or load the ACL file.
+
+    Raises AclFileError: the text says why the server cannot start with them.
+    """
     config = server.config
     if config.aclfile and config.users:
         raise acl_file.AclFileError(

@@ -109,7 +109,10 @@ def _count(data: memoryview) -> int:
 
 
 def _next_other(data: memoryview, flip: int, start: int, size: int) -> int:
-    """Return the first byte from ``start`` on that is not ``flip``, else the length; search ``size`` bytes at a time."""
+    """Return the first byte from ``start`` on that is not ``flip``; the length of the data if there is none.
+
+    ``size`` bytes are searched at a time.
+    """
     alike = bytes((flip,)) * min(size, len(data) - start)
     for at in range(start, len(data), size):
         piece = bytes(data[at : at + size])
@@ -146,7 +149,10 @@ def bitcount(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.BITPOS)
 def bitpos(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the first position of a bit, -1 without one. Without an end, bits after the string count as 0."""
+    """Reply with the position of the first bit that is 0 or 1, as requested; -1 if there is none.
+
+    Without an end, the bits after the string count as 0.
+    """
     bit = parse_integer(args[2])
     if bit not in {0, 1}:
         raise ReplyError(b"ERR The bit argument must be 1 or 0.")
@@ -223,7 +229,10 @@ def _row(data: memoryview, size: int) -> bitarray:
 
 @handles(specs.BITOP)
 def bitop(client: Client, args: list[bytes]) -> bytes:
-    """Store the bitwise combination of strings, padded with zero bytes; reply with its length, that of the longest."""
+    """Combine strings bit by bit and store the result; reply with its length in bytes, that of the longest string.
+
+    Shorter strings are padded with zero bytes.
+    """
     operation = args[1].upper()
     if operation not in _OPERATIONS or (operation in _SINCE_8_2 and not client.server.compat.knows("8.2")):
         raise ReplyError(SYNTAX)

@@ -46,7 +46,10 @@ def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None
 
 @handles(specs.HELLO)
 def hello(client: Client, args: list[bytes]) -> bytes:
-    """Choose the protocol, log in and set the name; reply, in the new protocol, with a map of facts about the server."""
+    """Choose the protocol, log in and set the name as requested; reply with a map of facts about the server.
+
+    The reply already uses the new protocol.
+    """
     rest = Arguments(args)
     protocol = client.resp
     if rest:

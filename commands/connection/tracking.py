@@ -33,7 +33,10 @@ _OVERLAP: Final = (
 
 
 class TrackingTable:
-    """The clients to send invalidations, by key without its database. They stand as IDs, which may outlive them."""
+    """Which clients must receive invalidation messages for which keys.
+
+    Keys are recorded without their database, and clients by ID: an ID may outlive its client.
+    """
 
     def __init__(self, server: Server) -> None:
         self.server = server

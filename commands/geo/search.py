@@ -247,7 +247,10 @@ def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:
 @handles(specs.GEORADIUSBYMEMBER, by_member=True, may_store=True)
 @handles(specs.GEORADIUSBYMEMBER_RO, by_member=True, may_store=False)
 def georadius(client: Client, args: list[bytes], *, by_member: bool, may_store: bool) -> bytes:
-    """Search within a radius around a position or member; reply with the members, with STORE with their number."""
+    """Search members within a radius around a position or member; reply with them, or with STORE with their number.
+
+    The variants for replicas (_RO) have no STORE.
+    """
     search = _Search(client.read_value(args[1], SortedSet), client.server.compat.rounds_scores)
     if by_member:
         search.take_member(args[2])
@@ -282,5 +285,8 @@ def geosearch(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GEOSEARCHSTORE)
 def geosearchstore(client: Client, args: list[bytes]) -> bytes:
-    """Store the members in a circle or box, scored by geohash or (STOREDIST) distance; reply with their number."""
+    """Search members within a circle or a box, and store them; reply with their number.
+
+    Their scores are their geohashes, or with STOREDIST their distances.
+    """
     return _search(client, args, stores=True).store(client, args, b"geosearchstore")

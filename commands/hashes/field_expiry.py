@@ -71,7 +71,10 @@ def parse_fields(words: list[bytes], at: int = 2, error: bytes = _BAD_NUMBER) ->
 
 
 def _parse_conditions(words: list[bytes]) -> tuple[bytes, list[bytes], int]:
-    """Parse ``[NX | XX | GT | LT] FIELDS n field …`` in any order; return condition, fields, and the index of FIELDS."""
+    """Parse ``[NX | XX | GT | LT] FIELDS numfields field [field ...]`` in any order.
+
+    Return the condition (or nothing), the fields, and the index of FIELDS.
+    """
     conditions: set[bytes] = set()
     fields: list[bytes] = []
     fields_at = 0

@@ -112,7 +112,10 @@ def _counted(options: Arguments, compat: Compat, command_name: str, words_each: 
 
 @handles(specs.HGETEX)
 def hgetex(client: Client, args: list[bytes]) -> bytes:
-    """Set or remove the expiry of fields; reply with their values or nulls. Propagated as HPEXPIREAT, HPERSIST or HDEL."""
+    """Set or remove the expiry of fields; reply with their values in order, null for a missing one.
+
+    It is propagated as HPEXPIREAT, HPERSIST or HDEL.
+    """
     name, db = args[1], client.db
     value = client.write_value(name, Hash)
     options = _Options(client, args, setting=False)

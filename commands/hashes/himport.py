@@ -21,7 +21,10 @@ _WRONG_COUNT: Final = b"ERR value count does not match fieldset field count"
 
 @handles(specs.HIMPORT_PREPARE)
 def himport_prepare(client: Client, args: list[bytes]) -> bytes:
-    """Store a fieldset, a named list of distinct field names, for this connection, in place of its namesake; reply OK."""
+    """Store a fieldset, a named list of field names, for this connection; replace one of the same name.
+
+    Reply OK. Refuse duplicate fields.
+    """
     fields = args[3:]
     if len(set(fields)) != len(fields):
         raise ReplyError(_DUPLICATE)
@@ -35,7 +38,10 @@ def himport_prepare(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HIMPORT_SET)
 def himport_set(client: Client, args: list[bytes]) -> bytes:
-    """Store values under the fields of a fieldset, in place of any value; reply OK. Propagated as HSET, after any DEL."""
+    """Store a hash with the fields of a fieldset and the given values, in place of any value; reply OK.
+
+    It is propagated as HSET, after DEL if there was a hash.
+    """
     name, values = args[2], args[4:]
     present = client.write_value(name, Hash)
     fieldset = (client.fieldsets or {}).get(args[3])

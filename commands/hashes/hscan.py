@@ -49,7 +49,10 @@ def hscan(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HRANDFIELD)
 def hrandfield(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a random field or null; with a count, with several distinct ones; a negative count may repeat them."""
+    """Reply with a random field, null for a missing key; with a count, with an array of several distinct ones.
+
+    With a negative count fields may repeat.
+    """
     if len(args) == 2:
         value = _without_due(client, args[1])
         return replies.null(client.resp) if value is None else replies.bulk(_pick(value))

@@ -47,7 +47,10 @@ class Looks:
         return content
 
     def finish(self, *, names_last: bool = True) -> None:
-        """Signal the fields that ``find`` deleted, and delete an empty hash; ``names_last`` as in ``after_drops``."""
+        """Signal the fields that ``find`` deleted, and delete the hash if it has no fields left.
+
+        ``names_last`` is explained in ``after_drops``.
+        """
         if self.dropped:
             after_drops(self._client.db, self._key, self._hash, self.dropped, names_last=names_last)
 

@@ -76,7 +76,10 @@ def pfadd(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.PFCOUNT)
 def pfcount(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the estimated number of distinct elements of the union. A single key caches it, which changes the key."""
+    """Reply with the estimated number of distinct elements, of one counter or of the union of several.
+
+    A single counter caches its estimate, which changes the key.
+    """
     name = args[1]
     try:
         if len(args) > 2:

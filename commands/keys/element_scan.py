@@ -18,7 +18,10 @@ EMPTY: Final = b"*2\r\n$1\r\n0\r\n*0\r\n"
 
 
 class ScanOptions:
-    """The options after the cursor of HSCAN, SSCAN or ZSCAN. ``novalues``: NOVALUES is allowed; None: it is unknown."""
+    """The parsed options that follow the cursor of HSCAN, SSCAN or ZSCAN.
+
+    ``novalues``: whether NOVALUES is allowed; None: the option is unknown.
+    """
 
     __slots__ = ("count", "fits", "names_only")
 

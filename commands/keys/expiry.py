@@ -130,7 +130,10 @@ def _allows(conditions: set[bytes], present: int | None, when: int) -> bool:
 @handles(specs.EXPIREAT, command_name="expireat", seconds=True, relative=False)
 @handles(specs.PEXPIREAT, command_name="pexpireat", seconds=False, relative=False)
 def expire(client: Client, args: list[bytes], *, command_name: str, seconds: bool, relative: bool) -> bytes:
-    """Set the expiry of a key, or delete the key if that is past. Reply 1; 0 without the key or if a condition fails."""
+    """Set the expiry of a key, or delete the key if that is past.
+
+    Reply 1, or 0 if the key is missing or a condition fails.
+    """
     conditions = _parse_conditions(args[3:])
     base = client.db.keyspace.now if relative else 0
     when = _absolute(parse_integer(args[2]), command_name, base, seconds=seconds)
@@ -175,7 +178,10 @@ def persist(client: Client, args: list[bytes]) -> bytes:
 
 
 def make_persistent(client: Client, name: bytes) -> bool:
-    """Remove a key's expiry, signal that and count one change; return False without one. The caller propagates."""
+    """Remove the expiry of a key, signal watchers and subscribers, and count one change; return False if it had none.
+
+    The caller propagates.
+    """
     db = client.db
     if not db.clear_expiry(name):
         return False

@@ -36,7 +36,10 @@ class Migration:
 
 @handles(specs.MIGRATE)
 def migrate(client: Client, args: list[bytes]) -> bytes | None:
-    """Move or copy keys to another server; reply NOKEY without any. Blocks until the target has confirmed them."""
+    """Move keys to another server, or copy them; reply NOKEY if none exists.
+
+    The client is blocked until the target has confirmed the keys and they are deleted here.
+    """
     copy = replace = False
     credentials: list[bytes] = []
     keys = [args[3]]

@@ -52,7 +52,10 @@ def _move(
 
 @handles(specs.BLMOVE)
 def blmove(client: Client, args: list[bytes]) -> bytes | None:
-    """Move an element between lists, or block; reply with it, null on timeout (an array, where it may block)."""
+    """Move an element between lists, or block; reply with it, or with a null array on timeout.
+
+    Where it may not block (EXEC, scripts), the null is a bulk string.
+    """
     from_left, to_left = parse_side(args[3]), parse_side(args[4])
     return _move(client, args, from_left=from_left, to_left=to_left, propagated=[b"LMOVE", *args[1:5]])
 

@@ -55,7 +55,10 @@ def lpush(client: Client, args: list[bytes], *, left: bool, must_exist: bool = F
 @handles(specs.LPOP, left=True)
 @handles(specs.RPOP, left=False)
 def lpop(client: Client, args: list[bytes], *, left: bool) -> bytes:
-    """Remove one element from an end and reply with it; with a count, with an array in order of removal; else null."""
+    """Remove elements from one end: reply with one, or with a count an array in the order of removal.
+
+    Reply with null if the list is missing.
+    """
     name = args[1]
     if len(args) == 2:
         value = client.write_value(name, List)
@@ -170,7 +173,10 @@ def linsert(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LREM)
 def lrem(client: Client, args: list[bytes]) -> bytes:
-    """Remove ``count`` elements equal to a value (negative: from the end; 0: all); reply with their number."""
+    """Remove elements that equal a value; reply with their number.
+
+    ``count`` is the most to remove, from the start or, if negative, from the end; 0 removes all.
+    """
     count = parse_integer(args[2])
     if count == INT64_MIN and client.server.compat.refuses_minimum_list_counts:
         raise ReplyError(_OUT_OF_RANGE)
@@ -204,7 +210,10 @@ def ltrim(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LPOS)
 def lpos(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the index of a match or null; with COUNT an array. RANK skips matches; negative: from the end."""
+    """Reply with the index of the first element that equals a value, or null; with COUNT an array of indices.
+
+    RANK skips matches; a negative one searches from the end.
+    """
     rank, count, most = 1, None, 0
     arguments = Arguments(args, 3)
     while arguments:

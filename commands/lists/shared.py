@@ -74,7 +74,10 @@ def pop(client: Client, key: bytes, value: List, *, left: bool) -> bytes:
 
 
 def take(value: List, count: int, *, left: bool) -> list[bytes]:
-    """Remove ``count`` elements, which must exist, from one end, without other effects; return them in list order."""
+    """Remove ``count`` elements from one end, without other effects; return them in the order of the list.
+
+    So many elements must exist.
+    """
     length = len(value)
     if left:
         elements = value.slice(0, count)
@@ -119,7 +122,10 @@ def move(client: Client, source: bytes, target: bytes, *, from_left: bool, to_le
 
 
 def pop_of_first(client: Client, keys: list[bytes], left: bool, count: int) -> bytes | None:
-    """Pop up to ``count`` elements of the first existing list, propagate, and encode ``[key, [elements]]``; else None."""
+    """Remove up to ``count`` elements from the first list that exists, and propagate that.
+
+    Return the encoded reply ``[key, [elements]]``, None if no list exists.
+    """
     for key in keys:
         value = client.write_value(key, List)
         if value is not None:

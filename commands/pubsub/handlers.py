@@ -91,7 +91,10 @@ def unsubscribe(client: Client, args: list[bytes], *, kind: str, event: bytes) -
 
 @handles(specs.PUBLISH)
 def publish(client: Client, args: list[bytes]) -> bytes:
-    """Send a message; reply with the number of deliveries, one for each matching channel and pattern of a client."""
+    """Send a message to a channel; reply with the number of deliveries.
+
+    A client counts once for each matching channel and pattern.
+    """
     client.server.propagation.add_for_replicas(client.db.index, args)
     return replies.integer(client.server.pubsub.publish(args[1], args[2]))
 

@@ -34,7 +34,10 @@ def is_host(word: bytes) -> bool:
 
 
 def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
-    """Parse a 64-bit decimal without spaces, ``+``, leading zeros or ``-0``. Raises ReplyError with the text ``error``."""
+    """Parse a signed 64-bit decimal; refuse spaces, ``+``, leading zeros and ``-0``.
+
+    Raises ReplyError with ``error`` as its text.
+    """
     small = _SMALL.get(word)
     if small is not None:
         return small
@@ -140,7 +143,10 @@ class Arguments:
         return self.next().upper()
 
     def integer(self, error: bytes = NOT_AN_INTEGER, missing: bytes = SYNTAX) -> int:
-        """Take the next word as an integer. Raises ReplyError with the text ``error``, without a word ``missing``."""
+        """Return the next word as an integer and advance.
+
+        Raises ReplyError with the text ``error`` for another word, ``missing`` if there is none.
+        """
         return parse_integer(self.next(missing), error)
 
     def peek(self) -> bytes | None:

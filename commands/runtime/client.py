@@ -297,14 +297,20 @@ class Client:
     # Data, with the checks that every command shares
 
     def read_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
-        """Return the value at a key for a read, None without one. Raises ReplyError (WRONGTYPE) for another class."""
+        """Return the value of class ``kind`` (Stream, List …) at a key, for a read; None if the key is missing.
+
+        Raises ReplyError: WRONGTYPE for a value of another class.
+        """
         value = self.db.read(key)
         if value is None or type(value) is kind:
             return value
         raise ReplyError(WRONG_TYPE)
 
     def write_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
-        """Return the value at a key for a change, None without one. Raises ReplyError (WRONGTYPE) for another class."""
+        """Return the value of class ``kind`` at a key, for a command that may change it; None if the key is missing.
+
+        Raises ReplyError: WRONGTYPE for a value of another class.
+        """
         value = self.db.write(key)
         if value is None or type(value) is kind:
             return value

@@ -22,7 +22,10 @@ _TOO_LONG: Final = b"ERR timeout is out of range"
 
 
 def parse_seconds(client: Client, word: bytes) -> int:
-    """Parse seconds with a fraction to milliseconds, rounded up. Raises ReplyError: no number, negative or too large."""
+    """Parse a timeout in seconds, with a fraction; return milliseconds, rounded up, 0 for no limit.
+
+    Raises ReplyError: it is no number, negative or too large.
+    """
     if word == b"0":
         return 0
     try:

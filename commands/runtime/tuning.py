@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ServerTuning:
-    """The sizes and thresholds of one server, as measured or as in Redis; tests choose tiny ones to reach every case."""
+    """The sizes and thresholds of one server.
+
+    The defaults are measured, or Redis' own; tests choose tiny ones, so that little data reaches every case.
+    """
 
     slice_commands: int = 128  # commands between two readings of the clock
     # Bytes of strings to combine or search at a time; they fit into the processor's cache.

@@ -480,7 +480,10 @@ class User:
     # The check
 
     def check(self, command: Command, argv: list[bytes]) -> Denial | None:
-        """Return why a command is denied, by the selector that allowed most of it; None if a selector allows it all."""
+        """Return why a command is denied; None if a selector allows it.
+
+        Of several denials, return the one of the selector that allowed most of the command.
+        """
         nearest: Denial | None = None
         for selector in self.selectors:
             denial = selector.check(command, argv)
@@ -567,7 +570,10 @@ class Users:
 
 
 def joined(words: list[bytes]) -> list[bytes]:
-    """Join each selector ``( … )`` of ACL SETUSER's words to one word. Raises RuleError: a parenthesis stays open."""
+    """Return the rules of ACL SETUSER, given as words, with each selector ``( … )`` joined to one word.
+
+    Raises RuleError: a parenthesis is never closed.
+    """
     rules: list[bytes] = []
     parts: list[bytes] = []
     for word in words:

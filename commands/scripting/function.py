@@ -81,7 +81,10 @@ def function_kill(client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.FUNCTION_LIST)
 def function_list(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a map for each library (of a glob, LIBRARYNAME): name, engine, functions; with WITHCODE the source."""
+    """Reply with a map for each library: name, engine, functions and, with WITHCODE, the source.
+
+    LIBRARYNAME selects libraries by a glob.
+    """
     pattern: bytes | None = None
     with_code = False
     position = 2

@@ -202,7 +202,10 @@ def _pop_many(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SRANDMEMBER)
 def srandmember(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a random member or null; with a count, several distinct ones; with a negative one they may repeat."""
+    """Reply with a random member or null; with a count, with several distinct ones.
+
+    With a negative count members may repeat.
+    """
     if len(args) > 3:
         raise ReplyError(SYNTAX)
     if len(args) == 2:

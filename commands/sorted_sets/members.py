@@ -189,7 +189,10 @@ def zmscore(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.ZRANK, reverse=False)
 @handles(specs.ZREVRANK, reverse=True)
 def zrank(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
-    """Reply with a member's rank, 0 for the lowest score (ZREVRANK: highest), or null; WITHSCORE adds the score."""
+    """Reply with the rank of a member, null if it is missing; WITHSCORE adds the score.
+
+    The lowest score has rank 0; for ZREVRANK the highest.
+    """
     with_score = len(args) > 3
     if len(args) > (4 if client.server.compat.knows("7.2") else 3):
         raise wrong_arity(args[0].lower().decode())
@@ -206,7 +209,10 @@ def zrank(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
 
 @handles(specs.ZRANDMEMBER)
 def zrandmember(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a random member or null; with a count, several distinct ones; with a negative one they may repeat."""
+    """Reply with a random member or null; with a count, with several distinct ones.
+
+    With a negative count members may repeat.
+    """
     if len(args) == 2:
         value = client.read_value(args[1], SortedSet)
         if value is None:

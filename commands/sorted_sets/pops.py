@@ -40,7 +40,10 @@ def _name(place: int) -> bytes:
 @handles(specs.ZPOPMIN, place=_LOWEST)
 @handles(specs.ZPOPMAX, place=_HIGHEST)
 def zpopmin(client: Client, args: list[bytes], *, place: int) -> bytes:
-    """Remove and reply with lowest (ZPOPMAX: highest) members and scores; a count makes pairs in RESP3, flat in RESP2."""
+    """Remove the members with the lowest (ZPOPMAX: highest) scores; reply with member and score.
+
+    With a count the reply is an array of pairs in RESP3, a flat array in RESP2.
+    """
     if len(args) > 3:
         raise ReplyError(SYNTAX)
     count = 1

@@ -162,7 +162,10 @@ class _Query:
 @handles(specs.ZRANGEBYLEX, by=By.NAME, reverse=False)
 @handles(specs.ZREVRANGEBYLEX, by=By.NAME, reverse=True)
 def zrange(client: Client, args: list[bytes], *, by: By | None, reverse: bool) -> bytes:
-    """Reply with the members in a range; with WITHSCORES pairs in RESP3, alternating members and scores in RESP2."""
+    """Reply with the members in a range, as an array.
+
+    With WITHSCORES: pairs in RESP3, alternating members and scores in RESP2.
+    """
     query = _Query(client, Arguments(args, 2), by=by, reverse=reverse)
     value = client.read_value(args[1], SortedSet)
     if value is None:

@@ -339,7 +339,10 @@ def _checked_flags(flags: str) -> frozenset[str]:
 
 @cache
 def with_implied(categories: str, flags: str) -> tuple[str, ...]:
-    """Add the ACL categories that flags imply; return all in the order of CATEGORIES. Raises ValueError: unknown one."""
+    """Add the ACL categories that flags imply to ``categories``; return all in the order of CATEGORIES.
+
+    Raises ValueError for an unknown category.
+    """
     words = set(flags.split())
     found = set(categories.split())
     unknown = found.difference(CATEGORIES)

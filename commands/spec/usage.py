@@ -20,7 +20,10 @@ def usage_line(command: Command) -> str:
 
 
 def help_lines(container: str) -> list[bytes]:
-    """Return the lines of ``<container> HELP`` (the name in any case): each subcommand's syntax and description."""
+    """Return the lines of ``<container> HELP``: each subcommand's syntax and description.
+
+    ``container``: its name in any case, e.g. ``"xgroup"``.
+    """
     name = container.lower()
     lines = [f"{name.upper()} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
     itself = EVERY_MODE.get(name)

@@ -35,7 +35,10 @@ def require_nodes(client: Client, stream: Stream, *, are_far: bool) -> None:
 
 
 def require_group(client: Client, group: Group) -> None:
-    """Defer the command until the group's ``work`` is done (raises Deferred), or do it now if the client may not wait."""
+    """Defer the command if the group has unfinished ``work``; if the client may not wait, finish the work now.
+
+    Raises Deferred: the server re-runs the command later.
+    """
     if group.work is not None:
         if client.may_block and not client.server.blocking.resuming:
             raise Deferred(group.work_some)

@@ -63,7 +63,10 @@ def latest_delivery(word: bytes, now: int, error: bytes) -> int:
 
 
 def parse_new_id(word: bytes) -> tuple[int, bool]:
-    """Parse an ID of XADD but ``*``; return it and True, for ``ms-*`` ``ms-0`` and False. Raises ReplyError."""
+    """Parse the ID of an XADD other than ``*``; return it and True, or for ``ms-*`` the ID ``ms-0`` and False.
+
+    Raises ReplyError: the ID is invalid.
+    """
     if b"*" in word:
         ms = stream_id.parse_auto_seq(word)
         if ms is not None:

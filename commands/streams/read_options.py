@@ -157,7 +157,10 @@ class ReadOptions:
 
 
 def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOptions:
-    """Parse the options of XREAD or XREADGROUP (``grouped``), up to the first key. Raises ReplyError: they are invalid."""
+    """Parse the options of XREAD or XREADGROUP (``grouped``), up to the first key.
+
+    Raises ReplyError: the options, or the number of keys and IDs, are invalid.
+    """
     count: int | None = None
     block: int | None = None
     group: bytes | None = None
@@ -286,5 +289,8 @@ def _timeout(client: Client, word: bytes) -> int:
 
 
 def key_specs(start: int) -> tuple[KeySpec, ...]:
-    """Return the key spec of XREAD and XREADGROUP: half the words after STREAMS, sought from word ``start`` on."""
+    """Return the key spec of XREAD and XREADGROUP: the first half of the words after STREAMS.
+
+    STREAMS is searched from the word ``start`` on.
+    """
     return (KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", start), ("range", -1, 1, 2)),)

@@ -72,7 +72,10 @@ class TrimOptions:
     held: Sequence[tuple[bytes, list[bytes]]] = ()
 
     def require_ready(self, client: Client, stream: Stream) -> None:
-        """Before a change, raise ``Deferred`` unless groups and nodes are ready, or the client may not wait."""
+        """Raise ``Deferred`` unless groups and macro nodes are ready for the trim, or the client may not wait.
+
+        Call this before any change.
+        """
         if self.policy is not None and self.policy != b"KEEPREF":
             require_groups(client, stream)
         if self.policy == b"ACKED" and self.approximate:
@@ -287,12 +290,18 @@ def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> Tr
 
 
 def default_limit(node_max_entries: int) -> int:
-    """Return the LIMIT of a ``~`` trim without one: 100 nodes of entries, at most 10**6; 10,000 for unlimited nodes."""
+    """Return the LIMIT of an approximate trim without LIMIT: the entries of a hundred nodes, at most a million.
+
+    It is 10,000 if nodes have no limit of entries.
+    """
     limit = 100 * node_max_entries
     return min(limit, 1_000_000) if limit > 0 else 10_000
 
 
 def untrimmed(stream: Stream, threshold: int) -> int:
-    """Return how many entries can be added before a ``~`` trim to ``threshold`` removes any; negative: it does now."""
+    """Return how many entries can be added before an approximate trim to ``threshold`` entries removes any.
+
+    A negative number means that it would remove entries now.
+    """
     known = stream.macro_nodes.known
     return threshold - stream.length + (known[0].live - 1 if known else 0)

@@ -32,7 +32,10 @@ _MODES: Final = frozenset((b"SILENT", b"FAIL", b"FATAL"))
 
 @handles(specs.XACK)
 def xack(client: Client, args: list[bytes]) -> bytes:
-    """Acknowledge pending entries; reply with their number. If the group exists, all IDs are validated first."""
+    """Acknowledge pending entries; reply with their number.
+
+    All IDs are validated before any is acknowledged, but only if the group exists.
+    """
     stream = client.read_value(args[1], Stream)
     if stream is None:
         return replies.ZERO

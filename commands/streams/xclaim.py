@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def _parse_options(args: list[bytes], at: int, terms: ClaimTerms) -> int:
-    """Parse [IDLE ms] [TIME ms] [RETRYCOUNT n] [FORCE] [JUSTID] [LASTID id]; the last of each wins. Return LASTID or 0."""
+    """Parse [IDLE ms] [TIME ms] [RETRYCOUNT n] [FORCE] [JUSTID] [LASTID id] in any order; the last of each wins.
+
+    Return the LASTID (0 without one).
+    """
     now, last_id = terms.now, 0
     while at < len(args):
         word = args[at].upper()

@@ -131,7 +131,10 @@ def xgroup_create(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.XGROUP_SETID)
 def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
-    """Set the group's last delivered ID and reply OK; pending entries stay. Entries-read is unknown if not given."""
+    """Set the group's last delivered ID and reply OK; pending entries stay.
+
+    Without ENTRIESREAD the entries-read counter becomes unknown.
+    """
     _, entries_read = _options(args)
     stream = _existing(client, args)
     group = _group(client, stream, args)

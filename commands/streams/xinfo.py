@@ -58,7 +58,10 @@ def _known(number: int | None, resp: int) -> bytes:
 
 @handles(specs.XINFO_STREAM)
 def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a map of counters, first and last entry; with FULL entries, groups, consumers and pending entries."""
+    """Reply with a map of counters, the first and the last entry.
+
+    With FULL it has entries, groups, consumers and pending entries instead.
+    """
     stream = _existing(client, args)
     require_nodes(client, stream, are_far=stream.macro_nodes.is_behind)
     resp = client.resp

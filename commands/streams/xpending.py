@@ -24,7 +24,10 @@ _FACTS: Final = b"$%d\r\n%b\r\n:%d\r\n:%d\r\n"
 
 @handles(specs.XPENDING)
 def xpending(client: Client, args: list[bytes]) -> bytes:
-    """Reply with a summary of the PEL, or with entries in a range of IDs; as in Redis, ignore words after the consumer."""
+    """Reply with a summary of the PEL, or with pending entries in a range of IDs.
+
+    As in Redis, words after the consumer are ignored.
+    """
     words = len(args)
     if words != 3 and not 6 <= words <= 9:
         raise ReplyError(SYNTAX)

@@ -257,7 +257,10 @@ def _claim_idle(
     budget: ReadBudget,
     count: int | None,
 ) -> tuple[int, bytes]:
-    """Claim entries idle for long enough (``storage.groups.claiming``); return their number and their joined items."""
+    """Claim the entries that are idle for long enough (see ``storage.groups.claiming``).
+
+    Return the number of claimed entries, and their joined items.
+    """
     now = client.server.keyspace.now
     assert budget.claim is not None
     most = budget.within(count)
@@ -295,7 +298,10 @@ def _propagate_new(client: Client, key: bytes, consumer: Consumer, options: Read
 def history(
     client: Client, stream: Stream, group: Group, consumer: Consumer, after: int, options: ReadOptions
 ) -> list[bytes | bytearray]:
-    """Re-deliver, encoded, the consumer's own pending entries after an ID, exclusive; propagate nothing."""
+    """Re-deliver the consumer's own pending entries after an ID, exclusive; propagate nothing.
+
+    Return the encoded entries.
+    """
     budget = options.budget
     count = options.count if budget is None else budget.within(options.count)
     null = replies.null_array(client.resp)

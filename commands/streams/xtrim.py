@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @handles(specs.XTRIM)
 def xtrim(client: Client, args: list[bytes]) -> bytes:
-    """Remove the oldest entries; reply with their number. DELREF drops them from PELs, ACKED keeps those still needed."""
+    """Remove the oldest entries; reply with their number.
+
+    DELREF also removes them from the groups' pending entries; ACKED keeps entries that a group still needs.
+    """
     options = parse_trim_options(client, args, adding=False)
     name = args[1]
     stream = client.write_value(name, Stream)

@@ -54,7 +54,10 @@ def digest(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.DELEX)
 def delex(client: Client, args: list[bytes]) -> bytes:
-    """Delete a key if a condition holds or none is given; reply 1 or 0. With a condition it is propagated as DEL."""
+    """Delete a key if a condition about its string holds, or without one any key; reply 1 if it was deleted, else 0.
+
+    A deletion with a condition is propagated as DEL.
+    """
     if len(args) not in {2, 4}:
         raise wrong_arity("delex")
     name = args[1]

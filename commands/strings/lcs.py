@@ -79,7 +79,10 @@ def _strings(client: Client, names: list[bytes]) -> list[bytes]:
 
 @handles(specs.LCS)
 def lcs(client: Client, args: list[bytes]) -> bytes:
-    """Reply with the longest common subsequence; LEN: its length; IDX: a map of ``matches`` (last first) and ``len``."""
+    """Reply with the longest common subsequence; with LEN, with its length.
+
+    With IDX, reply with a map of ``matches`` (the last one first) and ``len``.
+    """
     first, second = _strings(client, args[1:3])
     options = Arguments(args, 3)
     only_length = with_places = with_lengths = False

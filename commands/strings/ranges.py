@@ -56,7 +56,10 @@ def getrange(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SETRANGE)
 def setrange(client: Client, args: list[bytes]) -> bytes:
-    """Overwrite a string from an offset on, zeros fill a gap; an empty piece changes nothing. Reply with the length."""
+    """Overwrite a string from an offset on and reply with the new length in bytes.
+
+    A gap is filled with zero bytes; an empty piece changes nothing.
+    """
     offset = parse_integer(args[2])
     if offset < 0:
         raise ReplyError(b"ERR offset is out of range")

@@ -71,7 +71,10 @@ def edited(client: Client, key: bytes, change: Callable[[BytesIO], object]) -> b
 
 
 def written(client: Client, key: bytes, at: int, piece: bytes) -> bytes:
-    """Return the string at a key with ``piece`` at offset ``at``, zeros in a gap, to be stored (copied as ``edited``)."""
+    """Return the string at a key with ``piece`` at the offset ``at`` (bytes), for the caller to store; zeros fill a gap.
+
+    See ``edited`` for what is copied.
+    """
     value = client.db.entries.get(key, b"")
     assert type(value) is bytes
     size = len(value)

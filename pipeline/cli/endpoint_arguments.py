@@ -25,7 +25,10 @@ def add_endpoint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def endpoint_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return parsed endpoint arguments as options of the Spark formats; the password may come from REDIS_PASSWORD."""
+    """Return the parsed endpoint arguments as options of the Spark formats.
+
+    Without a password argument, the environment variable REDIS_PASSWORD is used.
+    """
     found = {name: value for name in records(Endpoint) if (value := getattr(arguments, name)) is not None}
     password = os.environ.get("REDIS_PASSWORD")
     if password and "@" not in found.get("url", "") and not any(name in found for name in SECRETS):

@@ -15,7 +15,10 @@ _CLEAR: Final = "\r\x1b[2K"
 
 
 class Progress:
-    """Counted steps, a line each when done, on ``out`` (default: stderr); a terminal shows the title before."""
+    """Counted steps: one line each when done; a terminal shows the title before.
+
+    ``out``: the output; default: the error stream.
+    """
 
     def __init__(self, steps: int, out: TextIO | None = None) -> None:
         self._steps = steps

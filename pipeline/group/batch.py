@@ -30,7 +30,10 @@ _IN_A_ROUND_TRIP: Final = 20
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a batch: rows, and bytes of values (None: no limit), exceeded by at most one reply."""
+    """The limits of a batch: rows, and bytes of fields and values (None: no limit).
+
+    A batch exceeds the byte limit by at most one reply.
+    """
 
     rows: int
     size: int | None = None
@@ -59,7 +62,10 @@ class Batch:
 
 
 class Gatherer:
-    """Gathers batches of entries for a reading ``member``; each begins with delivered entries that are in no batch."""
+    """Gathers one batch of entries after another. A new one begins with entries that were delivered but are in no batch.
+
+    ``member``: the consumer that reads.
+    """
 
     def __init__(self, member: Member, options: GroupOptions) -> None:
         self.member = member
@@ -80,7 +86,10 @@ class Gatherer:
         return list(self._streams)
 
     def has_any(self, until: dict[str, int] | None) -> bool:
-        """Return True if there seem to be pending or new entries up to ``until`` (ids by stream), without a delivery."""
+        """Return True if there seem to be pending or new entries; this asks the server without a delivery.
+
+        ``until``: the last id to read, by stream; None: no bound.
+        """
         streams = self.streams() if until is None else list(until)
         facts = self.member.all_facts(streams)
         return any(

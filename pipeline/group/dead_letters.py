@@ -49,7 +49,10 @@ class DeadLetter:
 
     @classmethod
     def of_words(cls, words: Sequence[bytes]) -> DeadLetter:
-        """Parse the fields and values of a dead-letter entry. Raises ValueError: the entry is not a dead letter."""
+        """Parse the fields and values of an entry of a dead-letter stream.
+
+        Raises ValueError: the entry is not a dead letter.
+        """
         width = 2 * len(HEADER)
         if tuple(words[:width:2]) != HEADER:
             raise ValueError("not a dead letter: it does not begin with rillet.stream, rillet.id, ...")

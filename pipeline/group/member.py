@@ -178,7 +178,10 @@ class Member:
         return {name: _run(name, reply) for name, reply in zip(most, replies, strict=True)}
 
     def read_new_within(self, stream: str, most: int, size: int) -> tuple[Run | None, int]:
-        """Read at most ``most`` new entries, about ``size`` bytes with MAXSIZE; return them (or None) and their bytes."""
+        """Read at most ``most`` new entries of one stream, and about ``size`` bytes if the server has MAXSIZE.
+
+        Return the entries (None without any), and their bytes.
+        """
         reader = ("XREADGROUP", "GROUP", self.group, self.consumer, "COUNT", most)
         return _run(stream, self._sized.call(reader, size, ("STREAMS", key_of(stream), ">")))
 

@@ -126,7 +126,10 @@ class GroupOffset:
 
     @classmethod
     def of_json(cls, given: Mapping[str, Any] | str) -> GroupOffset:
-        """Parse ``as_json``, as a dict or text. Raises OffsetError: another version, or an offset of the other mode."""
+        """Parse the result of ``as_json``, as a dict or as text.
+
+        Raises OffsetError: another version, or an offset of the other mode.
+        """
         try:
             fields: Mapping[str, Any] = json.loads(given) if isinstance(given, str) else given
         except ValueError:
@@ -187,7 +190,10 @@ def _run(stream: str, first: str | int, last: str | int | None = None, count: in
 
 
 def steps_of_ids(members: Sequence[int]) -> str:
-    """Encode ascending ids by distance: ``"1700000000000-0 3-0 0-1"``; a sequence in new milliseconds as it is."""
+    """Encode ascending ids, each as its distance from the previous one: ``"1700000000000-0 3-0 0-1"``.
+
+    If the milliseconds differ, the sequence number is written as it is.
+    """
     words = []
     for before, now in pairwise((0, *members)):
         ms, seq = ids.split(now)

@@ -74,7 +74,10 @@ def leave_out_of_any(
 
 
 def keep_first(connection: Connection, batch: GroupOffset) -> None:
-    """Record a query's first batch in the server: its offset is in Spark's log before it is gathered."""
+    """Record in the server the entries of a query's first batch.
+
+    It is gathered after its offset is in Spark's log, so the log does not have them.
+    """
     connection.call("SET", _first_key(batch), json.dumps(batch.as_json()), repeatable=True)
 
 

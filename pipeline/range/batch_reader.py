@@ -100,7 +100,10 @@ def earlier(one: Position, other: Position) -> Position:
 
 
 def resolve(bound: int | str, now: StreamState) -> Position:
-    """Return the position of a bound (earliest, latest, or an id, at most the last one) in a stream with this state."""
+    """Return the position of a bound (earliest, latest, or an id) in a stream with this state.
+
+    An id greater than the stream's last one is replaced by the last one.
+    """
     if bound == EARLIEST:
         return Position(0, now.removed)
     if bound == LATEST:

@@ -27,7 +27,10 @@ _ROWS_WORTH_A_RANGE: Final = 4
 def worth_of_entries(
     start: Mapping[str, Position], end: Mapping[str, Position], options: SourceOptions, connection: Connection
 ) -> dict[str, float]:
-    """Return as how many rows an entry counts, by stream, for its bytes (`rows_worth`); 1 may be left out."""
+    """Return the number of rows that an entry counts for, by stream, because of its bytes (see `rows_worth`).
+
+    A stream whose entries count for 1 may be missing.
+    """
     if options.max_bytes_per_partition is None:
         return {}
     places = {

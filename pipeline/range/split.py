@@ -59,7 +59,10 @@ def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list
 
 
 def part_count(rows: int, *, least: int, rows_per_part: float) -> int:
-    """Return the number of tasks, at most ``rows_per_part`` rows each, at least ``least`` but no more than rows."""
+    """Return the number of tasks for ``rows`` rows: at least ``least``, and at most ``rows_per_part`` rows in each.
+
+    ``least`` never makes more tasks than rows.
+    """
     return max(1, min(least, rows), math.ceil(rows / rows_per_part))
 
 

@@ -228,7 +228,10 @@ class ClusterConnection(Connection):
         *,
         repeatable: bool | None,
     ) -> list[int]:
-        """Send what has no reply yet; return what to send again. Raises ConnectionLost: a lost command may have run."""
+        """Send the commands that have no reply yet; return those to send again.
+
+        Raises ConnectionLost: a command without a reply may have run.
+        """
         again: list[int] = []
         groups: dict[Place, list[int]] = {}
         for number in waiting:

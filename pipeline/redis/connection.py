@@ -180,14 +180,20 @@ class Connection:
         raise AssertionError("the last attempt returns or raises")
 
     def hold(self) -> None:
-        """Open the connection once until ``close``: if it breaks, all commands fail, as in MULTI. Raises ConnectionLost."""
+        """Open the connection, and do not reopen it until ``close``: every command fails if it breaks, as in MULTI.
+
+        Raises ConnectionLost: there was no reply.
+        """
         self.call("PING")
         self._pinned = True
 
     # The methods that differ for a cluster, which has several servers
 
     def ask_masters(self, ask: Callable[[Connection], Answer]) -> list[Answer]:
-        """Call ``ask``, which may be called twice and so must only read, for each server with data; return the answers."""
+        """Call ``ask`` with a connection to each server that has a part of the data; return the answers.
+
+        ``ask`` must only read, because it may be called twice.
+        """
         return [ask(self)]
 
     def written(self) -> list[Connection]:
@@ -262,7 +268,10 @@ class Connection:
         return False
 
     def _leave(self, names: Sequence[str], replies: Sequence[Reply], *, repeatable: bool, last: bool) -> None:
-        """Leave a server that is no longer right. Raises ConnectionLost: commands may have run, or it was the last try."""
+        """Close the connection to a server that is no longer the right one.
+
+        Raises ConnectionLost: some of the commands may have run, or this was the last try.
+        """
         was_pinned = self._pinned
         self.close()
         reason = next(reply for reply in replies if self._is_elsewhere(reply))
@@ -349,7 +358,10 @@ def in_spite_of_losses(
 
 
 def checked(replies: list[Reply]) -> list[Reply]:
-    """Return these replies of a pipeline if none is an error. Raises ServerError: the first error."""
+    """Return these replies of a pipeline unchanged, if none of them is an error.
+
+    Raises ServerError: the first error.
+    """
     for reply in replies:
         if isinstance(reply, ServerError):
             raise reply

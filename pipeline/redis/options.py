@@ -97,7 +97,10 @@ class Option:
     needs: tuple[str, ...] = ()  # options, one of which must be given; written like ``excludes``
 
     def parse(self, text: str | None) -> Any:
-        """Parse a text (None: the default); return the value, None if there is neither. Raises OptionError: malformed."""
+        """Parse a text (None: the default); return the value, or None if there is neither.
+
+        Raises OptionError: it is malformed.
+        """
         if text is None:
             return None
         try:
@@ -140,7 +143,10 @@ def records(form: Any) -> dict[str, Option]:
 
 
 class Options:
-    """A read-only, case-insensitive, picklable view of ``.option(name, value)``; an empty string counts as none."""
+    """A read-only, case-insensitive view of the strings given with ``.option(name, value)``.
+
+    It can be pickled, so readers may keep it. Empty strings count as not given.
+    """
 
     def __init__(self, given: Options | Mapping[str, str]) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items()}
@@ -160,7 +166,10 @@ class Options:
         return self._given.get(name.lower()) or None
 
     def __getitem__(self, record: Option) -> Any:
-        """Return an option's value or default. Raises OptionError: malformed, missing, or given under both names."""
+        """Return the value of an option, or its default.
+
+        Raises OptionError: it is malformed, missing, or given under both of its names.
+        """
         text = self.text(record.name)
         if record.kafka is not None and record.kafka in self:
             if text is not None:
@@ -173,7 +182,10 @@ class Options:
         return record.parse(text or record.default)
 
     def read(self, form: Any) -> dict[str, Any]:
-        """Return values for a dataclass's fields that are options or parts. Raises OptionError: one is wrong."""
+        """Return values for the fields of a dataclass that are options or parts.
+
+        Raises OptionError: one is malformed, or contradicts another.
+        """
         found: dict[str, Any] = {}
         own: dict[str, Option] = {}
         for each in dataclasses.fields(form):
@@ -205,7 +217,10 @@ class Options:
         return bool(self[record] == record.parse(value)) if value else self._is_given(record)
 
     def refuse_unknown(self, form: Any) -> None:
-        """Check all names: a misspelt limit must not mean no limit. Raises OptionError with the nearest known name."""
+        """Check that all names are known options of a dataclass: a misspelt limit must not silently mean no limit.
+
+        Raises OptionError with the nearest known name.
+        """
         known = records(form).values()
         aliases = (each.kafka for each in known if each.kafka is not None)
         names = {name.lower(): name for name in (*(each.name for each in known), *aliases, *SPARKS_OWN)}
@@ -307,7 +322,10 @@ class Endpoint:
 
     @classmethod
     def of(cls, options: Options | Mapping[str, str]) -> Endpoint:
-        """Read it from a format's options. Raises OptionError: an option is malformed, or two contradict each other."""
+        """Read it from the options of a format.
+
+        Raises OptionError: an option is malformed, or two contradict each other.
+        """
         given = Options(options)
         values = given.read(cls) | {"read_replicas": given[_READ_FROM] == "replica"}
         url: Address | None = given[_URL]
@@ -352,7 +370,10 @@ class Endpoint:
         return replace(self, host=host, port=port, kind="server", places=(), service=None, retries=0)
 
     def login(self) -> tuple[str | None, str | None]:
-        """Return the current user name and password, for each new connection. Raises OptionError: they are unreadable."""
+        """Return the current user name and password; call it for each new connection.
+
+        Raises OptionError: they cannot be read.
+        """
         if not (self.password_env or self.password_file or self.credentials_provider):
             return self.username, self.password
         try:

@@ -44,7 +44,10 @@ class StreamState:
         return None if self.added is None else self.added - self.length
 
     def added_at(self, stream_id: int) -> int | None:
-        """Return how many entries were ever added up to an id; None between existing entries, and before Redis 7."""
+        """Return the number of entries ever added up to an id, inclusive.
+
+        None for an id between existing entries, which the server does not count, and before Redis 7.
+        """
         if self.added is None:
             return None
         if stream_id >= self.last:

@@ -47,7 +47,10 @@ class Gathering:
     contents: bool = True
 
     def run(self) -> page.Report:
-        """Write all tables, and return the page's data. Raises LedgerError: the ledger has no event of a stream."""
+        """Write all tables, and return the data that the page shows.
+
+        Raises LedgerError: the ledger has no event of a stream.
+        """
         bounds = self._replay()
         tables.define(self.spark)
         with self.progress.step(f"answering {len(tables.TABLES)} questions"):

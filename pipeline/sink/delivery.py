@@ -59,7 +59,10 @@ def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) 
 
 
 def refuse_without_idmp(connection: Connection) -> None:
-    """Check, by a command as new, that the server has XADD's IDMP. Raises SinkError: the server does not know it."""
+    """Check that the server supports XADD's IDMP, by a command that came with it.
+
+    Raises SinkError: the server does not know it.
+    """
     if connection.call("COMMAND", "INFO", "XCFGSET")[0] is None:
         raise SinkError(
             f"delivery=idmp needs XADD IDMP (Redis 8.6 or Rillet), which the server at {connection.endpoint} does not have: "
@@ -68,7 +71,10 @@ def refuse_without_idmp(connection: Connection) -> None:
 
 
 def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: Sequence[Any]) -> None:
-    """Check that each XADD succeeded, or that its explicit id exists. Raises SinkError: an XADD failed."""
+    """Check that each XADD succeeded.
+
+    Raises SinkError: an XADD failed. Explicit ids that exist already are no error.
+    """
     failed = [(row, reply) for row, reply in enumerate(replies) if isinstance(reply, ServerError)]
     if not failed:
         return
@@ -85,7 +91,10 @@ def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: S
 
 
 def check_wait(options: SinkOptions, replies: Sequence[Any]) -> None:
-    """Check the replies of WAIT and WAITAOF. Raises SinkError: unconfirmed in time, though the rows are in the server."""
+    """Check the replies of ``options.wait_commands`` (WAIT, WAITAOF).
+
+    Raises SinkError: the confirmations did not come in time; the rows are in the server all the same.
+    """
     for (name, number, *_), reply in zip(options.wait_commands, replies, strict=True):
         if isinstance(reply, ServerError):
             raise SinkError(f"the server refused {name} (option 'wait'): {reply.words}")

@@ -199,7 +199,10 @@ class Publisher:
         return True if done else None
 
     def _refuse_a_gap(self, now: Progress, batch: int) -> None:
-        """Check the marker against Spark's last batch. Raises DataLossError: it is behind, under ``failOnDataLoss``."""
+        """Check that the marker is not behind the previous batch, which Spark has committed.
+
+        Raises DataLossError: it is behind, and ``failOnDataLoss`` is set.
+        """
         if self._rising:
             return
         if now.complete and now.batch == batch - 1:

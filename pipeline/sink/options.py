@@ -133,7 +133,10 @@ class SinkOptions:
 
     @classmethod
     def of(cls, given: Options | Mapping[str, str], schema: StructType, *, overwrite: bool) -> SinkOptions:
-        """Read the options for a schema. Raises OptionError: unknown, malformed, contradictory, or no such column."""
+        """Read the options for rows of a schema.
+
+        Raises OptionError: an option is unknown or malformed, names a missing column, or contradicts another.
+        """
         options = Options(given)
         options.refuse_unknown(cls)
         values = options.read(cls)

@@ -89,7 +89,10 @@ class _Writer(QuickAck):
         lasting: bool = True,
         rising: bool = False,
     ) -> None:
-        """Publish the rows of all tasks. Raises SinkError: a task's report is missing; nothing may be published."""
+        """Publish the rows of all tasks.
+
+        Raises SinkError: the report of a task is missing; nothing may be published then.
+        """
         reports = [message for message in messages if isinstance(message, TaskRows)]
         if len(reports) != len(messages):
             raise SinkError(

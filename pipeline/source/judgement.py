@@ -60,7 +60,10 @@ class Verdict:
 
     @property
     def is_loss(self) -> bool:
-        """Whether ``failOnDataLoss`` stops the query: not if a stream was deleted after all its entries were read."""
+        """Whether ``failOnDataLoss`` stops the query.
+
+        It does not if a stream was deleted after all its known entries were read.
+        """
         if self.what is What.DELETED:
             return self.lost != 0
         return self.what is not What.GOES_ON and self.what is not What.BEGUN_ANEW
@@ -248,7 +251,10 @@ def _present_after(stream_id: int, now: StreamState, look: StreamLook) -> int:
 def check_entries(
     connection: Connection, positions: Mapping[str, Position], states: Mapping[str, StreamState | None]
 ) -> Answers:
-    """Look up each ``entry_to_check`` in one round trip; return whether it exists, by (stream, id)."""
+    """Look up the entries of ``entry_to_check`` for these streams, in one round trip.
+
+    Return whether each exists, by (stream, id).
+    """
     asked = [
         (name, wanted)
         for name, at in positions.items()

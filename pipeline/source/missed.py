@@ -19,7 +19,10 @@ _NOT_COUNTED: Final = "what tasks miss is not counted in rillet_spark_entries_go
 
 
 class MissedEntries:
-    """The planned entries that one driver's tasks missed, as recorded in the server; ``stops``: no need to record."""
+    """The record in the server of planned entries that the tasks of one driver did not find.
+
+    ``stops``: a loss stops the query anyway, so nothing is recorded.
+    """
 
     def __init__(self, *, stops: bool) -> None:
         # The key of the record; "" if nothing is recorded.

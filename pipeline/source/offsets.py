@@ -62,7 +62,10 @@ def dump_streams(positions: Mapping[str, Position]) -> dict[str, Row] | str:
 
 
 def load(tree: Mapping[str, Any]) -> dict[str, Position]:
-    """Return the positions in a dict from ``dump``. Raises OffsetError: another version or mode, or no offset at all."""
+    """Return the positions in a dict from ``dump``.
+
+    Raises OffsetError: another version, another mode, or no offset at all.
+    """
     check_version(tree)
     if "streams" not in tree:
         raise OffsetError(
@@ -87,7 +90,10 @@ def check_database(kept: int, wanted: int) -> None:
 
 
 def check_version(tree: Mapping[str, Any]) -> None:
-    """Check that an offset has this version. Raises OffsetError: another version of Rillet, or another source."""
+    """Check that this is an offset of this version.
+
+    Raises OffsetError: it belongs to another version of Rillet, or to another source.
+    """
     if not isinstance(tree, dict) or "v" not in tree:
         raise OffsetError(
             f"this checkpoint is of another source, whose offsets are as {str(tree)[:60]}: another source needs another checkpoint"

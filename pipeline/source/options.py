@@ -45,7 +45,10 @@ class Bounds:
     each: tuple[tuple[str, int | str], ...] = ()
 
     def of(self, name: str) -> int | str:
-        """Return a stream's bound. Raises OptionError: the bounds are given by stream, and this one has none."""
+        """Return the bound of a stream.
+
+        Raises OptionError: the bounds are given by stream, and this stream has none.
+        """
         for stream, bound in self.each:
             if stream == name:
                 return bound

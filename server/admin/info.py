@@ -551,7 +551,10 @@ def _wanted(names: list[str], sections: Mapping[str, Section]) -> list[str]:
 
 
 def info_text(server: Server, names: list[str], sections: Mapping[str, Section] = SECTIONS) -> bytes:
-    """Return the text of INFO sections (lower case; ``default``, ``all``, ``everything``, too); unknown ones add nothing."""
+    """Return the text of INFO sections; names are in lower case, among them ``default``, ``all`` and ``everything``.
+
+    Unknown names add nothing.
+    """
     newer = {name for name, since in _SINCE.items() if not server.compat.knows(since)}
     if "keysizes" not in names and sum(len(db.entries) for db in server.keyspace.databases) > MOST_KEYS:
         newer.add("keysizes")

@@ -23,7 +23,10 @@ _ART: Final = r"""
 
 @handles(specs.TIME)
 def time(client: Client, _args: list[bytes]) -> bytes:
-    """Reply ``[unix seconds, microseconds]`` as bulk strings; since 7.2 it stands still in scripts and transactions."""
+    """Reply ``[unix seconds, microseconds of that second]``, both as bulk strings.
+
+    During a script or a transaction the time stands still; up to 7.0 it continues.
+    """
     server = client.server
     now = server.clock.microseconds
     if not (client.in_exec or client.is_script):

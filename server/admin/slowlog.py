@@ -84,7 +84,10 @@ class Slowlog:
 
 @handles(specs.SLOWLOG_GET)
 def slowlog_get(client: Client, args: list[bytes]) -> bytes:
-    """Reply with ``[id, unix seconds, µs, [words], address, name]`` each, newest first; since 8.10 also the word count."""
+    """Reply with ``[id, unix seconds, microseconds, [words], address, client name, word count]`` each, newest first.
+
+    The word count exists since 8.10.
+    """
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     entries = client.server.slowlog.entries

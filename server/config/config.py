@@ -440,7 +440,10 @@ class Config:
 
     @property
     def notify_mask(self) -> int:
-        """notify-keyspace-events as bits of ``storage.keyspace.notifications``; 0 if no letter enables a channel."""
+        """notify-keyspace-events as bits of ``storage.keyspace.notifications``.
+
+        It is 0 if none of K, E, S, T, I and V enables a channel.
+        """
         return mask_of(self.notify_keyspace_events)
 
     def load(self, directive: Directive, words: list[bytes], *, again: bool) -> None:
@@ -466,7 +469,10 @@ class Config:
         self._listeners.setdefault(DIRECTIVES[name.encode()].attribute, []).append(listener)
 
     def restore(self, values: Mapping[str, Any]) -> list[str]:
-        """Restore all attributes; call the listeners of the changed ones and return the texts of those that refused."""
+        """Restore earlier values of all attributes, and call the listeners of the changed ones.
+
+        Return the texts of the listeners that refused.
+        """
         own = vars(self)
         if own == values:
             return []

@@ -22,7 +22,10 @@ _SINCE: Final = {"o": (8, 2), "c": (8, 2), "a": (8, 8), **dict.fromkeys("STIV", 
 
 
 def mask_of(letters: str) -> int:
-    """Convert letters of notify-keyspace-events to bits of ``notifications``; 0 if none enables a channel."""
+    """Convert letters of notify-keyspace-events to bits of ``storage.keyspace.notifications``.
+
+    Return 0 if none of them enables a channel.
+    """
     return 0 if _CHANNELS.isdisjoint(letters) else sum(_BITS[letter] for letter in letters)
 
 

@@ -95,7 +95,10 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
 
 
 def rewrite_config(config: Config) -> None:
-    """CONFIG REWRITE: rewrite the configuration's file. Raises ReplyError: there is none, or it cannot be written."""
+    """CONFIG REWRITE: rewrite the file that the configuration was read from.
+
+    Raises ReplyError: there is no file, or it cannot be written; the text is the reply.
+    """
     if config.config_file is None:
         raise ReplyError(b"ERR The server is running without a config file")
     try:

@@ -119,7 +119,10 @@ class Retention(Kind[tuple[int, int]]):
 
 
 class Integer(Kind[int]):
-    """A decimal from ``minimum`` to ``maximum``, inclusive; outside ``clamp`` it becomes the nearer of these bounds."""
+    """A decimal from ``minimum`` to ``maximum``, both inclusive.
+
+    ``clamp``: bounds, both inclusive; a valid number outside them becomes the nearer one.
+    """
 
     def __init__(
         self, minimum: int = 0, maximum: int = INT_MAX, *, clamp: tuple[int, int] | None = None

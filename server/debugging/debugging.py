@@ -124,7 +124,10 @@ class Debugging:
             self.faults_if_used.wake(waiter.client, waiter, run)
 
     def answer(self, waiter: Waiter, reply: bytes) -> bytes | None:
-        """Record the reply that ends a blocked client's wait, and apply faults; return the bytes to send now, if any."""
+        """Record the reply that ends the wait of a blocked client, and apply faults to it.
+
+        Return the bytes to send; None: send nothing now.
+        """
         assert isinstance(waiter.client, Connection)
         faults = self.faults_if_used
         if faults is None:

@@ -112,7 +112,10 @@ class Fault:
         return next((key for key in sent.keys if glob is None or matches(glob, key)), None)
 
     def counts(self, hit: Hit) -> bool:
-        """Count a command, connection or disk call that fits; record and return whether its number or chance is hit."""
+        """Count a command, connection or disk call that fits; record a hit if NTH, EVERY, FIRST or PROBABILITY selects it.
+
+        Return True if the fault hits it.
+        """
         spec = self.spec
         self.fitted += 1
         if spec.nth:

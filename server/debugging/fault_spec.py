@@ -108,7 +108,10 @@ class FaultSpec:
 
 
 def parse_fault(words: Sequence[bytes]) -> FaultSpec:
-    """Parse a fault's options. Raises ReplyError: one is unknown, incomplete or repeated, or they contradict each other."""
+    """Parse the options of one fault.
+
+    Raises ReplyError: an option is unknown, incomplete or given twice, or options contradict each other.
+    """
     spec = FaultSpec(tuple(words))
     at = 0
     while at < len(words):

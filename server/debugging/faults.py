@@ -59,7 +59,10 @@ class Faults(FaultSet):
         return number
 
     def remove(self, number: int) -> None:
-        """End a fault: release what it delays, close what it has silenced. Raises KeyError: no active fault has this ID."""
+        """Deactivate a fault: release the commands that it delays, and close the connections that it has silenced.
+
+        Raises KeyError: no active fault has this ID.
+        """
         fault = self.end(number)
         self._due = {client: look for client, look in self._due.items() if look.fault is not fault}
         self._server.update_checks()

@@ -87,7 +87,10 @@ class DataSnapshots:
         return b"".join(rdb_chunks(self.find(name), version=max(FIRST_WITH_RDB)))
 
     def load(self, name: bytes, data: bytes) -> None:
-        """Keep an RDB file's data as a snapshot. Raises ReplyError: it is none, or this server cannot read it."""
+        """Keep the data of an RDB file as a snapshot with this name.
+
+        Raises ReplyError: the data is not an RDB file, or this server cannot read it.
+        """
         snapshot = self._server.keyspace.empty_twin()
         snapshot.expiring = False
         source = ByteSource.of(data)

@@ -41,7 +41,10 @@ _SUBSCRIBER: Final = frozenset(
 
 
 def check(server: Server, client: Client, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
-    """Check a command in Redis' order; return the first refusal's text, None, or ``GONE`` if its client was evicted."""
+    """Run all checks on a command in Redis' order; return the text of the first refusal, or None.
+
+    Return ``GONE`` if maxmemory-clients has closed the client.
+    """
     command = entry.command
     flags = command.flags
     if entry.runs_script or (entry.name == "exec" and server.needs_all_checks):

@@ -44,7 +44,10 @@ class ClientEviction:
             self._evict()
 
     def evicts(self, client: Client, argv: Sequence[bytes] = ()) -> bool:
-        """Measure a client with the command that it is about to run; enforce the limit; return True if it was closed."""
+        """Measure a client, including the arguments of the command that it is about to run, and enforce the limit.
+
+        Return True if this client was closed.
+        """
         if not self.limit or not _counts(client):
             return False
         # Later requests may have been read here already; Redis would not have read them yet.

@@ -119,12 +119,18 @@ class Dispatcher:
     # Lookup
 
     def find(self, argv: list[bytes]) -> CommandEntry:
-        """Return the entry of a client's command. Raises ReplyError: unknown, or a container without subcommand."""
+        """Return the entry of a command, given the words that a client sent.
+
+        Raises ReplyError: unknown command or subcommand, or a container without subcommand.
+        """
         found = self.table.get(argv[0])
         return found if found is not None else self._served(self._find(argv))
 
     def own_name(self, typed: bytes) -> str | None:
-        """Return Redis' own name of the command that is called ``typed`` after rename-command; None without one."""
+        """Return Redis' own name of the command (no subcommand) that clients call ``typed``; None if there is none.
+
+        The two differ after rename-command.
+        """
         name = typed.lower().decode("latin-1")
         owner = self._owners.get(name)
         if owner is None and name not in self.server.config.renamed:

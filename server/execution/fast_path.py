@@ -32,7 +32,10 @@ _REST: Final = SHORTEST_RUN - 2
 
 
 def run_one(server: Server, client: Client, argv: list[bytes]) -> bytes | None:
-    """Run the only command of a batch as ``Server.run_single``: nobody observes, no check may refuse. Return the reply."""
+    """Run the only command of a batch; ``Server.run_single`` while no check may refuse it and no client observes.
+
+    Return the bytes to send, None for none.
+    """
     # Through ``Dispatcher.run`` a PING takes 2.2 instead of 1.6 us, an XADD 4.75 instead of 4.2.
     entry = server.dispatcher.table.get(argv[0])
     if entry is None or not entry.minimum <= len(argv) <= entry.maximum:

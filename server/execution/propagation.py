@@ -96,7 +96,10 @@ class Propagation:
             self.effects.append((db, record))
 
     def limit(self, since: int, *, aof: bool, replicas: bool) -> None:
-        """Restrict effects from ``since`` on to AOF, replicas or neither (redis.set_repl), except for ``exempt`` ones."""
+        """Restrict the effects from index ``since`` on to the AOF, the replicas or neither (redis.set_repl).
+
+        Effects that ``exempt`` has reported go to both.
+        """
         exempt, self._exempt = self._exempt or set(), None
         if not (aof or replicas or exempt):
             self.drop_from(since)

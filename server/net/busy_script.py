@@ -174,7 +174,10 @@ class Busy:
     # One poll
 
     def serve(self, run: Run) -> None:
-        """Accept clients, read from all sockets and run what they sent; the hook of the interpreter running ``run``."""
+        """Accept waiting clients, read from all sockets and run what they sent; the interpreter's hook calls this.
+
+        ``run``: the running script.
+        """
         if self._run is not run:
             self._begin(run)
         assert self._selector is not None

@@ -136,7 +136,10 @@ class Connection(Client, asyncio.Protocol):
         server.clients.forget(self)
 
     def eof_received(self) -> bool:
-        """Close a half-closed client after its replies, as Redis does; True lets asyncio keep the transport until then."""
+        """Close a half-closed client after the replies to its commands, as Redis does.
+
+        Return True, which lets asyncio keep the transport open until then.
+        """
         if self.state is AWAITING_TURN:
             self.has_hung_up = True
         else:
@@ -260,7 +263,10 @@ class Connection(Client, asyncio.Protocol):
         self._end_run(batch, b"".join(out), taken)
 
     def _run_for_a_while(self) -> bool:
-        """Parse and run until all is done, the client must wait, or its slice is over; return True if any command ran."""
+        """Parse and run until all is done, the client must wait, or its slice of time is over.
+
+        Return True if it took a command.
+        """
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
         if self.backlog or self.unparsed_bytes > server.parsed_bytes:
@@ -395,7 +401,10 @@ class Connection(Client, asyncio.Protocol):
             self.transport.resume_reading()
 
     def _give_up_when_done(self) -> None:
-        """After a protocol error and all earlier commands, send the error, if it has a reply, and close."""
+        """After a protocol error and all earlier commands, send the error and close.
+
+        For some errors the connection closes without a reply.
+        """
         assert self.parser.error is not None
         if self.backlog or not self.state.runs:
             return

@@ -266,7 +266,10 @@ class Listeners:
         listener.close()
 
     def update_tls(self) -> None:
-        """Apply the ``tls-*`` directives to new connections. Raises ValueError: they are unusable; the log says why."""
+        """Apply the current ``tls-*`` directives to new connections.
+
+        Raises ValueError: they cannot be applied; the log says why.
+        """
         if self._tls is not None:
             from .tls_context import TlsError, configure_server, server_context
 
@@ -345,7 +348,10 @@ class Listeners:
         return True
 
     async def all_here(self) -> None:
-        """Wait, for at most `_TURNS_TO_ARRIVE` turns, until no client is ``arriving``; then run the postponed commands."""
+        """Wait until no client is ``arriving``, for at most `_TURNS_TO_ARRIVE` rounds of the event loop.
+
+        Then stop waiting for the others and run the postponed commands.
+        """
         for _ in range(_TURNS_TO_ARRIVE):
             if not self.arriving:
                 return

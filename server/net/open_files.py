@@ -18,7 +18,10 @@ RESERVED: Final = 32  # open files that a server needs besides its clients, as R
 
 
 def fit_clients(config: Config, log: Log) -> bool:
-    """Raise the limit of open files for ``maxclients``, or lower the latter; return False if no client fits (see log)."""
+    """Raise the limit of open files for ``maxclients``, or lower ``maxclients`` to the limit.
+
+    Return False if not even one client fits; the log says why.
+    """
     wanted = config.maxclients + RESERVED
     soft, reached, reason = system.HERE.allow_open_files(wanted)
     if soft >= wanted:

@@ -143,7 +143,10 @@ class SecureChannel(asyncio.Protocol):
             self.transport.resume_reading()
 
     def eof_received(self) -> bool:
-        """Tell the connection that the client hung up, with a TLS goodbye or without; True: the transport stays open."""
+        """Tell the connection that the client has hung up, with or without a TLS goodbye.
+
+        Return True if the transport must stay open.
+        """
         return self.is_open and self.connection.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -29,7 +29,10 @@ def server_context(config: Config) -> ssl.SSLContext:
 
 
 def configure_server(context: ssl.SSLContext, config: Config) -> None:
-    """Apply the directives to new connections. Raises TlsError: bad files; the context may be half changed."""
+    """Apply the directives to a context; existing connections keep their settings.
+
+    Raises TlsError: files are missing or bad; the context may be half changed.
+    """
     if not config.tls_cert_file:
         raise TlsError("No tls-cert-file configured!")
     if not config.tls_key_file:

@@ -433,7 +433,10 @@ class Persistence:
         self.server.update_checks()
 
     def begin_again_with(self, pieces: Iterator[bytes]) -> None:
-        """Replace the AOF by an RDB file in pieces, blocking. Raises OSError, AofError: the file is unchanged."""
+        """Replace the contents of the AOF with an RDB file, given in pieces, while every client waits.
+
+        Raises OSError, AofError: the file is unchanged.
+        """
         self.rewrite.cancel()
         writer = ForegroundWriter(self.rewrite.new_path(), self.files, incremental_sync=False)
         writer.write(pieces)

@@ -89,7 +89,10 @@ class AofRewrite:
     # Begin
 
     def start(self) -> bool:
-        """Begin a rewrite, after an fsync of a large old file in a thread; return False if that is impossible (see log)."""
+        """Begin a rewrite; return False if one is running or that is impossible (the log says why).
+
+        If much of the old file is not synced, a thread syncs that first.
+        """
         if self.in_progress:
             return False
         self._finish_cleaning()

@@ -26,7 +26,10 @@ class Folder:
             server.config.on_change(name, self._take_as_set)
 
     def take_if_kept(self) -> None:
-        """Lock ``dir`` if an AOF or save points are written there. Raises FolderInUseError: another server holds it."""
+        """Lock ``dir`` if the configuration writes an AOF or save points there.
+
+        Raises FolderInUseError: another server holds the lock.
+        """
         config = self._server.config
         if config.appendonly or (config.save and config.dbfilename):
             self.take()

@@ -196,7 +196,10 @@ class Snapshots:
     # Save
 
     def save(self) -> None:
-        """SAVE: write the file while every client waits. Raises ReplyError: it could not; the log says why."""
+        """SAVE: write the file while every client waits.
+
+        Raises ReplyError: it could not be written; the log says why.
+        """
         server = self.server
         self.check_folder()
         writer = ForegroundWriter(
@@ -419,7 +422,10 @@ class Snapshots:
 def read_file(
     server: Server, source: ByteSource, keyspace: Keyspace, info: RdbInfo, **more: Any
 ) -> Iterator[None]:
-    """Load an RDB file by steps with the configured options; ``more`` are further arguments of ``load_rdb``."""
+    """Load an RDB file into a keyspace with the configured options; each step of the iterator loads a part.
+
+    ``more`` are further arguments of ``load_rdb``.
+    """
     return load_rdb(
         source,
         keyspace,

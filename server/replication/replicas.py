@@ -251,7 +251,10 @@ class Replicas:
         replica.connection.close(after_reply=False)
 
     def put_online(self, replica: Replica, *, wait_for_ack: bool) -> None:
-        """Begin a replica's stream after its snapshot, or (``wait_for_ack``) once it acknowledges that it has loaded."""
+        """Begin a replica's stream after its snapshot is sent.
+
+        ``wait_for_ack``: begin only when it acknowledges that it has loaded the snapshot.
+        """
         if replica.only_snapshot:
             replica.state = DONE
             return

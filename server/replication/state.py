@@ -115,7 +115,10 @@ class Replication:
     # The stream
 
     def count_commands(self) -> None:
-        """Without a backlog, add one to the offset for each command newly in the AOF (``counts_without_replicas``)."""
+        """Without a backlog, increase the offset by one for each command propagated to the AOF since the last call.
+
+        Redis versions differ in this (``counts_without_replicas``).
+        """
         commands = self.server.propagation.commands
         if self.backlog is None and self.server.compat.counts_without_replicas:
             self.offset += commands - self._counted

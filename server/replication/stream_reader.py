@@ -49,7 +49,10 @@ class UnitReader:
         self._reader.feed(data)
 
     def take(self) -> Iterator[tuple[list[list[bytes]], int]]:
-        """Yield complete units as (list of commands, length in bytes). Raises StreamError: they are no commands."""
+        """Yield complete units as (list of commands, length in bytes).
+
+        Raises StreamError: the bytes are not a stream of commands.
+        """
         if self._kept is not None:
             (unit, size, encoded), self._kept = self._kept, None
             self._encoded += encoded
@@ -80,7 +83,10 @@ class UnitReader:
         del self._encoded[-len(unit) :]
 
     def forward(self, size: int) -> bytes:
-        """Take the next ``size`` bytes, of taken units, as received. Raises LostPlaceError: they are not canonical."""
+        """Return the next ``size`` bytes as received, and forget them; they must be those of taken units.
+
+        Raises LostPlaceError: the units are not encoded canonically.
+        """
         data = bytes(memoryview(self._raw)[:size])
         del self._raw[:size]
         # The commands of an incomplete transaction come last.

@@ -40,7 +40,10 @@ class Link(asyncio.Protocol):
         return link
 
     def send(self, *words: bytes) -> asyncio.Future[Any]:
-        """Send a command; its reply may be a ``hiredis.ReplyError``. Raises ConnectionError, also from the future."""
+        """Send a command; its reply may be an error, as ``hiredis.ReplyError``.
+
+        Raises ConnectionError: the connection was lost; the future raises it as well.
+        """
         if self.closed:
             raise ConnectionResetError
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -52,7 +52,10 @@ def incr_files(manifest: Manifest) -> list[FileInfo]:
 
 
 def begins_with_data(directory: Path, manifest: Manifest) -> bool:
-    """Return True if the first incr file follows a base with data: older commands are lost. Raises OSError."""
+    """Return True if the first incr file continues a base that has data, so that older commands are lost.
+
+    Raises OSError: the base cannot be read.
+    """
     kept = next((one for one in generations(manifest.history) if one.incr), None)
     base = manifest.base if kept is None else kept.base
     if base is None:

@@ -66,7 +66,10 @@ class _BadError(Exception):
 
 
 def scan_quickly(data: bytes) -> Scan | None:
-    """Split off all but the last command ten times as fast as ``scan_by_hand``; None where that is needed."""
+    """Split off all but the last command of the data; return None if the data needs ``scan_by_hand``.
+
+    It takes a tenth of the time of ``scan_by_hand``.
+    """
     cut = data.rfind(b"\r\n*") + 2
     if cut <= 2:
         return None
@@ -129,7 +132,10 @@ class Transactions:
         self._held: list[list[bytes]] = []
 
     def take(self, scan: Scan, start: int) -> list[list[bytes]]:
-        """Return the commands to apply, without an unclosed MULTI and those after it; the piece begins at ``start``."""
+        """Return the commands to apply: all so far, except an unclosed MULTI and the commands after it.
+
+        `start` is the position of the piece in the file.
+        """
         commands = scan.commands
         # Check the distinct names only: a piece has many commands but few names.
         if self.opened_at is None and _BRACKETS.isdisjoint(

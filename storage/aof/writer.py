@@ -51,7 +51,10 @@ class Options(TypedDict, total=False):
 
 
 class AppendOnlyFile:
-    """An append-only file with its last incr file open; only ``sync`` may be called outside the server's loop."""
+    """An append-only file, whose last incr file is open for appending.
+
+    Only the server's loop calls `append(record)` and `write()`; any thread may call `sync()`.
+    """
 
     def __init__(
         self,
@@ -398,7 +401,10 @@ class AppendOnlyFile:
         self.base_size = self.size
 
     def remove_history(self) -> None:
-        """Remove files that rewrites have replaced, from folder and manifest; a file that must stay stays listed."""
+        """Remove the outdated files that rewrites have replaced from the folder and the manifest.
+
+        A file that cannot be removed now stays listed.
+        """
         history = self.manifest.history
         if not history:
             return

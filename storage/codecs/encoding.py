@@ -83,7 +83,10 @@ def read_string(source: ByteSource) -> bytes:
 
 
 def read_raw_string(source: ByteSource) -> tuple[bytes, int | None]:
-    """Read a string as stored; return its bytes, and the size for ``unpack_lzf``, None if they are not compressed."""
+    """Read a string, but leave it compressed.
+
+    Return the bytes, and the size for ``unpack_lzf``; None if the bytes are not compressed.
+    """
     first = source.peek(1)
     if not first or first[0] < 0xC0:
         return source.take(read_length(source)), None

@@ -30,7 +30,10 @@ _PACKED: Final = (29, 30)
 
 
 def read_template(source: ByteSource) -> None:
-    """Read a list of names and keep it for later hashes. Raises RdbError: another list has its number."""
+    """Read a list of names; the source keeps it for the hashes that follow.
+
+    Raises RdbError: another list has its number.
+    """
     number = read_length(source)
     if number in source.templates:
         raise RdbError("A list of field names whose number is taken")

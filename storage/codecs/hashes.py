@@ -157,7 +157,10 @@ def encode_times(value: Hash, value_type: int) -> bytes:
 
 
 def apply_times(value: Hash, data: bytes) -> None:
-    """Set expiries from our own field after the hash. Raises RdbError: damaged, or the hash lacks such a field."""
+    """Set the expiries from the field of our own after the hash.
+
+    Raises RdbError: it is damaged, or names fields that the hash does not have.
+    """
     source = ByteSource.of(data)
     for _ in range(read_length(source)):
         field, time = read_string(source), int.from_bytes(source.take(8), "little") & (_LATEST - 1)

@@ -30,7 +30,10 @@ _PAUSE: Final = 1024  # strings of type 1
 
 
 def read_list(source: ByteSource, value_type: int, valkey: bool) -> Iterator[List | None]:
-    """Read a list: yield None between steps, the list last. Raises RdbError: it is damaged or empty."""
+    """Read the list after a key: yield None between steps, and the list last.
+
+    Raises RdbError: it is damaged, or empty: Redis has no empty lists.
+    """
     del valkey  # Valkey writes lists as Redis does
     elements: list[bytes] = []
     stays_quicklist = value_type == 10

@@ -27,7 +27,10 @@ _PAUSE: Final = 1024  # members
 
 
 def read_set(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Set | None]:
-    """Read a set: yield None between steps, the set last. Raises RdbError: it is damaged, empty, or repeats a member."""
+    """Read the set after a key: yield None between steps, and the set last.
+
+    Raises RdbError: it is damaged, or holds a member twice, or no member: Redis has no empty sets.
+    """
     del valkey  # Valkey writes sets as Redis does
     members: list[bytes] = []
     if value_type == 11:

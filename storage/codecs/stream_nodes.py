@@ -141,7 +141,10 @@ class _Unpacked(NamedTuple):
 
 
 def read_nodes(source: ByteSource, stream: Stream) -> Iterator[None]:
-    """Add a source's nodes to an empty stream; yield between steps of work. Raises RdbError: they are damaged."""
+    """Add the nodes of a source to an empty stream.
+
+    It yields between steps, so that a server can do other work. Raises RdbError: the nodes are damaged.
+    """
     nodes: list[Node] = []
     shape: _Shape | None = None
     number = read_length(source)
@@ -254,7 +257,10 @@ def _word(element: Element) -> bytes:
 
 
 def check_kept(stream: Stream) -> Iterator[None]:
-    """Unpack and check all nodes that were kept as read; yield between steps. Raises RdbError: one is damaged."""
+    """Unpack and check all nodes of a stream that were kept as read.
+
+    It yields between steps. Raises RdbError: one is damaged.
+    """
     for chunk in stream.chunks:
         kept = packed_form(chunk)
         if isinstance(kept, KeptNode):
@@ -266,7 +272,10 @@ def check_kept(stream: Stream) -> Iterator[None]:
 
 
 class KeptNode:
-    """A node as in the file, without deleted entries: the packed form of a chunk (see ``chunk_codec.Packed``)."""
+    """A node in the form that it had in the file: the packed form of a chunk (see ``chunk_codec.Packed``).
+
+    It has no deleted entries.
+    """
 
     __slots__ = ("_number", "_size", "_text", "first_id", "last_id")
     is_quick: ClassVar[bool] = False  # unpacking a listpack takes many times as long as inflating

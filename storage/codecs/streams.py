@@ -129,7 +129,10 @@ def _encode_time(ms: int) -> bytes:
 
 
 def read_stream(source: ByteSource, stream_type: int, _valkey: bool = False) -> Iterator[Stream | None]:
-    """Read a stream: yield None between steps, the stream last. Raises RdbError: damaged, or it contradicts itself."""
+    """Read a stream from a source: yield None between steps, and the stream last.
+
+    Raises RdbError: the data is damaged or contradicts itself.
+    """
     stream = Stream()
     yield from read_nodes(source, stream)
     length, last_entry, stream.last_id = read_length(source), stream.last_id, _read_id(source)

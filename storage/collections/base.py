@@ -24,7 +24,10 @@ SLOT_BYTES: Final = 56
 
 
 class Collection(Freeable):
-    """A value made of elements. A key is deleted with its last element, so the keyspace has no empty one."""
+    """A value made of elements.
+
+    In the keyspace it is never empty: a key is deleted when its last element is removed.
+    """
 
     OWN_BYTES: ClassVar[int]  # approximate memory of an empty collection
     ELEMENT_BYTES: ClassVar[int] = 0  # approximate memory of an element in addition to ``payload_bytes``

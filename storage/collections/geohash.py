@@ -129,7 +129,10 @@ def decode(score: float) -> Place:
 
 
 def decode_all(scores: Sequence[float]) -> list[Place]:
-    """Return the approximate places of many numbers, like ``decode`` but three times as fast, all bits at once."""
+    """Return the approximate places of many numbers, like ``decode``.
+
+    Separating the bits of all numbers at once is three times as fast as one by one.
+    """
     count = len(scores)
     bits = bitarray(endian="big")
     bits.frombytes(pack(f">{count}Q", *map(_unsigned, scores)))

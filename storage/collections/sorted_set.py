@@ -210,7 +210,10 @@ class SortedSet(Collection):
         return twin
 
     def choose_encoding(self, limits: Limits) -> None:
-        """Choose the encoding by size, as for a loaded set: a listpack if it fits, else a skiplist."""
+        """Choose the encoding by size, as for a loaded set.
+
+        A listpack with too many members becomes a skiplist; a skiplist becomes a listpack if it fits.
+        """
         if len(self.scores) > limits.zset_max_listpack_entries:
             self.encoding = SKIPLIST
         elif self.encoding != LISTPACK and _longest(self.scores) <= limits.zset_max_listpack_value:

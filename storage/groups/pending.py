@@ -503,7 +503,10 @@ class Pel(Freeable):
         self.move(entry, consumer, ms, count)
 
     def fill(self, rows: Iterable[Rows]) -> Iterator[None]:
-        """Fill an empty PEL, in ID order; yield after each of the ``rows``, which hold several entries in columns."""
+        """Fill an empty PEL with the entries of a loader or a repair, in ID order.
+
+        It yields after each of the ``rows``, which hold several entries in columns.
+        """
         for halves, owners, times, counts in rows:
             texts = [b"%d-%d" % each for each in zip(halves[::2], halves[1::2], strict=True)]
             new = []
@@ -614,7 +617,10 @@ class Pel(Freeable):
         entry.consumer = GONE
 
     def sweep(self, owners: list[Consumer]) -> None:
-        """After removals, drop some outdated items of orders that are half outdated; ``owners``: of the removed entries."""
+        """Drop some outdated items of each order in which more than half are outdated; call it after removals.
+
+        ``owners``: the owner of each removed entry.
+        """
         gone, living = len(owners), len(self.by_text)
         self.order.sweep(living, gone)
         if not living:

@@ -152,7 +152,10 @@ class Database:
             self.meter.note_read(self, key, value)
 
     def touch(self, key: bytes) -> None:
-        """Record an access: the time (unless LRM) and the frequency. TOUCH does so even under CLIENT NO-TOUCH."""
+        """Record an access to an existing key: its time, unless the policy is LRM, and its frequency.
+
+        TOUCH does so even for a client under CLIENT NO-TOUCH.
+        """
         if not self.keyspace.by_modification:
             self.accessed[key] = self.keyspace.now
         if self.meter is not None:
@@ -239,7 +242,10 @@ class Database:
             self.meter.note_new(self, key, value)
 
     def put(self, key: bytes, value: Value, *, keep_ttl: bool = False) -> None:
-        """Set a key to a value; remove the expiry unless ``keep_ttl``. An expired key is first deleted, as in a lookup."""
+        """Set a key to a value, whether or not it exists; remove the expiry unless ``keep_ttl``.
+
+        An expired key is deleted first, as by a lookup.
+        """
         expires = self.expires
         if expires and key in expires:
             if self.is_due(key):
@@ -286,7 +292,10 @@ class Database:
             keyspace.notify(events.TYPE_CHANGED, b"type_changed", key, self)
 
     def remove(self, key: bytes) -> Value | None:
-        """Remove a key, signal its waiters, and return its value, freed unless the caller keeps it; None without one."""
+        """Remove a key and return its value, or None if there was none. Signals clients that wait for the key.
+
+        The value is freed unless the caller keeps it.
+        """
         entries, accessed = self.entries, self.accessed
         value = entries.get(key)
         if value is None:

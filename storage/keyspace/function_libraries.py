@@ -50,7 +50,10 @@ class Libraries:
 
 
 def library_head(code: bytes) -> tuple[bytes, bytes]:
-    """Return a library's name, from its first line, and its code with the same line numbers. Raises LibraryError."""
+    """Return the name in a library's first line, and its code with unchanged line numbers.
+
+    Raises LibraryError: the line is missing or malformed.
+    """
     if not code.startswith(b"#!"):
         raise LibraryError(b"ERR Missing library metadata")
     end = code.find(b"\n")

@@ -37,7 +37,10 @@ def await_change(watched: WatchedKey) -> None:
 
 
 def unwatch_keys(keys: list[WatchedKey]) -> None:
-    """End the watches of ``watch_key``, and empty their list, so that a call after an error (no memory) goes on."""
+    """End the watches that ``watch_key`` added, and empty their list.
+
+    If an error interrupts it (no memory), a second call continues: no watch is ended twice.
+    """
     while keys:
         watched = keys.pop()
         db, key = watched.database, watched.key

@@ -22,7 +22,10 @@ def type_name(value_type: int) -> str:
 
 
 def skip_value(source: ByteSource, value_type: int) -> None:
-    """Skip a value of a module, after its key. Raises RdbError: the type is unknown, and so is the value's end."""
+    """Skip a value of an unknown type; the source is after the key.
+
+    Raises RdbError: the type is unknown, so the end of the value is unknown, too.
+    """
     if value_type != _MODULE_VALUE:
         raise RdbError(
             f"it can not be skipped: Rillet does not know how long a value of {type_name(value_type)} is"

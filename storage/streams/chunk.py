@@ -143,7 +143,10 @@ class Chunk:
         self.heads = self.heads[:]
 
     def cut(self, start: int, stop: int) -> None:
-        """Remove the entries from ``start`` to before ``stop``, in new columns: pending entries may hold the old ones."""
+        """Remove the entries from position ``start`` up to but not including ``stop``.
+
+        The old columns stay unchanged, because pending entries may hold them.
+        """
         offsets = self.offsets
         data = self.data
         begin, end = offsets[start], offsets[stop]

@@ -82,7 +82,10 @@ class ChunkCache:
         return bool(self._grown or self._young or self._ripe or self._again)
 
     def begin_round(self, now: float) -> bool:
-        """Begin a round after ``round`` seconds (``now`` is in seconds); return True if ``step`` has work."""
+        """Begin a new round if ``round`` seconds have passed; return True if ``step`` has work.
+
+        ``now``: the time in seconds.
+        """
         if (self._grown or self._young) and now >= self._next_round:
             self._next_round = now + self.round
             self._ripe.update(self._young)
@@ -113,7 +116,10 @@ class ChunkCache:
         return False
 
     def pack_next(self, stream: Stream, border: int) -> bool:
-        """Pack a stream's next chunk, or do a step before that; return False without one up to the ID ``border``."""
+        """Pack the next chunk of a stream, or do a step that must precede this.
+
+        Return False if no chunk up to the ID ``border`` is left.
+        """
         chunks, firsts = stream.chunks, stream.firsts
         index = bisect_left(firsts, stream.packed_to)
         if index + self.depth >= len(chunks) or firsts[index + 1] > border:
@@ -128,7 +134,10 @@ class ChunkCache:
         return True
 
     def pack(self, stream: Stream, index: int) -> None:
-        """Replace a closed chunk, accounted for in the macro nodes, by its packed form if ``worth_while``."""
+        """Replace a closed chunk by its packed form if that saves enough (``worth_while``).
+
+        Its entries must be accounted for in the macro nodes.
+        """
         chunk = stream.chunks[index]
         if type(chunk) is not Chunk or (before := chunk.memory) > _MOST_BYTES:
             return

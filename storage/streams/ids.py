@@ -75,7 +75,10 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
 
 
 def parse_auto_seq(word: bytes) -> int | None:
-    """Return the milliseconds of ``ms-*``, None for another form. Raises InvalidID: no number before ``-*``."""
+    """Return the milliseconds of ``ms-*``, None if the word does not have that form.
+
+    Raises InvalidID: the part before ``-*`` is not a number.
+    """
     if len(word) > _LONGEST:
         raise InvalidID
     ms, dash, seq = _until_nul(word).partition(b"-")
@@ -83,7 +86,10 @@ def parse_auto_seq(word: bytes) -> int | None:
 
 
 def parse_bound(word: bytes, missing_seq: int = 0) -> int:
-    """Return a word's ID, the smallest for ``-``, the greatest for ``+``. Raises InvalidID: it is not an ID."""
+    """Return the ID that a word spells; ``-`` (the smallest) and ``+`` (the greatest) are also allowed.
+
+    Raises InvalidID: the word is not an ID.
+    """
     if word[:1] in {b"-", b"+"} and _until_nul(word) in {b"-", b"+"} and len(word) <= _LONGEST:
         return 0 if word[0] == 45 else MAX_ID
     return parse(word, missing_seq)

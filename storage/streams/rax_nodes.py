@@ -23,7 +23,10 @@ def shared_bytes(first: int, second: int) -> int:
 
 
 def tree_size(shared: bytes | bytearray) -> int:
-    """Return the number of nodes of a tree; ``shared``: the bytes that each key but the first shares with the previous."""
+    """Return the number of nodes of a tree.
+
+    ``shared``: for each key but the first, how many bytes it shares with the previous key.
+    """
     # IDs that diverge from both neighbours before their last byte have bytes of their own.
     last = _KEY_BYTES - 1
     short = shared.translate(_MARKS[last], _ALL[last + 1 :])

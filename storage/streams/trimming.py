@@ -119,7 +119,10 @@ def trim(
 
 
 def trims_far(stream: Stream, by_length: bool, threshold: int, limit: int) -> bool:
-    """Return True if a trim (arguments as of ``trim``) must first account for over ``FAR`` chunks of entries."""
+    """Return True if a trim must first account for more than ``FAR`` chunks of entries to find where it ends.
+
+    The arguments are those of ``trim``.
+    """
     if not by_length:
         border = bisect_right(stream.firsts, threshold) if threshold <= stream.last_id or limit else 0
     elif threshold or limit:

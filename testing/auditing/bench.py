@@ -152,7 +152,10 @@ class Bench:
                 self.stage.run("XGROUP", "DESTROY", stream, group)
 
     def start(self, name: str) -> Worker:
-        """Start a worker without waiting, and note that as evidence. Raises CannotRunError: its command cannot be run."""
+        """Start a worker without waiting, and record the start for the evidence.
+
+        Raises CannotRunError: its command cannot be run.
+        """
         worker = self._launch(name)
         self.workers.append(worker)
         self.note(f"{name} started")
@@ -220,7 +223,10 @@ class Bench:
         return [name for name, owner in self._consumers().items() if owner == worker.name]
 
     def kill(self, worker: Worker) -> None:
-        """Kill a worker, and wait until the server sees its connections closed. Raises NotTried: it cannot be killed."""
+        """Kill a worker, and wait until the server has noticed that its connections are closed.
+
+        Raises NotTried: it cannot be killed.
+        """
         if not worker.can_be_killed:
             raise NotTried("a thread cannot be killed: audit a command, or a coroutine")
         worker = self.current(worker)

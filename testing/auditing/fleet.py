@@ -52,7 +52,10 @@ _AT_MOST: Final = 1_000
 
 
 def long_job(bench: Bench) -> str:
-    """Delay the work beyond the least idle time of claims; check that no other worker takes the message."""
+    """Delay the worker's work beyond the minimum idle time of claims; check that another worker does not take the message.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     plan = bench.plan
     if plan.work is None:
         raise NotTried(
@@ -462,7 +465,10 @@ class _LongJob:
                 raise _LetGo(self._held_out())
 
     def has_beaten_late(self) -> bool:
-        """Return True if it claimed its message (XCLAIM JUSTID) only after its work, which had blocked that sign."""
+        """Return True if the worker claimed its message (XCLAIM JUSTID) only after its work could end.
+
+        The work had then blocked its signs of life.
+        """
         own = self._bench.consumers_of(self._other)
         return any(
             each.number > self._ended
@@ -525,7 +531,10 @@ def _claims(words: Sequence[str]) -> bool:
 
 
 def shutdown(bench: Bench) -> str:
-    """Check that SIGTERM ends the worker while it works and while it waits, and that it loses no message."""
+    """Check that SIGTERM ends the worker while it works and while it waits, and that it loses no message.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     worker = bench.begin()
     if not worker.can_be_killed:
         raise NotTried("a thread gets no signal: audit a command, or a coroutine")
@@ -563,7 +572,10 @@ def _await_end(bench: Bench, worker: Worker, when: str) -> None:
 
 
 def consumers(bench: Bench) -> str:
-    """Kill workers with several names; check that their consumers are removed from the group after a month."""
+    """Kill workers with several names; check that their consumers are removed from the group after a month.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     if not bench.stage.has_clock:
         raise NotTried("a consumer gets no older on this server, which has no clock to move")
     names: set[str] = set()
@@ -591,7 +603,10 @@ def consumers(bench: Bench) -> str:
 
 
 def retention(bench: Bench) -> str:
-    """Let the worker acknowledge many messages, some a month old; check that it trims or deletes them."""
+    """Let the worker acknowledge many messages, some a month old; check that it trims or deletes them.
+
+    Return a sentence about it, or raise Broken.
+    """
     bench.begin()
     stream = bench.plan.stream
     for count, at in ((_SENT, bench.stage.now() - _OLD_MILLISECONDS), (_MORE, None)):
@@ -629,7 +644,10 @@ def _trims(bench: Bench) -> bool:
 
 
 def fair(bench: Bench) -> str:
-    """Check that two workers share the messages that arrive while both run: each must get a tenth at least."""
+    """Check that two workers share the messages that arrive while both run: each must get a tenth at least.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     first = bench.begin("w1")
     second = bench.start("w2")
     # A worker that waits for the other to end never reads. That is unfair, but the worker still runs.

@@ -21,7 +21,10 @@ def _comes_to_an_end(bench: Bench, entry: str) -> bool:
 
 
 def crash(bench: Bench) -> str:
-    """Check that a worker killed while it has a message processes it after a restart under the same name."""
+    """Check that a worker killed while it has a message processes it after a restart under the same name.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     worker = bench.begin()
     entry = bench.die_in_the_middle(worker)
     bench.later(days=1)
@@ -34,7 +37,10 @@ def crash(bench: Bench) -> str:
 
 
 def crash_elsewhere(bench: Bench) -> str:
-    """Check that another worker processes the message of a killed one."""
+    """Check that another worker processes the message of a killed one.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     worker = bench.begin()
     entry = bench.die_in_the_middle(worker)
     holder = (bench.pending(entry) or ("", 0))[0]
@@ -51,7 +57,10 @@ def crash_elsewhere(bench: Bench) -> str:
 
 
 def delivery_lost(bench: Bench) -> str:
-    """Lose the reply of an XREADGROUP that delivered an entry, and check that the entry is processed."""
+    """Lose the reply of an XREADGROUP that delivered an entry, and check that the entry is processed.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     bench.begin()
     lost = ""
     bench.stage.unpace()
@@ -101,7 +110,10 @@ def ack_lost(bench: Bench) -> str:
 
 
 def blame(bench: Bench, other: str) -> None:
-    """Raise NotTried if another promise is broken, which may be the cause, and no further message is processed."""
+    """Attribute a failure to another promise if that one is broken and no further message is processed.
+
+    Raises NotTried: the other promise is the cause.
+    """
     if bench.verdict_of(other) == BROKEN and not bench.goes_on(seconds=bench.plan.brief / 5):
         raise NotTried(f"it stops before that: see {other}")
 
@@ -139,7 +151,10 @@ def idle_claim(bench: Bench) -> str:
 
 
 def deleted(bench: Bench) -> str:
-    """Delete pending entries before they are claimed; check that the worker goes on and they leave the PEL."""
+    """Delete pending entries before they are claimed; check that the worker goes on and they leave the PEL.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     worker = bench.begin()
     own = bench.consumers_of(worker)[-1]
     again = worker.name

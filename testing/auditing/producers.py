@@ -65,7 +65,10 @@ def _said(worker: Worker) -> bool:
 
 
 def stores(bench: Bench) -> str:
-    """Check that the producer adds a message, and learn its stream. Raises CannotRunError: no XADD came from it."""
+    """Check that the producer adds a message, and learn the name of the stream; return a sentence about it.
+
+    Raises CannotRunError: no XADD came from it.
+    """
     worker = _begin(bench)
     bench.until(lambda: _adds(bench) or worker.status is not None, seconds=_SECONDS, hurry=True)
     found = [each for each in _adds(bench) if each.error is None]
@@ -78,7 +81,10 @@ def stores(bench: Bench) -> str:
 
 
 def reply_lost(bench: Bench) -> str:
-    """Lose the reply to an XADD that ran; check that the producer does not add the message twice."""
+    """Lose the reply to an XADD that ran; check that the producer does not add the message twice.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     with bench.stage.fault(command="XADD", close="after", first=1) as fault:
         worker = _begin(bench)
         bench.until(lambda: fault.count > 0 or worker.status is not None, seconds=_SECONDS, hurry=True)
@@ -120,17 +126,26 @@ def _refused(bench: Bench, error: str, name: str) -> str:
 
 
 def readonly(bench: Bench) -> str:
-    """Answer XADD with READONLY; check that the producer adds the message later or ends with an error."""
+    """Answer XADD with READONLY; check that the producer adds the message later or ends with an error.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     return _refused(bench, "READONLY", "READONLY")
 
 
 def oom(bench: Bench) -> str:
-    """Answer XADD with OOM; check that the producer adds the message later or ends with an error."""
+    """Answer XADD with OOM; check that the producer adds the message later or ends with an error.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     return _refused(bench, "OOM", "OOM")
 
 
 def bounded(bench: Bench) -> str:
-    """Check that the producer bounds its stream, and reports an XADD with NOMKSTREAM that found no stream."""
+    """Check that the producer bounds its stream, and that it reports an XADD with NOMKSTREAM that found no stream.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     worker = _begin(bench)
     bench.until(lambda: _adds(bench) or worker.status is not None, seconds=_SECONDS, hurry=True)
     adds = _adds(bench)

@@ -106,7 +106,10 @@ class RealStage(Stage):
         self._take()
 
     def use(self, database: int) -> None:
-        """Check that the worker uses the URL's database, the only one that may be touched. Raises CannotRunError."""
+        """Check that the worker uses the database of the URL: on a real server the audit may touch no other.
+
+        Raises CannotRunError: the worker uses another one.
+        """
         if database != self.database:
             raise CannotRunError(
                 f"it reads in database {database} and not in {self.database}, and may have written there: it has to take the "

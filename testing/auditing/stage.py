@@ -115,11 +115,17 @@ class Stage:
         return self._control
 
     def run(self, *words: str | bytes) -> Any:
-        """Run a command; return its reply as hiredis parses it. Raises hiredis.ReplyError: it is an error."""
+        """Run a command, and return its reply as hiredis parses it.
+
+        Raises hiredis.ReplyError: the reply is an error.
+        """
         return self._admin.run(*map(_bytes, words))
 
     def run_together(self, *commands: tuple[str | bytes, ...]) -> list[Any]:
-        """Run commands in one transaction; return their replies. Raises hiredis.ReplyError: one failed, or EXEC did."""
+        """Run commands in one transaction, and return their replies.
+
+        Raises hiredis.ReplyError: one of them failed, or EXEC did.
+        """
         replies = self._admin.run_all(
             [(b"MULTI",), *(tuple(map(_bytes, each)) for each in commands), (b"EXEC",)]
         )

@@ -191,7 +191,10 @@ def _hint(bench: Bench, worker: Worker) -> str:
 
 
 def backlog(bench: Bench) -> str:
-    """Check that the worker processes more messages than it reads at once if they came before its start."""
+    """Check that the worker processes more messages than it reads at once if they were in the stream before its start.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     plan = bench.plan
     count = min(2 * (plan.count or 10) + 5, _MOST_IN_BACKLOG)
     if plan.makes_group:
@@ -209,7 +212,10 @@ def backlog(bench: Bench) -> str:
 
 
 def works_before_ack(bench: Bench) -> str:
-    """Check that the worker acknowledges only after its work: hold the work, and expect no acknowledgement."""
+    """Check that the worker acknowledges only after its work: hold the work command, and expect no acknowledgement.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     plan = bench.plan
     if plan.work is None:
         if not plan.carrier:
@@ -240,7 +246,10 @@ def works_before_ack(bench: Bench) -> str:
 
 
 def poison(bench: Bench) -> str:
-    """Send bad messages, and check that the good ones behind them are processed."""
+    """Send bad messages, and check that the good ones behind them are processed.
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     bench.begin()
     bad = _send_bad(bench)
     for when in ("behind a bad one", "after a bad one was tried again"):
@@ -308,7 +317,10 @@ def _is_bad(bench: Bench, entry: str) -> bool:
 
 
 def poison_capped(bench: Bench) -> str:
-    """Check that a bad message leaves the PEL after a limited number of deliveries (fewer than 25)."""
+    """Check that a bad message leaves the PEL after a limited number of deliveries (fewer than 25).
+
+    Return a sentence about it, or raise Broken or NotTried.
+    """
     worker = bench.begin()
     bad = _send_bad(bench)
     most = 1

@@ -578,7 +578,10 @@ class Link(Relay):
             self._reply(value)
 
     def _answered_by(self, value: bytes) -> Pending | None:
-        """Return the oldest request that a value (by its beginning) may answer; finish those before it without a reply."""
+        """Return the oldest request that a value may answer, and finish those before it: they get no reply.
+
+        The beginning of the value suffices.
+        """
         while (head := self._pending[0] if self._pending else None) is not None and head.is_unsure:
             if self._may_answer(head, value):
                 break

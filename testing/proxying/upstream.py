@@ -63,7 +63,10 @@ class Upstream:
 
 
 def parse_url(url: str) -> Upstream:
-    """Parse ``redis://``, ``rediss://`` (``?ssl_ca_certs=…``) or ``unix://`` as redis-py does. Raises ValueError."""
+    """Parse a URL as redis-py does: ``redis://``, ``rediss://`` (with ``?ssl_ca_certs=…``) or ``unix://``.
+
+    Raises ValueError: it is not such a URL.
+    """
     parts = urlsplit(url)
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     if parts.scheme not in {"redis", "rediss", "unix"}:

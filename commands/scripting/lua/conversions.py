@@ -54,7 +54,10 @@ def format_number_7_0(value: float) -> bytes:
 
 
 def format_number(value: float) -> bytes:
-    """Format a number as Redis does since 7.2: the fewest digits that read back, a few zeros instead of an exponent."""
+    """Format a number as Redis does since 7.2: with the fewest digits that read back as the same number.
+
+    A few zeros are written out instead of an exponent.
+    """
     if math.isnan(value):
         return b"-nan" if math.copysign(1, value) < 0 else b"nan"
     if math.isinf(value):

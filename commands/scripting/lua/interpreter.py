@@ -225,7 +225,10 @@ class Interpreter:
         return found or 0.0
 
     def poll(self) -> None:
-        """Call ``interrupt`` from a long Python function of a script. Raises ScriptEndsError: the script must end."""
+        """Call ``interrupt`` now, from a Python function that a script calls and that may run for long.
+
+        Raises ScriptEndsError: the script must end.
+        """
         if self._poll() is False:
             raise ScriptEndsError
 
@@ -276,7 +279,10 @@ class Interpreter:
     # Running
 
     def compile(self, code: bytes, name: bytes) -> Any:
-        """Compile source code, ``name`` in errors, to a Lua function. Raises SyntaxError with Lua's message as bytes."""
+        """Compile source code to a Lua function; ``name`` appears in error texts.
+
+        Raises SyntaxError: its argument is Lua's message as bytes.
+        """
         if not self._make_room(len(code)):
             raise SyntaxError(_OUT_OF_MEMORY)
         try:
@@ -324,7 +330,10 @@ class Interpreter:
         return self._ended(result)
 
     def load(self, function: Any) -> None:
-        """Run a compiled library, which registers its functions. Raises FailedScriptError: it ended with an error."""
+        """Run the compiled code of a library, which registers its functions.
+
+        Raises FailedScriptError: it ended with an error.
+        """
         try:
             result = self._load(function)
         except self._lua_error as error:
@@ -366,7 +375,10 @@ class Interpreter:
         return int(self._memory())
 
     def close(self) -> None:
-        """Close the state for good. It holds functions of this object, so it would wait for the garbage collector."""
+        """Close the state; it cannot be used afterwards.
+
+        The state holds functions of this object, so without this its memory waits for the garbage collector.
+        """
         self.__dict__.clear()
 
     # math.random

@@ -29,7 +29,10 @@ _STALE: Final = b"ERR Can not execute the command on a stale replica"
 
 
 def words_of(values: tuple[object, ...], compat: Compat) -> list[bytes]:
-    """Return redis.call's arguments as words. Raises ScriptError: none, or one is neither a string nor a number."""
+    """Return the words of a command from the arguments of redis.call.
+
+    Raises ScriptError: there are none, or one is neither a string nor a number.
+    """
     if not values:
         raise ScriptError(_NO_WORDS)
     try:
@@ -39,7 +42,10 @@ def words_of(values: tuple[object, ...], compat: Compat) -> list[bytes]:
 
 
 def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
-    """Run one command for a script; return its reply in Lua. Raises ScriptError: it was refused, or returned an error."""
+    """Run one command for a script and return its reply as a value of Lua.
+
+    Raises ScriptError: the command was refused, or returned an error.
+    """
     argv = words_of(values, run.server.compat)
     client, server = run.client, run.server
     entry = _allowed(run, argv)

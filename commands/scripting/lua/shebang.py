@@ -16,7 +16,10 @@ FLAGS: Final = (NO_WRITES, ALLOW_OOM, ALLOW_STALE, NO_CLUSTER, ALLOW_CROSS_SLOT)
 
 
 def read_script_shebang(script: bytes) -> tuple[frozenset[str] | None, bytes]:
-    """Return a script's flags (None without ``#!``), and its code, with the same line numbers. Raises ReplyError."""
+    """Return the flags of a script, None without a ``#!`` line, and its code, in which line numbers stay the same.
+
+    Raises ReplyError: the line is malformed.
+    """
     if not script.startswith(b"#!"):
         return None, script
     end = script.find(b"\n")

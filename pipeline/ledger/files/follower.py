@@ -124,7 +124,10 @@ class Follower:
         }  # fmt: skip
 
     def ahead(self, start: Place, most: int) -> Place:
-        """Return a place about ``most`` bytes after ``start``, or the last whole record's end; ``start``: nothing new."""
+        """Return a place about ``most`` bytes after ``start``, or after the last whole record if it comes first.
+
+        It is ``start`` if nothing is new.
+        """
         steps = list(self._walk(start, most))
         end = steps[-1].place if steps else start
         self._steps = {(start, end): steps}

@@ -27,7 +27,10 @@ GONE: Final = b"GONE"
 
 
 def base_streams(source: ByteSource) -> Iterator[tuple[int, bytes, Stream]]:
-    """Yield (database, key, stream) for all streams, consuming an RDB file. Raises LedgerError: it is damaged."""
+    """Yield (database, key, stream) for all streams of an RDB file, and consume its bytes.
+
+    Raises LedgerError: the file is damaged.
+    """
     keyspace = Keyspace(_DATABASES)
     keyspace.expiring = False
     try:
@@ -42,7 +45,10 @@ def base_streams(source: ByteSource) -> Iterator[tuple[int, bytes, Stream]]:
 
 
 def restored_stream(payload: bytes) -> Stream | None:
-    """Return the stream in a RESTORE payload; None for another type. Raises LedgerError: the payload is damaged."""
+    """Return the stream in a RESTORE payload; None if it holds another type.
+
+    Raises LedgerError: the payload is damaged.
+    """
     if payload[:1] and payload[0] not in STREAM_TYPES:
         return None
     try:

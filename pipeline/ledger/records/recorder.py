@@ -67,7 +67,10 @@ class Recorder:
         return name in self._handlers
 
     def take(self, command: list[bytes], ordinal: int) -> None:
-        """Add the rows of a command. Raises LedgerError: it cannot be understood; the ledger would be wrong."""
+        """Add the rows of a command that may affect streams.
+
+        Raises LedgerError: it cannot be understood; the ledger would be wrong.
+        """
         before = len(self.rows)
         try:
             self._handlers[command[0].upper()](command)

@@ -93,7 +93,10 @@ class Walk:
             yield self.feed(data)
 
     def feed(self, data: bytes) -> Segment:
-        """Return the commands that end in these bytes, which belong to one block. Raises SplitError: no commands."""
+        """Return the commands that end in these bytes, which belong to one block.
+
+        Raises SplitError: these bytes are not commands.
+        """
         block = self.position // BLOCK
         self.position += len(data)
         commands: list[list[bytes]] = []
@@ -162,7 +165,10 @@ def read_annotations(data: bytes, clock: int | None) -> int | None:
 
 
 class Frontier:
-    """Walks ahead, once, in a growing file to a place up to which all records and transactions are complete."""
+    """Walks ahead in a growing file, and finds a place up to which all records and transactions are complete.
+
+    One object serves one call of ``advance``.
+    """
 
     def __init__(self, start: Cursor) -> None:
         self._start = start
@@ -240,7 +246,10 @@ class Frontier:
 
 
 def advance(file: IO[bytes], start: Cursor, size: int, most: int) -> Cursor:
-    """Return the place about ``most`` bytes after ``start`` (``Frontier.advance``) in a file's first ``size`` bytes."""
+    """Return the place about ``most`` bytes after ``start``, as ``Frontier.advance`` does.
+
+    Only the first ``size`` bytes of the file count.
+    """
     file.seek(start.position)
     return Frontier(start).advance(lambda count: file.read(min(count, size - file.tell())), most)
 

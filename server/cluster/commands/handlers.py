@@ -25,7 +25,10 @@ DISABLED: Final = b"ERR This instance has cluster support disabled"
 
 
 def place_of(client: Client) -> tuple[Membership, Node]:
-    """Return the server's cluster membership and its node. Raises ReplyError: it is not a node of a cluster."""
+    """Return the server's cluster membership, and the node that the server is.
+
+    Raises ReplyError: the server is not a node of a cluster.
+    """
     place = client.server.cluster
     if place.node is None:
         raise ReplyError(DISABLED)

@@ -44,7 +44,10 @@ def cluster_failover(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLUSTER_REPLICATE)
 def cluster_replicate(client: Client, args: list[bytes]) -> bytes:
-    """Make this node a replica of a master, with its data; reply OK. A master must have no keys, slots or replicas."""
+    """Make this node a replica of a master and reply OK; its data is replaced.
+
+    A node that is a master itself must have no keys, slots or replicas.
+    """
     place, node = place_of(client)
     master = known_node(place, args[2])
     if master is node:

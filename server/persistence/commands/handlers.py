@@ -52,7 +52,10 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.BGREWRITEAOF)
 def bgrewriteaof(client: Client, _args: list[bytes]) -> bytes:
-    """Begin an AOF rewrite, also without appendonly, or schedule it in a transaction or during BGSAVE; reply which."""
+    """Begin an AOF rewrite, or schedule it in a transaction or during a background save; reply which.
+
+    It works without appendonly, too.
+    """
     rewrite = client.server.persistence.rewrite
     if rewrite.in_progress:
         raise ReplyError(b"ERR Background append only file rewriting already in progress")

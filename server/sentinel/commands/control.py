@@ -75,7 +75,10 @@ def remove(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SET)
 def set_(client: Client, args: list[bytes]) -> bytes:
-    """Change options of a master and reply OK; publish ``+set`` for each. Those before an invalid one stay changed."""
+    """Change options of a master and reply OK; publish ``+set`` for each.
+
+    An invalid option gets an error; the options before it stay changed.
+    """
     sentinel = state_of(client.server)
     master = named_master(client, args[2])
     at = 3

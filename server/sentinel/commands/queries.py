@@ -90,7 +90,10 @@ def pending_scripts(_client: Client, _args: list[bytes]) -> bytes:
 
 @handles(specs.INFO_CACHE)
 def info_cache(client: Client, args: list[bytes]) -> bytes:
-    """Reply with names of masters, each before ``[[age in milliseconds, INFO] …]`` of it and its replicas."""
+    """Reply with the last INFO of the named masters and their replicas.
+
+    The reply has the name of each master, then ``[[age in milliseconds, INFO] …]``.
+    """
     sentinel = state_of(client.server)
     items: list[bytes] = []
     for name, found in sentinel.masters.items():
