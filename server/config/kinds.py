@@ -106,7 +106,7 @@ class Retention(Kind[tuple[int, int]]):
 
     def parse(self, words: list[bytes], present: tuple[int, int]) -> tuple[int, int]:
         seconds = _integer(words[0]) if words else None
-        size = _memory(words[1]) if len(words) > 1 else 0
+        size = parse_memory(words[1]) if len(words) > 1 else 0
         if seconds is None or size is None or seconds < 0 or len(words) > 2:
             raise ValueError("argument must be <seconds> [<bytes>]")
         return seconds, size
@@ -171,7 +171,7 @@ class Memory(Integer):
         super().__init__(minimum, maximum, clamp=clamp)
 
     def parse(self, words: list[bytes], present: int) -> int:
-        value = _memory(words[0])
+        value = parse_memory(words[0])
         if value is None:
             raise ValueError("argument must be a memory value")
         return self._bounded(value)
@@ -195,7 +195,7 @@ class MemoryOrPercent(Memory):
             if percent > 100:
                 raise ValueError("percentage argument must be less or equal to 100")
             return -percent
-        value = _memory(words[0])
+        value = parse_memory(words[0])
         if value is None:
             raise ValueError("argument must be a memory or percent value")
         return self._bounded(value)
@@ -444,7 +444,7 @@ class OutputLimitsKind(Kind[OutputLimits]):
             index = self.CLASSES.get(name.lower())
             if index is None:
                 raise ValueError("Invalid client class specified in buffer limit configuration.")
-            hard, soft, seconds = _memory(rest[0]), _memory(rest[1]), _integer(rest[2])
+            hard, soft, seconds = parse_memory(rest[0]), parse_memory(rest[1]), _integer(rest[2])
             if hard is None or soft is None or seconds is None or not 0 <= seconds <= INT_MAX:
                 raise ValueError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
             limits[index] = OutputLimit(hard, soft, seconds)
@@ -541,7 +541,8 @@ def _integer(word: bytes) -> int | None:
     return value if -LONG_MAX - 1 <= value <= LONG_MAX else None
 
 
-def _memory(word: bytes) -> int | None:
+def parse_memory(word: bytes) -> int | None:
+    """Return the bytes that a number with an optional unit means, as ``Memory``; None for another word."""
     found = _MEMORY.match(word)
     if found is None:
         return None

@@ -15,6 +15,7 @@ from ....protocol import replies
 from ....protocol.atoi import atoi
 from ....protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError, wrong_subcommand_arguments
 from ....storage.value_types import TYPES
+from ...config.kinds import parse_memory
 from ..digest import keyspace_digest, value_digest
 from . import specs
 from .aof_history import aof_history
@@ -32,17 +33,6 @@ if TYPE_CHECKING:
 
 _NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
 _NUMBER: Final = re.compile(rb"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_MEMORY: Final = re.compile(rb"(\d{0,20})(b|k|kb|m|mb|g|gb)?", re.IGNORECASE)
-_UNITS: Final = {
-    b"": 1,
-    b"b": 1,
-    b"k": 10**3,
-    b"kb": 1 << 10,
-    b"m": 10**6,
-    b"mb": 1 << 20,
-    b"g": 10**9,
-    b"gb": 1 << 30,
-}
 _LARGEST_THRESHOLD: Final = (1 << 32) - (1 << 20)  # bytes
 _SINCE: Final = {
     b"SET-ALLOW-ACCESS-EXPIRED": "8.4",
@@ -119,18 +109,17 @@ def _object(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-def _set_active_expire(client: Client, args: list[bytes]) -> bytes:
-    client.server.active_expiry.enabled = atoi(args[2]) != 0
-    return replies.OK
-
-
-def _skip_checksums(client: Client, args: list[bytes]) -> bytes:
-    client.server.keyspace.skips_checksums = atoi(args[2]) != 0
-    return replies.OK
-
-
-def _pause_cron(client: Client, args: list[bytes]) -> bytes:
-    client.server.cron.paused = atoi(args[2]) != 0
+def _switch(client: Client, args: list[bytes]) -> bytes:
+    """Switch a part of the server on or off."""
+    server, name, is_on = client.server, args[1].upper(), atoi(args[2]) != 0
+    if name == b"SET-ACTIVE-EXPIRE":
+        server.active_expiry.enabled = is_on
+    elif name == b"SET-SKIP-CHECKSUM-VALIDATION":
+        server.keyspace.skips_checksums = is_on
+    elif name == b"SET-ALLOW-ACCESS-EXPIRED":
+        server.keyspace.shows_expired = is_on
+    else:
+        server.cron.paused = is_on
     return replies.OK
 
 
@@ -209,41 +198,32 @@ def _protocol(client: Client, args: list[bytes]) -> bytes:
     resp = client.resp
     numbers = [replies.integer(number) for number in range(3)]
     kind = args[2].lower()
-    if kind == b"string":
-        return replies.bulk(b"Hello World")
-    if kind == b"integer":
-        return replies.integer(12345)
-    if kind == b"double":
-        return replies.double(3.141, resp)
-    if kind == b"null":
-        return replies.null(resp)
-    if kind == b"array":
-        return replies.array(numbers)
-    if kind == b"set":
-        return replies.set_of(numbers, resp)
-    if kind == b"map":
-        pairs = [numbers[number] + replies.boolean(number == 1, resp) for number in range(3)]
-        return replies.map_header(3, resp) + b"".join(pairs)
-    if kind == b"attrib":
-        answer = replies.bulk(b"Some real reply following the attribute")
-        if resp == 2:
-            return answer
-        popularity = replies.array([replies.bulk(b"key:123"), replies.integer(90)])
-        return b"|1\r\n" + replies.bulk(b"key-popularity") + popularity + answer
     if kind == b"push":
         if resp == 2:
             raise ReplyError(b"ERR RESP2 is not supported by this command")
         answer = replies.bulk(b"Some real reply following the push reply")
         return answer + replies.push_header(2, resp) + replies.bulk(b"server-cpu-usage") + replies.integer(42)
-    if kind == b"true":
-        return replies.boolean(True, resp)
-    if kind == b"false":
-        return replies.boolean(False, resp)
-    if kind == b"verbatim":
-        return replies.verbatim(b"This is a verbatim\nstring", resp)
-    if kind == b"bignum":
-        digits = b"1234567999999999999999999999999999999"
-        return b"(%b\r\n" % digits if resp == 3 else replies.bulk(digits)
+    popularity = replies.array([replies.bulk(b"key:123"), replies.integer(90)])
+    attribute = b"|1\r\n" + replies.bulk(b"key-popularity") + popularity
+    pairs = [number + replies.boolean(at == 1, resp) for at, number in enumerate(numbers)]
+    digits = b"1234567999999999999999999999999999999"
+    examples = {
+        b"string": replies.bulk(b"Hello World"),
+        b"integer": replies.integer(12345),
+        b"double": replies.double(3.141, resp),
+        b"null": replies.null(resp),
+        b"array": replies.array(numbers),
+        b"set": replies.set_of(numbers, resp),
+        b"map": replies.map_header(3, resp) + b"".join(pairs),
+        b"attrib": (attribute if resp == 3 else b"")
+        + replies.bulk(b"Some real reply following the attribute"),
+        b"true": replies.boolean(True, resp),
+        b"false": replies.boolean(False, resp),
+        b"verbatim": replies.verbatim(b"This is a verbatim\nstring", resp),
+        b"bignum": b"(%b\r\n" % digits if resp == 3 else replies.bulk(digits),
+    }
+    if kind in examples:
+        return examples[kind]
     raise ReplyError(
         b"ERR Wrong protocol type name. Please use one of the following: "
         b"string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
@@ -255,16 +235,10 @@ def _aof_flush_sleep(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _set_allow_access_expired(client: Client, args: list[bytes]) -> bytes:
-    client.server.keyspace.shows_expired = atoi(args[2]) != 0
-    return replies.OK
-
-
 def _packed_threshold(_client: Client, args: list[bytes]) -> bytes:
     """Check the size and accept it; lists have no separate nodes for long elements."""
-    found = _MEMORY.fullmatch(args[2])
-    size = int(found[1] or 0) * _UNITS[(found[2] or b"").lower()] if found else -1
-    if not 0 <= size < _LARGEST_THRESHOLD:
+    size = parse_memory(args[2])
+    if size is None or size >= _LARGEST_THRESHOLD:
         raise ReplyError(b"ERR argument must be a memory value bigger than 1 and smaller than 4gb")
     return replies.OK
 
@@ -351,7 +325,7 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"LOADAOF": (0, _ANY, _loadaof, "", "Write the AOF out, forget the data and load it from the files."),
     b"LOG": (1, 1, _log, " <message>", "Write a line into the server's log."),
     b"OBJECT": (1, 2, _object, " <key> [fast]", "Show how a value is kept."),
-    b"PAUSE-CRON": (1, 1, _pause_cron, " <0|1>", "Stop what the server does ten times a second, or go on."),
+    b"PAUSE-CRON": (1, 1, _switch, " <0|1>", "Stop what the server does ten times a second, or go on."),
     b"POPULATE": (1, 3, _populate, " <count> [<prefix>] [<size>]", "Make string keys <prefix>:<number>."),
     b"PROTOCOL": (1, 1, _protocol, " <type>", "Reply with an example of a protocol type."),
     b"QUICKLIST": (1, 2, quicklist, " <key> [<0|1>]", "Log the size of a quicklist."),
@@ -369,11 +343,11 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
         "Accepted; reply buffers have no peak."),
     b"SCRIPT": (1, 1, _script, " LIST|<sha1>", "Log the source of all scripts, or of one."),
     b"SDSLEN": (1, 1, sdslen, " <key>", "Show the sizes of a key and of its string."),
-    b"SET-ACTIVE-EXPIRE": (1, 1, _set_active_expire, " <0|1>", "Switch the expiry of keys that are not looked at."),
-    b"SET-ALLOW-ACCESS-EXPIRED": (1, 1, _set_allow_access_expired, " <0|1>",
+    b"SET-ACTIVE-EXPIRE": (1, 1, _switch, " <0|1>", "Switch the expiry of keys that are not looked at."),
+    b"SET-ALLOW-ACCESS-EXPIRED": (1, 1, _switch, " <0|1>",
         "Let commands find keys and fields past their time, or no longer."),
     b"SET-DISABLE-DENY-SCRIPTS": (1, 1, _accept, " <0|1>", "Accepted; what scripts may not call stays refused."),
-    b"SET-SKIP-CHECKSUM-VALIDATION": (1, 1, _skip_checksums, " <0|1>",
+    b"SET-SKIP-CHECKSUM-VALIDATION": (1, 1, _switch, " <0|1>",
         "Read files and payloads with a wrong checksum, or no longer."),
     b"SLEEP": (1, 1, _sleep, " <seconds>", "Stop the whole server for so long."),
     b"SNAPSHOT": (1, 3, snapshot, " TAKE|RESTORE|DROP|DUMP <name> | LOAD <name> <rdb> | LIST",
