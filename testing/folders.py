@@ -16,12 +16,9 @@ import shutil
 import tempfile
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from ..storage import system
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _PREFIX: Final = "rillet-testing-"
 _NAME: Final = re.compile(rf"{_PREFIX}\d+-[a-z0-9_]{{8}}")
@@ -63,9 +60,7 @@ class TemporaryFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
 

@@ -22,7 +22,6 @@ from .spies import HasSpies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     import redis
     import redis.asyncio
@@ -338,9 +337,7 @@ class AsyncProxy(_HasListener):
         self.port = self._listener.port
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self.check_faults()

@@ -21,7 +21,6 @@ from .workers import CoroutineWorker, ProcessWorker, ThreadWorker, Worker
 if TYPE_CHECKING:
     import contextlib
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     from ...console.recorded import RecordedCommand
     from ..faults import Fault
@@ -116,9 +115,7 @@ class Bench:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for each in self.workers:
             each.wanted = False
             each.kill()

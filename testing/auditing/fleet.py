@@ -14,7 +14,6 @@ from .sight import consumer_of, mentions, read_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
 
     from ...console.recorded import RecordedCommand
     from .bench import Bench
@@ -196,9 +195,7 @@ class _LongJob:
         self._started = bench.stage.commands()[-1].number
         self._pause = self._usual_pause()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bench.stage.is_up:
             self.watched += self._seconds
             self._ended = self._bench.stage.commands()[-1].number

@@ -16,7 +16,6 @@ from .stage import REMEMBERED, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from ...console.recorded import RecordedCommand
     from ..control import Control
@@ -77,9 +76,7 @@ class RealStage(Stage):
         self.database = self._proxy.database
         self.host = self._proxy.host
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._control is not None:
             if self._is_ours:
                 with contextlib.suppress(RuntimeError):  # the server has ended

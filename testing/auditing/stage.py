@@ -15,7 +15,6 @@ from ..server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from ...console.recorded import RecordedCommand
     from ..clock import Clock
@@ -58,9 +57,7 @@ class Stage:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._control is not None:
             self._control.close()
         self._server.stop()
