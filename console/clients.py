@@ -92,27 +92,21 @@ def _hide(words: list[bytes], start: int, end: int) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client from CLIENT LIST.
-
-    Attributes:
-        age, idle: seconds since it connected, and since its last command.
-        flags: the letters of CLIENT LIST.
-        memory: tot-mem, in bytes; None if the server does not report it.
-        own: whether it is a connection of this or another console.
-    """
+    """A client from CLIENT LIST."""
 
     id: int
     address: str
     name: str
     user: str
     library: str
+    # Seconds since it connected, and since its last command.
     age: int
     idle: int
     database: str
     command: str
-    flags: str
-    memory: int | None
-    own: bool
+    flags: str  # the letters of CLIENT LIST
+    memory: int | None  # tot-mem, in bytes; None if the server does not report it
+    own: bool  # whether it is a connection of this or another console
 
     @property
     def blocked(self) -> bool:

@@ -30,9 +30,6 @@ class TemporaryFolder:
 
     Args:
         where: the parent folder; None: the system's folder for temporary files.
-
-    Attributes:
-        path: the folder's path, which contains the ID of the process that created it.
     """
 
     def __init__(self, where: str | None = None) -> None:
@@ -40,6 +37,7 @@ class TemporaryFolder:
         _remove_abandoned(place)
         lock = None
         while True:
+            # The folder's path, which contains the ID of the process that created it.
             self.path = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place)
             with contextlib.suppress(FileNotFoundError, BlockingIOError):  # another process is removing it
                 lock = hold(self.path)

@@ -25,14 +25,11 @@ _FIELD_CHANNELS: Final = (
 
 
 class PubSub:
-    """The subscriptions of a server.
-
-    Attributes:
-        channels, patterns, shard_channels: the subscribers by name; a name without subscribers is not kept.
-    """
+    """The subscriptions of a server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        # The subscribers by name; a name without subscribers is not kept.
         self.channels: Subscribers = {}
         self.patterns: Subscribers = {}
         self.shard_channels: Subscribers = {}

@@ -50,19 +50,14 @@ class ReadBudget:
     An entry is sent if the reply so far has fewer than MAXCOUNT entries and fewer than MAXSIZE bytes; the first entry
     is always sent. As in Redis, a key counts before the entries of its stream, and their number after them. So a key
     that reaches the limit is sent without entries.
-
-    Attributes:
-        claim: min-idle-time of CLAIM, None without CLAIM.
-        max_count, max_size: None for no limit.
-        entries: the number of entries so far.
-        size: the bytes so far: entries, keys, and numbers of entries.
     """
 
-    claim: int | None
+    claim: int | None  # min-idle-time of CLAIM, None without CLAIM
+    # None for no limit.
     max_count: int | None
     max_size: int | None
-    entries: int = 0
-    size: int = 0
+    entries: int = 0  # the number of entries so far
+    size: int = 0  # the bytes so far: entries, keys, and numbers of entries
     _before: int = 0  # the size before the current stream
 
     def is_spent(self) -> bool:
@@ -135,24 +130,16 @@ class ReadBudget:
 
 @dataclass(slots=True, eq=False)
 class ReadOptions:
-    """The parsed options before the keys. After parsing, only ``budget`` changes.
+    """The parsed options before the keys. After parsing, only ``budget`` changes."""
 
-    Attributes:
-        count: the most entries from each stream, None for all.
-        block: milliseconds to wait, 0 for no limit, None to not wait.
-        group, consumer: the reader; None and empty without GROUP.
-        no_ack: delivered entries do not become pending.
-        budget: CLAIM, MAXCOUNT and MAXSIZE, None without any of them.
-        first_key: index of the first key; the IDs follow the keys.
-    """
-
-    count: int | None
-    block: int | None
+    count: int | None  # the most entries from each stream, None for all
+    block: int | None  # milliseconds to wait, 0 for no limit, None to not wait
+    # The reader; None and empty without GROUP.
     group: bytes | None
     consumer: bytes
-    no_ack: bool
-    budget: ReadBudget | None
-    first_key: int
+    no_ack: bool  # delivered entries do not become pending
+    budget: ReadBudget | None  # CLAIM, MAXCOUNT and MAXSIZE, None without any of them
+    first_key: int  # index of the first key; the IDs follow the keys
     keys: int
 
 

@@ -35,18 +35,14 @@ _SHORT_ROWS: Final = 100
 
 @dataclass(frozen=True)
 class StreamRange:
-    """A range of ids of one stream: greater than ``after``, up to and including ``upto``.
-
-    Attributes:
-        rows: the exact number of entries; None if unknown.
-        first, deleted: the first entry and the greatest deleted id when the batch was planned: without ``rows`` they
-            reveal whether an entry was removed since.
-    """
+    """A range of ids of one stream: greater than ``after``, up to and including ``upto``."""
 
     stream: str
     after: int
     upto: int
-    rows: int | None = None
+    rows: int | None = None  # the exact number of entries; None if unknown
+    # The first entry and the greatest deleted id when the batch was planned: without ``rows`` they reveal whether an
+    # entry was removed since.
     first: int = 0
     deleted: int = 0
 

@@ -42,12 +42,6 @@ class Connection(Client, asyncio.Protocol):
     client is blocked or postponed, does not read its replies, or has used up its slice: bytes in ``unparsed``, parsed
     commands in ``backlog``. Replies wait until this round of the event loop ends, and leave in one write
     (``server/net/replies``).
-
-    Attributes:
-        is_reading: the transport reads from the socket; False while the client must slow down.
-        owed: bytes of replies to the first requests of a group that was read together, while the rest of the group waits.
-            They count for the output limit, because Redis would run the whole group before it sends any reply.
-        has_hung_up: the client sends nothing more, and is closed after all its commands have run.
     """
 
     __slots__ = (
@@ -69,8 +63,12 @@ class Connection(Client, asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.backlog: list[list[bytes]] = []
         self.unparsed: deque[bytes | memoryview] = deque()
+        # ``owed``: bytes of replies to the first requests of a group that was read together, while the rest of the
+        # group waits. They count for the output limit, because Redis would run the whole group before it sends any
+        # reply.
         self.unparsed_bytes = self.owed = 0
-        self.is_reading = True
+        self.is_reading = True  # the transport reads from the socket; False while the client must slow down
+        # The client sends nothing more, and is closed after all its commands have run.
         self.has_hung_up = False
 
     # asyncio.Protocol: the life of the connection

@@ -39,29 +39,22 @@ if TYPE_CHECKING:
 
 
 class Persistence:
-    """Drives the AOF of one server.
-
-    Attributes:
-        aof: the open file, None while appendonly is off.
-        loading: True while a file is being replayed; clients get LOADING.
-        loaded_bytes, total_bytes: progress of the load.
-        base: what the loader has found in the RDB base of the file, during and after the load.
-        flush_delay: seconds to wait before each write (DEBUG AOF-FLUSH-SLEEP).
-        files: the file operations; tests replace some of them while the server runs.
-    """
+    """Drives the AOF of one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.files = FileOperations()
+        self.files = FileOperations()  # the file operations; tests replace some of them while the server runs
         self.rewrite = AofRewrite(self)
-        self.aof: AppendOnlyFile | None = None
-        self.loading = False
+        self.aof: AppendOnlyFile | None = None  # the open file, None while appendonly is off
+        self.loading = False  # True while a file is being replayed; clients get LOADING
         self.loading_started = 0
+        # Progress of the load.
         self.loaded_bytes = 0
         self.total_bytes = 0
         self.last_sync = 0.0
         self.delayed_syncs = 0
-        self.flush_delay = 0.0
+        self.flush_delay = 0.0  # seconds to wait before each write (DEBUG AOF-FLUSH-SLEEP)
+        # What the loader has found in the RDB base of the file, during and after the load.
         self.base = RdbInfo()
         self._syncing: asyncio.Future[None] | None = None
         server.config.on_change("aof-timestamp-enabled", self._update_timestamps)

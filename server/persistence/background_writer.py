@@ -92,20 +92,15 @@ class ForegroundWriter(SnapshotWriter):
 
 
 class BackgroundWriter(SnapshotWriter, ABC):
-    """Writes while clients are served.
-
-    Attributes:
-        written, expected: bytes so far, and the estimated total (0: not known yet).
-        pid: the process that writes.
-        fork_microseconds: how long the fork, or the copy, blocked the server.
-    """
+    """Writes while clients are served."""
 
     def __init__(self, path: Path, files: FileOperations, *, incremental_sync: bool) -> None:
         super().__init__(path, files, incremental_sync=incremental_sync)
+        # Bytes so far, and the estimated total (0: not known yet).
         self.written = 0
         self.expected = 0
-        self.pid = os.getpid()
-        self.fork_microseconds = 0
+        self.pid = os.getpid()  # the process that writes
+        self.fork_microseconds = 0  # how long the fork, or the copy, blocked the server
 
     @abstractmethod
     def start(self, loop: asyncio.AbstractEventLoop, keyspace: Keyspace, pieces: Pieces, done: Done) -> None:

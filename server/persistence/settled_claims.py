@@ -195,19 +195,16 @@ class _Run:
 
 
 class _Deliveries:
-    """The records of a run that concern one group.
-
-    Attributes:
-        settled: the IDs whose claims are settled, by consumer name.
-        claims, acks: how many XCLAIM and XACK are skipped.
-        open: the other claims by their IDs as written, in order.
-    """
+    """The records of a run that concern one group."""
 
     def __init__(self, stream: _Additions, group: Group, key: bytes, name: bytes) -> None:
         self.key = key
+        # How many XCLAIM and XACK are skipped.
         self.claims = 0
         self.acks = 0
+        # The IDs whose claims are settled, by consumer name.
         self.settled: dict[bytes, list[int]] = {name: [] for name in group.consumers}
+        # The other claims by their IDs as written, in order.
         self.open: dict[bytes, tuple[int, list[bytes]]] = {}
         self._stream = stream
         self._group = group

@@ -75,20 +75,7 @@ class MasterClient(Client):
 
 
 class MasterLink:
-    """The link to one master.
-
-    Attributes:
-        state: state of the link, in the words of ROLE.
-        client: the master as a client, while we follow its stream; its selected database is the stream's.
-        receiver: the snapshot that is being received, for INFO.
-        last_io: when data last arrived from the master, in seconds of the event loop.
-        changed_at: when the link was established or lost; None before the first time.
-        attempts, attempts_in_all: number of attempts to connect since the link was last lost, and to this master in all.
-        seconds_down: how long the link was down in all, without the current outage.
-        on_disk: offset up to which our append-only file has the stream on the disk; -1 before it has any.
-        can_continue: the data matches the history at our offset; if False, the link requests a full resync.
-        applied: bytes of the stream that are applied but not forwarded to our replicas yet.
-    """
+    """The link to one master."""
 
     def __init__(
         self, replication: Replication, host: str, port: int, *, can_continue: bool, database: int
@@ -97,20 +84,25 @@ class MasterLink:
         self.server = replication.server
         self.host = host
         self.port = port
-        self.state = CONNECT
+        self.state = CONNECT  # state of the link, in the words of ROLE
+        # The master as a client, while we follow its stream; its selected database is the stream's.
         self.client: MasterClient | None = None
-        self.receiver: SnapshotReceiver | None = None
-        self.last_io = 0.0
+        self.receiver: SnapshotReceiver | None = None  # the snapshot that is being received, for INFO
+        self.last_io = 0.0  # when data last arrived from the master, in seconds of the event loop
+        # When the link was established or lost; None before the first time.
         self.changed_at: float | None = None
+        # Number of attempts to connect since the link was last lost, and to this master in all.
         self.attempts = self.attempts_in_all = 0
-        self.seconds_down = 0.0
+        self.seconds_down = 0.0  # how long the link was down in all, without the current outage
+        # Offset up to which our append-only file has the stream on the disk; -1 before it has any.
         self.on_disk = -1
+        # The data matches the history at our offset; if False, the link requests a full resync.
         self.can_continue = can_continue
         self._database = database
         self._task: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._units = UnitReader()
-        self.applied = 0
+        self.applied = 0  # bytes of the stream that are applied but not forwarded to our replicas yet
 
     @property
     def read_offset(self) -> int:

@@ -26,19 +26,15 @@ _KEEP_ALIVE: Final = b"\n"
 
 
 class Replicas:
-    """The master's side of replication (also of a replica that has replicas of its own).
-
-    Attributes:
-        connected: connections that requested the stream, in the order of their requests.
-        good: how many of them lag little enough to count for min-replicas-to-write.
-        full_syncs, partial_syncs, refused_partial_syncs: INFO sync_full, sync_partial_ok, sync_partial_err.
-    """
+    """The master's side of replication (also of a replica that has replicas of its own)."""
 
     def __init__(self, replication: Replication) -> None:
         self.replication = replication
         self.server = replication.server
+        # Connections that requested the stream, in the order of their requests.
         self.connected: dict[Connection, Replica] = {}
-        self.good = 0
+        self.good = 0  # how many of them lag little enough to count for min-replicas-to-write
+        # INFO sync_full, sync_partial_ok, sync_partial_err.
         self.full_syncs = 0
         self.partial_syncs = 0
         self.refused_partial_syncs = 0

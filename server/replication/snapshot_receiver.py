@@ -19,20 +19,15 @@ class SnapshotReceiver:
 
     ``header``: the line before the snapshot: ``$<length>`` or ``$EOF:<mark>``.
     Raises EOFError: the header is something else.
-
-    Attributes:
-        total: its length in bytes; -1 if only a mark shows its end.
-        received: bytes so far.
-        is_complete: all of it has arrived, and it is being loaded.
     """
 
     def __init__(self, header: bytes) -> None:
-        self.received = 0
-        self.is_complete = False
+        self.received = 0  # bytes so far
+        self.is_complete = False  # all of it has arrived, and it is being loaded
         self._mark = header[5:] if header.startswith(b"$EOF:") else b""
         self._last = b""  # possibly the beginning of the mark
         if self._mark:
-            self.total = -1
+            self.total = -1  # its length in bytes; -1 if only a mark shows its end
             if len(self._mark) != _MARK:
                 raise EOFError(f"Bad protocol from MASTER: a mark of {len(self._mark)} bytes")
         elif _LENGTH.fullmatch(header):

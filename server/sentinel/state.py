@@ -15,31 +15,24 @@ if TYPE_CHECKING:
 
 
 class Instance:
-    """A monitored server.
-
-    Attributes:
-        run_id: from its INFO; empty before the first one.
-        is_down: it has not answered for ``down-after-milliseconds`` (``+sdown``), since ``down_since``.
-        pending: number of commands that were sent but not answered yet.
-        pinged: when the oldest unanswered PING was sent; None if there is none.
-        last_ok: when it last answered PING as a working server does; ``last_reply``: when it last answered PING at all.
-        info: its last INFO, received at ``info_at``.
-        role: ``master`` or ``slave``, as it reports itself, since ``role_since``.
-    """
+    """A monitored server."""
 
     def __init__(self, host: str, port: int, now: float, role: str) -> None:
         self.host = host
         self.port = port
-        self.run_id = ""
+        self.run_id = ""  # from its INFO; empty before the first one
+        # It has not answered for ``down-after-milliseconds`` (``+sdown``), since ``down_since``.
         self.is_down = False
         self.down_since = 0.0
         self.connected = False
-        self.pending = 0
-        self.pinged: float | None = None
+        self.pending = 0  # number of commands that were sent but not answered yet
+        self.pinged: float | None = None  # when the oldest unanswered PING was sent; None if there is none
+        # ``last_ok``: when it last answered PING as a working server does; ``last_reply``: when it last answered PING
+        # at all.
         self.last_ok = self.last_reply = now
-        self.info = b""
+        self.info = b""  # its last INFO, received at ``info_at``
         self.info_at: float | None = None
-        self.role = role
+        self.role = role  # ``master`` or ``slave``, as it reports itself, since ``role_since``
         self.role_since = now
 
     @property
@@ -49,19 +42,15 @@ class Instance:
 
 
 class Replica(Instance):
-    """A replica of a master.
-
-    Attributes:
-        promoted: the running failover has chosen it as the new master.
-        turning: how far a failover has made it follow the new master: empty, ``sent``, ``inprog`` or ``done``.
-        master_host, master_port, link_up, link_down_milliseconds, priority, offset, announced: from its INFO.
-    """
+    """A replica of a master."""
 
     def __init__(self, master: Master, host: str, port: int, now: float) -> None:
         super().__init__(host, port, now, "slave")
         self.master = master
-        self.promoted = False
+        self.promoted = False  # the running failover has chosen it as the new master
+        # How far a failover has made it follow the new master: empty, ``sent``, ``inprog`` or ``done``.
         self.turning = ""
+        # From its INFO.
         self.master_host, self.master_port = "?", 0
         self.link_up = False
         self.link_down_milliseconds = 0

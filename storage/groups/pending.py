@@ -95,28 +95,21 @@ GONE: Final = Consumer(b"", NEVER)
 class Pending:
     """One pending entry.
 
-    Attributes:
-        text: its ID.
-        id: the same as an integer, 0 until ``number`` computes it.
-        consumer: the owner; GONE if the entry is not pending.
-        ms: delivery time, milliseconds since the epoch; UNOWNED_MS if XNACK released it.
-        count: delivery count.
-        column, at: the ``ms`` column of its chunk, and its position there. This is a hint, valid only while the chunk has
-            that column.
-        turn: number of its last change; later changes have greater ones. Deliveries with no other change in between
-            share one turn, because their entries ascend by ID.
-
     There is no ``__init__``: its call took 0.15 of the 0.33 us that a record cost. ``make_pending`` and loops set the slots.
     """
 
     __slots__ = ("at", "column", "consumer", "count", "id", "ms", "text", "turn")
-    text: bytes
-    id: int
-    consumer: Consumer
-    ms: int
-    count: int
+    text: bytes  # its ID
+    id: int  # the same as an integer, 0 until ``number`` computes it
+    consumer: Consumer  # the owner; GONE if the entry is not pending
+    ms: int  # delivery time, milliseconds since the epoch; UNOWNED_MS if XNACK released it
+    count: int  # delivery count
+    # The ``ms`` column of its chunk, and its position there. This is a hint, valid only while the chunk has that
+    # column.
     column: array[int]
     at: int
+    # Number of its last change; later changes have greater ones. Deliveries with no other change in between share one
+    # turn, because their entries ascend by ID.
     turn: int
 
     @property

@@ -42,29 +42,26 @@ class DamagedError(Exception):
 
 @final
 class Chunk:
-    r"""Entries in ID order; never empty once it belongs to a stream, except while it is being cut.
-
-    Attributes:
-        data: the encoded entries, one after the other. It is a ``bytearray`` while the chunk grows. Once another chunk
-            follows, it is ``bytes``, whose slices are copied only once.
-        ms, seq: the two halves of each ID. Entries are added in place; a removal creates new columns, because
-            pending entries find their place by the column (see ``groups.pending``). A number of ``seq`` may take fewer
-            than eight bytes once the chunk was considered for packing.
-        offsets: where each entry begins in ``data``, and one more item, the length of ``data``. Bytes of trimmed
-            entries may precede the first entry.
-        heads: the length of each entry's part before its fields (``*2\r\n$3\r\n1-0\r\n``: 14).
-        packed: the packed form of a closed chunk: None if there is none or it is outdated, empty if packing is not worth
-            while.
-    """
+    r"""Entries in ID order; never empty once it belongs to a stream, except while it is being cut."""
 
     __slots__ = ("__weakref__", "data", "heads", "ms", "offsets", "packed", "seq")
 
     def __init__(self) -> None:
+        # The packed form of a closed chunk: None if there is none or it is outdated, empty if packing is not worth
+        # while.
         self.packed: Packed | None = None
+        # The encoded entries, one after the other. It is a ``bytearray`` while the chunk grows. Once another chunk
+        # follows, it is ``bytes``, whose slices are copied only once.
         self.data: bytearray | bytes = bytearray()
+        # The two halves of each ID. Entries are added in place; a removal creates new columns, because pending
+        # entries find their place by the column (see ``groups.pending``). A number of ``seq`` may take fewer than
+        # eight bytes once the chunk was considered for packing.
         self.ms = array("Q")
         self.seq = array("Q")
+        # Where each entry begins in ``data``, and one more item, the length of ``data``. Bytes of trimmed entries may
+        # precede the first entry.
         self.offsets = array("I", (0,))
+        # The length of each entry's part before its fields (``*2\r\n$3\r\n1-0\r\n``: 14).
         self.heads = bytearray()
 
     @classmethod

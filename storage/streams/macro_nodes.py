@@ -43,17 +43,7 @@ _REMEMBERED_BYTES: Final = 12  # longer words seldom recur
 
 
 class Node:
-    """One macro node.
-
-    Attributes:
-        first_id, last_id: its first and last entry, deleted ones included.
-        live, deleted: the numbers of its entries.
-        size: bytes in Redis, without the elements for ``live`` and ``deleted``, whose own width varies.
-        fields: the field names of its first entry; entries with the same names are stored without them.
-        names_payload: bytes of those names, counted as for the limit.
-        count_size: bytes of the element count that closes such an entry.
-        empty_size: ``size`` before its first entry.
-    """
+    """One macro node."""
 
     __slots__ = (
         "count_size",
@@ -67,14 +57,17 @@ class Node:
         "size",
     )
 
+    # The field names of its first entry; entries with the same names are stored without them.
     fields: list[bytes]
-    names_payload: int
-    count_size: int
-    empty_size: int
+    names_payload: int  # bytes of those names, counted as for the limit
+    count_size: int  # bytes of the element count that closes such an entry
+    empty_size: int  # ``size`` before its first entry
 
     def __init__(self, stream_id: int, fields: list[bytes], before: Node | None) -> None:
+        # Its first and last entry, deleted ones included.
         self.first_id = stream_id
         self.last_id = stream_id
+        # The numbers of its entries.
         self.live = 0
         self.deleted = 0
         # Field names usually repeat: equal names are neither stored nor measured twice.
@@ -92,6 +85,7 @@ class Node:
             self.fields = before.fields
             self.names_payload, self.count_size = before.names_payload, before.count_size
             self.empty_size = before.empty_size
+        # Bytes in Redis, without the elements for ``live`` and ``deleted``, whose own width varies.
         self.size = self.empty_size
 
     def like(self, first_id: int, last_id: int, live: int, size: int) -> Node:
@@ -130,12 +124,6 @@ class Node:
 class MacroNodes(Freeable):
     """The nodes of one stream, as far as they are known.
 
-    Attributes:
-        known: the nodes accounted for so far; only the methods change it.
-        shared: for each node but the first, how many bytes its first ID shares with the previous node's (``rax_nodes``).
-        accounted: the last ID that they hold.
-        max_bytes, max_entries: the limits for new entries.
-
     Invariants: ``known`` is in ID order and covers exactly the entries (deleted ones too) up to the ID
     ``accounted``. No entry above it was ever deleted, because deleting accounts for it first. Only the last known node can still
     gain entries, so its counters may change only when nothing is pending.
@@ -146,10 +134,12 @@ class MacroNodes(Freeable):
     def __init__(self, chunks: list[AnyChunk], firsts: list[int], max_bytes: int, max_entries: int) -> None:
         self._chunks = chunks  # the stream's own, which it changes
         self._firsts = firsts
+        # The limits for new entries.
         self.max_bytes = max_bytes
         self.max_entries = max_entries
-        self.accounted = -1
-        self.known: list[Node] = []
+        self.accounted = -1  # the last ID that they hold
+        self.known: list[Node] = []  # the nodes accounted for so far; only the methods change it
+        # For each node but the first, how many bytes its first ID shares with the previous node's (``rax_nodes``).
         self.shared = bytearray()
         # The size of the tree, and the number of keys for which it was computed.
         self._tree: tuple[int, int] | None = None

@@ -41,22 +41,15 @@ _ODD_HALVES: Final = re.compile(rb"-(?:0[0-9]|[0-9]{19})"), re.compile(rb",[0-9]
 
 
 class Form(NamedTuple):
-    """The form in which servers write a command.
+    """The form in which servers write a command."""
 
-    Attributes:
-        number: how many words are examined.
-        is_whole: whether the command has no further words.
-        fixed: words that are always the same, by index.
-        ids, numbers: the indices of canonical ids, and of numbers.
-        columns: the columns of the rows, with the indices of their words.
-    """
-
-    number: int
-    is_whole: bool
-    fixed: dict[int, bytes]
+    number: int  # how many words are examined
+    is_whole: bool  # whether the command has no further words
+    fixed: dict[int, bytes]  # words that are always the same, by index
+    # The indices of canonical ids, and of numbers.
     ids: tuple[int, ...]
     numbers: tuple[int, ...]
-    columns: dict[str, int]
+    columns: dict[str, int]  # the columns of the rows, with the indices of their words
 
 
 # XACK has one row per id, and therefore its own code. Sorting takes about a third of the recorder's time on files of
