@@ -15,7 +15,7 @@ import contextlib
 import sys
 from importlib import import_module
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -45,6 +45,9 @@ class _AsCompiled:
 
 
 sys.meta_path.insert(0, _AsCompiled)
+
+_TOLD: Final = frozenset({"rillet_server", "rillet"})  # fixtures that learn their test from the hook
+_request: Final[list[pytest.FixtureRequest]] = []  # of the one that is set up
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -123,10 +126,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
-    """Reset the session server for fixtures of a wider scope."""
-    used = sys.modules.get(f"{__package__}.testing.fixtures")
-    if used is not None and fixturedef.scope != "function":
-        used.begin_wide(fixturedef, request)
+    """Tell this plugin's fixtures their request; reset the session server for fixtures of a wider scope.
+
+    For a parameter ``request``, pytest creates and inspects a function twice, which takes 26 us of each test.
+    """
+    if fixturedef.argname in _TOLD:
+        _request[:] = (request,)
+    elif fixturedef.scope != "function":
+        used = sys.modules.get(f"{__package__}.testing.fixtures")
+        if used is not None:
+            used.begin_wide(fixturedef, request)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -160,21 +169,21 @@ def rillet_session_server(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-def rillet_server(request: pytest.FixtureRequest) -> Any:
+def rillet_server() -> Iterator[Any]:
     """A freshly reset ``rillet.testing.Server``, as the marker and the ini option ``rillet`` configure it."""
-    return _fixtures().server_of_test(request)
+    yield from _fixtures().server_of_test(_request.pop().node)
 
 
 @pytest.fixture
-def rillet(request: pytest.FixtureRequest, rillet_server: testing.Server) -> Iterator[redis.Redis]:
+def rillet(rillet_server: testing.Server) -> Iterator[redis.Redis]:
     """A redis-py client on a freshly reset server."""
-    yield from _fixtures().client(request, rillet_server)
+    yield from _fixtures().client(_request.pop().node, rillet_server)
 
 
 @pytest.fixture
 def rillet_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., testing.Server]]:
     """A function that starts a ``rillet.testing.Server``; all of them are stopped at the end of the test."""
-    yield from _fixtures().factory(request)
+    yield from _fixtures().factory(request.node)
 
 
 @pytest.fixture
@@ -198,7 +207,7 @@ async def _rillet_async(
 ) -> AsyncIterator[redis.asyncio.Redis]:
     from .testing.clients import close
 
-    client = _fixtures().async_client(request, rillet_server)
+    client = _fixtures().async_client(request.node, rillet_server)
     try:
         yield client
     finally:

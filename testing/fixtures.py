@@ -80,17 +80,17 @@ def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) 
             names += request._get_active_fixturedef(name).argnames  # noqa: SLF001 - pytest has no other way
 
 
-def server_of_test(request: pytest.FixtureRequest) -> Server | RemoteRillet:
-    """Return the freshly reset server that a test's markers and the ini option configure."""
-    server = _server_of_test(request)
-    request.addfinalizer(server.check_faults)
-    return server
+def server_of_test(item: pytest.Item) -> Iterator[Server | RemoteRillet]:
+    """Yield the freshly reset server that a test's markers and the ini option configure."""
+    server = _server_of_test(item)
+    yield server
+    server.check_faults()
 
 
-def _server_of_test(request: pytest.FixtureRequest) -> Server | RemoteRillet:
-    options, servers = options_of(request.node), _servers_of(request.session)
+def _server_of_test(item: pytest.Item) -> Server | RemoteRillet:
+    options, servers = options_of(item), _servers_of(item.session)
     if not isinstance(servers, Pool):
-        own = sorted(split(_marked(request.node)).server)
+        own = sorted(split(_marked(item)).server)
         if own:
             pytest.skip(f"needs a Rillet with {', '.join(own)}, and --rillet-url names a server that runs")
         servers.reset()
@@ -98,8 +98,8 @@ def _server_of_test(request: pytest.FixtureRequest) -> Server | RemoteRillet:
         return servers
     server = servers.find(options.server)
     _USED.add(server)
-    _note(request.node, server)
-    if request.config.getini("rillet_report"):
+    _note(item, server)
+    if item.config.getini("rillet_report"):
         server.made_faults.clear()
         server.watch_from_reset()
     try:
@@ -112,31 +112,31 @@ def _server_of_test(request: pytest.FixtureRequest) -> Server | RemoteRillet:
     return server
 
 
-def client(request: pytest.FixtureRequest, server: Server | RemoteRillet) -> Iterator[redis.Redis]:
+def client(item: pytest.Item, server: Server | RemoteRillet) -> Iterator[redis.Redis]:
     """Yield the redis-py client of a test; its ``rillet_server`` may be a fixture of the user's own."""
-    with server.client_of_test(**options_of(request.node).client) as connected:
+    with server.client_of_test(**options_of(item).client) as connected:
         yield connected
 
 
-def async_client(request: pytest.FixtureRequest, server: Server | RemoteRillet) -> redis.asyncio.Redis:
+def async_client(item: pytest.Item, server: Server | RemoteRillet) -> redis.asyncio.Redis:
     """Return the asynchronous client of the server's test."""
-    return server.async_client(**options_of(request.node).client)
+    return server.async_client(**options_of(item).client)
 
 
-def factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
+def factory(item: pytest.Item) -> Iterator[Callable[..., Server]]:
     """Yield a function that starts servers, and stop all of them at the end of the test."""
-    if request.config.getoption("rillet_url"):
+    if item.config.getoption("rillet_url"):
         pytest.skip("starts Rillet servers of its own, and --rillet-url names a server that runs")
-    defaults = _of_session(request.config).server
+    defaults = _of_session(item.config).server
     with contextlib.ExitStack() as stack:
 
         def start(**options: Any) -> Server:
             """Start a server; ``options`` are those of ``rillet.testing.Server`` and override the ini option."""
             server = Server(**defaults | options)
             stack.callback(server.stop)
-            _note(request.node, server)
+            _note(item, server)
             server.start()
-            if request.config.getini("rillet_report"):
+            if item.config.getini("rillet_report"):
                 server.watch()
             return server
 
