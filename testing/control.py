@@ -135,29 +135,27 @@ class Control:
             self._reader.feed(data)
         return reply
 
-    def reset(self, *following: Sequence[bytes], kept: Sequence[bytes] = ()) -> list[Any]:
-        """Run DEBUG RESET and other commands after it; if a slow script is running, kill it first.
+    def reset(self, *options: bytes) -> Any:
+        """Run DEBUG RESET; if a slow script is running, kill it first.
 
         Args:
-            following: the other commands.
-            kept: the arguments of KEEP.
+            options: those of DEBUG RESET.
 
         Returns:
-            The replies to the other commands.
+            Its reply.
 
         Raises:
-            hiredis.ReplyError: the server could not reset everything, or its script cannot be killed; or another command
-                failed.
+            hiredis.ReplyError: the server could not reset everything, or its script cannot be killed.
             ControlError: the connection broke.
         """
-        words = (b"DEBUG", b"RESET", *((b"KEEP", *kept) if kept else ()))
+        import hiredis
+
         while True:
-            replies = self.run_all([words, *following])
-            error = next((each for each in replies if isinstance(each, Exception)), None)
-            if error is None:
-                return replies[1:]
-            if not str(replies[0]).startswith("BUSY"):
-                raise error
+            try:
+                return self.run(b"DEBUG", b"RESET", *options)
+            except hiredis.ReplyError as error:
+                if not str(error).startswith("BUSY"):
+                    raise
             self._kill_script()
 
     def _kill_script(self) -> None:

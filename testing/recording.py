@@ -48,14 +48,15 @@ class Recording:
 
     def start(self) -> Self:
         """Start recording, and discard the commands of an earlier use."""
-        self.started(self._command(*self.beginning))
+        words = () if self._last is None else (b"LAST", b"%d" % self._last)
+        self.started(self._command(b"DEBUG", b"RECORD", b"START", *words))
         return self
 
     @property
-    def beginning(self) -> tuple[bytes, ...]:
-        """The command that starts the recording on the server; pass its reply to ``started``."""
-        words = () if self._last is None else (b"LAST", b"%d" % self._last)
-        return (b"DEBUG", b"RECORD", b"START", *words)
+    def in_reset(self) -> tuple[bytes, ...]:
+        """The options of DEBUG RESET that start a recording with a ``last``; pass the reply to ``started``."""
+        assert self._last is not None
+        return b"RECORD", b"%d" % self._last
 
     def started(self, number: int) -> None:
         """Store the recording's ID on the server, and discard the commands of an earlier use."""

@@ -33,7 +33,7 @@ from .snapshot import SnapshotStore
 from .spies import HasSpies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
     import redis
@@ -299,24 +299,26 @@ class Server(HasSpies, HasFaults, InWith):
             hiredis.ReplyError: something could not be reset; the text says what.
         """
         watched = self.watched
-        replies = self._run_reset(*(() if watched is None else (watched.beginning,)))
-        if watched is not None:
-            watched.started(*replies)
+        if watched is None:
+            self._run_reset()
+        else:
+            watched.started(self._run_reset(*watched.in_reset))
         if self._planted is not None:
             self.restore(self._planted)
 
-    def _run_reset(self, *following: Sequence[bytes]) -> list[Any]:
+    def _run_reset(self, *options: bytes) -> Any:
         control = self._control
         if control is None or not control.is_open:
             control = self._controller()
         with taken(self._pools) as kept:
+            options += (b"KEEP", *kept) if kept else ()
             try:
                 # Do not probe the server first: that costs as much as a reset, and a second reset does no harm.
-                return control.reset(*following, kept=kept)
+                return control.reset(*options)
             except ControlError:
                 if not control.is_open:  # the server took too long
                     raise
-                return self._controller().reset(*following, kept=kept)
+                return self._controller().reset(*options)
 
     def snapshot(self) -> Snapshot:
         """Return an immutable copy of all data and functions."""

@@ -114,14 +114,14 @@ def test_a_fixture_sends_its_server_one_message(tmp_path, process):
         run_all = Control.run_all
 
         def note(control, commands):
-            sent.append([words[:2] for words in commands])
+            sent.append([words[:3] for words in commands])
             return run_all(control, commands)
 
         Control.run_all = note
 
         @pytest.mark.parametrize("first", [True, False])
         def test_it(first, rillet):
-            assert first or sent == [[(b"DEBUG", b"RESET"), (b"DEBUG", b"RECORD")]]
+            assert first or sent == [[(b"DEBUG", b"RESET", b"RECORD")]]
             sent.clear()
         """,
         ini=f"rillet =\n    process={process}\n",

@@ -370,18 +370,18 @@ def test_users_of_a_file_are_those_of_the_start(tmp_path):
         assert client.acl_list() == before
 
 
-def test_a_reset_and_the_recording_that_begins_again_are_sent_together(server, monkeypatch):
+def test_a_reset_and_the_recording_that_begins_again_are_one_command(server, monkeypatch):
     sent = []
     run_all = Control.run_all
 
     def note(control, commands):
-        sent.append([words[:2] for words in commands])
+        sent.append([words[:3] for words in commands])
         return run_all(control, commands)
 
     monkeypatch.setattr(Control, "run_all", note)
     server.watch_from_reset()
     server.reset()
-    assert sent == [[(b"DEBUG", b"RESET"), (b"DEBUG", b"RECORD")]]
+    assert sent == [[(b"DEBUG", b"RESET", b"RECORD")]]
     with server.client() as client:
         client.ping()
     assert server.watched.of(command="PING")

@@ -20,7 +20,7 @@ from ..digest import keyspace_digest, value_digest
 from . import specs
 from .aof_history import aof_history
 from .faults import fault
-from .recording import control, record
+from .recording import control, parse_last, record
 from .snapshot import snapshot
 from .structures import htstats, htstats_key, listpack, quicklist, sdslen
 
@@ -164,14 +164,21 @@ def _replicate(client: Client, args: list[bytes]) -> bytes:
 
 
 def _reset(client: Client, args: list[bytes]) -> bytes:
-    """Reset the server; this connection keeps its protocol, its name and its login."""
-    if len(args) > 2 and (args[2].upper() != b"KEEP" or not len(args) % 2):
+    """Reset the server; this connection keeps its protocol, its name and its login.
+
+    Return OK, or the ID of the recording that RECORD begins.
+    """
+    options, last = args[2:], 0
+    if len(options) > 1 and options[0].upper() == b"RECORD":
+        last = parse_last(options[1])
+        options = options[2:]
+    if options and (options[0].upper() != b"KEEP" or not len(options) % 2):
         raise ReplyError(SYNTAX)
-    kept = dict(zip(args[3::2], map(parse_integer, args[4::2]), strict=True))
+    kept = dict(zip(options[1::2], map(parse_integer, options[2::2]), strict=True))
     if client.in_exec:
         raise ReplyError(b"ERR DEBUG RESET is not possible inside a transaction")
     client.server.resetting.run(client, kept)
-    return replies.OK
+    return replies.integer(client.server.debugging.recorder.start(last)) if last else replies.OK
 
 
 def _script(client: Client, args: list[bytes]) -> bytes:
@@ -336,7 +343,7 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"RELOAD": (0, _ANY, _reload, " [MERGE] [NOFLUSH] [NOSAVE]",
         "Write the dump file, forget the data and load it from there."),
     b"REPLICATE": (1, _ANY, _replicate, " <command> [<arg> ...]", "Put a command into the AOF without running it."),
-    b"RESET": (0, _ANY, _reset, " [KEEP <address> <length of greeting> ...]",
+    b"RESET": (0, _ANY, _reset, " [RECORD <count>] [KEEP <address> <length of greeting> ...]",
         "Return to the state of the start, without data and other connections. Rillet only."),
     b"REPLY-COPY-AVOIDANCE": (1, 1, _accept, " <0|1>", "Accepted; it changes nothing here."),
     b"REPLYBUFFER": (2, 2, _replybuffer, " PEAK-RESET-TIME <NEVER|RESET|milliseconds>|RESIZING <0|1>",

@@ -49,10 +49,7 @@ def answer(recorder: Recordings, args: list[bytes], resp: int) -> bytes:
     """
     action, rest = args[2].upper(), args[3:]
     if action == b"START" and (not rest or (len(rest) == 2 and rest[0].upper() == b"LAST")):
-        last = parse_integer(rest[1]) if rest else _DEFAULT_LAST
-        if last < 1:
-            raise ReplyError(b"ERR LAST must be positive")
-        return replies.integer(recorder.start(last))
+        return replies.integer(recorder.start(parse_last(rest[1]) if rest else _DEFAULT_LAST))
     if action not in {b"READ", b"STOP"} or not rest or (action == b"STOP" and len(rest) > 2):
         raise ReplyError(USAGE)
     number = parse_integer(rest[0])
@@ -64,6 +61,18 @@ def answer(recorder: Recordings, args: list[bytes], resp: int) -> bytes:
     if action == b"STOP":
         recorder.stop(number)
     return _read(recorder, recording, since, others, resp)
+
+
+def parse_last(word: bytes) -> int:
+    """Parse the number of commands that a recording keeps.
+
+    Raises:
+        ReplyError: it is no positive integer.
+    """
+    last = parse_integer(word)
+    if last < 1:
+        raise ReplyError(b"ERR LAST must be positive")
+    return last
 
 
 def control(client: Client, _args: list[bytes]) -> bytes:

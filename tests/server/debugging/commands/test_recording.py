@@ -59,6 +59,23 @@ def test_a_recording_of_the_last_commands(wire):
     assert (dropped, [each[7][0] for each in entries]) == (1, [b"GET"])
 
 
+def test_a_reset_can_begin_a_recording(wire):
+    wire.call("SET", "k", "v")
+    number = wire.call("DEBUG", "RESET", "record", 2, "KEEP", "127.0.0.1:1", 0).plain()
+    for word in "abc":
+        wire.call("PING", word)
+    dropped, _, entries = wire.call("DEBUG", "RECORD", "STOP", number).plain()
+    assert (dropped, [each[7] for each in entries]) == (1, [[b"PING", b"b"], [b"PING", b"c"]])
+    assert wire.call("DBSIZE").plain() == 0
+
+
+@pytest.mark.parametrize("words", ["RECORD", "RECORD x", "RECORD 0", "RECORD 1 KEEP a", "RECORD 1 2"])
+def test_a_refused_reset_resets_nothing(wire, words):
+    wire.call("SET", "k", "v")
+    assert wire.call("DEBUG", "RESET", *words.split()).kind == "-"
+    assert wire.call("DEL", "k").plain() == 1
+
+
 @pytest.mark.parametrize(
     "words",
     ["START 5", "START LAST", "START FIRST 5", "READ", "STOP", "STOP 1 2 3", "PLAY 1", "START LAST 5 5"],
