@@ -89,11 +89,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect the tests without garbage collections, which find nothing: 24 seconds of processor time a worker instead of 31."""
+    """Collect the tests without garbage collections, which find nothing: 24 seconds of processor time a worker instead of 31.
+
+    What is there by then is frozen: a full collection during the tests would walk through it for 0.4 seconds.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 
