@@ -5,7 +5,17 @@ from __future__ import annotations
 from ..spec.command import Family
 from ..spec.grammar import block, integer, many, oneof, optional, string, switch, token
 
-family = Family(__package__, "connection", categories="connection")
+family = Family(
+    __package__,
+    "connection",
+    categories="connection",
+    modules={
+        "client_commands": "client",
+        "client_list": "client|info client|kill client|list",
+        "session": "auth echo hello ping quit reset select",
+        "tracking": "client|caching client|getredir client|tracking client|trackinginfo",
+    },
+)
 
 _ON_OFF = oneof("enabled", token("ON"), token("OFF"))
 _NEW_FILTERS = oneof(

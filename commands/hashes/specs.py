@@ -19,7 +19,19 @@ from ..spec.grammar import (
 )
 from ..spec.key_specs import CHANGES, DELETES, INSERTS, INSPECTS, READS, TAKES, UPDATES, at
 
-family = Family(__package__, "hash", categories="hash")
+family = Family(
+    __package__,
+    "hash",
+    categories="hash",
+    modules={
+        "field_expiry": "hexpire hexpireat hexpiretime hpersist hpexpire hpexpireat hpexpiretime hpttl httl",
+        "fields": "hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hset hsetnx hstrlen "
+        "hvals",
+        "hgetex": "hgetdel hgetex hsetex",
+        "himport": "himport",
+        "hscan": "hrandfield hscan",
+    },
+)
 
 _FIELD = string("field")
 _PAIRS = many(block("data", _FIELD, string("value")))

@@ -21,7 +21,21 @@ from ..spec.grammar import (
 from ..spec.key_finders import keys_of_migrate, keys_of_sort
 from ..spec.key_specs import CHANGES, INSPECTS, OVERWRITES, READS, UPDATES, KeySpec, at
 
-family = Family(__package__, "generic", categories="keyspace")
+family = Family(
+    __package__,
+    "generic",
+    categories="keyspace",
+    modules={
+        "databases": "copy dbsize flushall flushdb move swapdb",
+        "dump": "dump restore restore-asking",
+        "expiry": "expire expireat expiretime persist pexpire pexpireat pexpiretime pttl ttl",
+        "lifecycle": "del exists rename renamenx touch type unlink",
+        "migrate": "migrate",
+        "object": "object",
+        "scan": "keys randomkey scan",
+        "sort": "sort sort_ro",
+    },
+)
 
 _CONDITION = optional(oneof("condition", token("NX"), token("XX"), token("GT"), token("LT"), since="7.0.0"))
 _DESTINATION = key("newkey", spec=1)

@@ -6,7 +6,17 @@ from ..spec.command import Family
 from ..spec.grammar import KEY, MANY_KEYS, block, double, integer, key, many, oneof, optional, string, token
 from ..spec.key_specs import DELETES, INSERTS, INSPECTS, READS, TAKES, UPDATES, KeySpec, at
 
-family = Family(__package__, "list", categories="list")
+family = Family(
+    __package__,
+    "list",
+    categories="list",
+    modules={
+        "blocking": "blmove blmpop blpop brpop brpoplpush",
+        "elements": "lindex linsert llen lpop lpos lpush lpushx lrange lrem lset ltrim rpop rpush rpushx",
+        "lmovem": "blmovem lmovem",
+        "moves": "lmove lmpop rpoplpush",
+    },
+)
 
 _LEFT_OR_RIGHT = (token("LEFT"), token("RIGHT"))
 _WHERE = oneof("where", *_LEFT_OR_RIGHT)

@@ -6,7 +6,15 @@ from ..spec.command import Family
 from ..spec.grammar import KEY, MANY_KEYS, integer, key, many, optional, pattern, string, switch
 from ..spec.key_specs import DELETES, INSERTS, INSPECTS, READS, TAKES, KeySpec, at
 
-family = Family(__package__, "set", categories="set")
+family = Family(
+    __package__,
+    "set",
+    categories="set",
+    modules={
+        "algebra": "sdiff sdiffcard sdiffstore sinter sintercard sinterstore sunion sunioncard sunionstore",
+        "members": "sadd scard sismember smembers smismember smove spop srandmember srem sscan",
+    },
+)
 
 _INTERSECTION_COST = (
     "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets."

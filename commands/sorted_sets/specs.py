@@ -20,7 +20,18 @@ from ..spec.grammar import (
 )
 from ..spec.key_specs import CHANGES, DELETES, INSPECTS, READS, TAKES, UPDATES, KeySpec, at
 
-family = Family(__package__, "sorted-set", categories="sortedset")
+family = Family(
+    __package__,
+    "sorted-set",
+    categories="sortedset",
+    modules={
+        "algebra": "zdiff zdiffstore zinter zintercard zinterstore zunion zunionstore",
+        "members": "zadd zcard zincrby zmscore zrandmember zrank zrem zrevrank zscan zscore",
+        "pops": "bzmpop bzpopmax bzpopmin zmpop zpopmax zpopmin",
+        "ranges": "zcount zlexcount zrange zrangebylex zrangebyscore zrangestore zremrangebylex "
+        "zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore",
+    },
+)
 
 _WEIGHTS = optional(many(integer("weight", "WEIGHTS")))
 _AGGREGATE = optional(

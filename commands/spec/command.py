@@ -10,8 +10,8 @@ The handler names the record that it serves::
     def xlen(client: Client, args: list[bytes]) -> bytes: ...
 
 These records alone define dispatch, arity and unknown-command errors, MULTI queueing, key extraction, COMMAND, ACL
-categories, HELP and the generated documentation. The handlers of a family are imported when a server looks up one of
-its commands for the first time (``load``): most servers never receive a GEOADD.
+categories, HELP and the generated documentation. A handler is imported when a server looks up its command for the first
+time (``handler_for``): most servers never receive a GEOADD.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, TypeAlias
 
 from .key_finders import keys_by_number
 from .key_specs import KeyReference, KeySpec, indices_of
+from .versions import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,6 +91,7 @@ class Command:
     history: tuple[tuple[str, str], ...]
     arguments: tuple[Argument, ...]
     room: str  # the package that holds its handler
+    module: str | None  # the module whose import registers its handler; None: unnamed
     is_served: bool = True  # False: it only holds subcommands
     doc_flags: tuple[str, ...] = ()
     deprecated_since: str | None = None
@@ -129,16 +131,27 @@ class Family:
         room: the package of the family (``__package__``).
         group: the group in COMMAND DOCS.
         categories: ACL categories that the flags do not imply.
+        modules: the commands that each module of the room handles; a container stands for its subcommands. Such a module
+            is imported alone, at the first call of one of its commands. Without modules, the whole room is imported.
         registry: receives the commands: REGISTRY, or SENTINEL for commands that only sentinel mode has.
     """
 
     def __init__(
-        self, room: str, group: str, *, categories: str = "", registry: dict[str, Command] = REGISTRY
+        self,
+        room: str,
+        group: str,
+        *,
+        categories: str = "",
+        modules: Mapping[str, str] = MappingProxyType({}),
+        registry: dict[str, Command] = REGISTRY,
     ) -> None:
         self.room = room
         self.group = group
         self.categories = categories
         self.registry = registry
+        self._module_of = {
+            name: f"{room}.{module}" for module, names in modules.items() for name in names.split()
+        }
 
     def command(
         self,
@@ -169,9 +182,11 @@ class Family:
         Pass ``categories`` and ``group`` only if they differ from those of the family. Never pass categories that the
         flags imply (write, read, fast, slow, admin, pubsub, blocking, and dangerous for admin).
         """
+        name = name.lower()
+        module = self._module_of.get(name) or self._module_of.get(name.partition("|")[0])
         return _register(
             Command(
-                name=name.lower(),
+                name=name,
                 arity=arity,
                 flags=_checked_flags(flags),
                 categories=with_implied(self.categories if categories is None else categories, flags),
@@ -185,6 +200,7 @@ class Family:
                 history=tuple(history.items()),
                 arguments=arguments,
                 room=self.room,
+                module=module,
                 is_served=is_served,
                 doc_flags=tuple(doc_flags.split()),
                 deprecated_since=deprecated_since,
@@ -294,7 +310,12 @@ def load(room: str) -> None:
 
 def handler_for(command: Command, knows: Callable[[str], bool], *, in_sentinel: bool = False) -> Handler:
     """Return the handler that a command has in a Redis version; ``knows`` is that version's ``Compat.knows``."""
-    load(command.room)
+    # Only the room knows whether an older version has another handler.
+    if command.module is not None and knows(NEWEST):
+        with _loading:
+            import_module(command.module)
+    else:
+        load(command.room)
     if in_sentinel and command.name in _IN_SENTINEL:
         return _IN_SENTINEL[command.name]
     for until, handlers in _OLDER.items():
@@ -304,7 +325,7 @@ def handler_for(command: Command, knows: Callable[[str], bool], *, in_sentinel: 
 
 
 def batch_handler_for(command: Command) -> BatchHandler | None:
-    """Return the batch handler of a command of a loaded family; None if there is none."""
+    """Return the batch handler of a command whose handler was looked up; None if there is none."""
     return _BATCH_HANDLERS.get(command.name)
 
 

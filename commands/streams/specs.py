@@ -20,7 +20,27 @@ from ..spec.grammar import (
 from ..spec.key_finders import keys_of_streams
 from ..spec.key_specs import DELETES, INSPECTS, READS, UPDATES, KeySpec, at
 
-family = Family(__package__, "stream", categories="stream")
+family = Family(
+    __package__,
+    "stream",
+    categories="stream",
+    modules={
+        "idempotency": "xcfgset xidmprecord",
+        "xack": "xack xnack",
+        "xadd_batch": "xadd",
+        "xautoclaim": "xautoclaim",
+        "xclaim": "xclaim",
+        "xdel": "xackdel xdel xdelex",
+        "xgroup": "xgroup",
+        "xinfo": "xinfo",
+        "xpending": "xpending",
+        "xrange": "xlen xrange xrevrange",
+        "xread": "xread",
+        "xreadgroup": "xreadgroup",
+        "xsetid": "xsetid",
+        "xtrim": "xtrim",
+    },
+)
 
 _COUNT = optional(integer("count", "COUNT"))
 _MAX_COUNT = optional(integer("maxcount", "MAXCOUNT", since="8.10.0"))

@@ -20,7 +20,20 @@ from ..spec.grammar import (
 )
 from ..spec.key_specs import CHANGES, INSERTS, INSPECTS, OVERWRITES, READS, TAKES, UPDATES, KeySpec, at
 
-family = Family(__package__, "string", categories="string")
+family = Family(
+    __package__,
+    "string",
+    categories="string",
+    modules={
+        "conditions": "delex digest",
+        "counters": "decr decrby incr incrby incrbyfloat",
+        "get_set": "get getdel getex getset mget mset msetnx psetex set setex setnx",
+        "increx": "increx",
+        "lcs": "lcs",
+        "msetex": "msetex",
+        "ranges": "append getrange setrange strlen substr",
+    },
+)
 
 _PAIRS = many(block("data", KEY, string("value")))
 _COMPARISONS = (

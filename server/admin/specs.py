@@ -18,7 +18,21 @@ from ...commands.spec.grammar import (
 )
 from ...commands.spec.key_specs import at
 
-family = Family(__package__, "server")
+family = Family(
+    __package__,
+    "server",
+    modules={
+        "command": "command",
+        "config": "config",
+        "info": "info",
+        "latency": "latency",
+        "lifecycle": "lolwut shutdown time",
+        "memory": "memory",
+        "module": "module",
+        "monitor": "monitor",
+        "slowlog": "slowlog",
+    },
+)
 
 _COMMAND_NAMES = optional(many(string("command-name")))
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from ....commands.spec.command import Family
 from ....commands.spec.grammar import block, integer, many, oneof, optional, string, switch, token
 
-family = Family(__package__, "cluster")
+family = Family(
+    __package__,
+    "cluster",
+    modules={
+        "handlers": "asking cluster readonly readwrite",
+        "migration": "cluster|migration cluster|syncslots",
+        "node_commands": "cluster|bumpepoch cluster|failover cluster|forget cluster|meet cluster|replicate "
+        "cluster|reset cluster|saveconfig cluster|set-config-epoch",
+        "slot_commands": "cluster|addslots cluster|addslotsrange cluster|delslots cluster|delslotsrange "
+        "cluster|flushslots cluster|setslot cluster|slot-stats",
+    },
+)
 
 _RANGES = many(block("range", integer("start-slot"), integer("end-slot")))
 _NODES_COST = "O(N) where N is the total number of Cluster nodes"

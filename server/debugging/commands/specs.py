@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from ....commands.spec.command import Family
 
-family = Family(__package__, "server")
+family = Family(
+    __package__,
+    "server",
+    modules={
+        "handlers": "debug",
+    },
+)
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off
