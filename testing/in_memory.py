@@ -1,17 +1,22 @@
 """In-memory connections between a client and a server in the same event loop, without sockets.
 
-A test of 13 commands takes 1.8 ms of processor time this way, and 2.6 ms over TCP (fakeredis: 2.1 ms).
+The server runs a command while the client sends it, and the reply is there when the client begins to read. Each command
+still gives other tasks a turn, so a task that polls cannot stop them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from .clients import PORTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import redis.asyncio
+
+    from ..server.server import Server
 
 # Unread bytes above which the writer pauses, and down to which it resumes. One ``data_received`` gets at most the first
 # number.
@@ -23,9 +28,10 @@ _IN_FLIGHT: Final = _HIGH
 
 
 class End(asyncio.Transport):
-    """The transport at one end of a connection. Written bytes arrive at the other end in a later loop iteration.
+    """The transport at one end of a connection. Written bytes arrive at the other end at once if it takes them.
 
-    As with a socket, bytes wait while the reader pauses, and if too many wait, the writer's protocol is paused.
+    Otherwise they arrive in a later loop iteration: because the other end pauses, others wait before them, they are many, or
+    the other protocol is running. As with a socket, if too many wait, the writer's protocol is paused.
     """
 
     other: End  # the other end
@@ -39,6 +45,7 @@ class End(asyncio.Transport):
         self.arrived = bytearray()  # bytes that the other end wrote and the protocol has not received yet
         self._is_reading = True
         self._is_scheduled = False
+        self._is_receiving = False
         self.is_writer_paused = False  # the protocol at the other end was told to pause writing
         self.ended = False  # this end is closed; ``connection_lost`` may still be due
         self.is_lost = False  # ``connection_lost`` was called
@@ -73,7 +80,7 @@ class End(asyncio.Transport):
             if self.arrived:
                 data = bytes(self.arrived[:_PIECE])
                 del self.arrived[:_PIECE]
-                self.protocol.data_received(data)
+                self.receive(data)
                 if self.is_writer_paused and len(self.arrived) <= _LOW:
                     self.is_writer_paused = False
                     if not self.other.is_lost:
@@ -87,7 +94,30 @@ class End(asyncio.Transport):
             self.abort()
             raise
 
+    def takes_at_once(self, size: int) -> bool:
+        """Return True if the other end may call ``receive`` with this number of bytes."""
+        return self._is_reading and not (self.arrived or self._is_receiving) and size <= _PIECE
+
+    def receive(self, data: bytes) -> None:
+        """Pass bytes to the protocol; if it fails, report that as a loop does, and lose the connection."""
+        self._is_receiving = True
+        try:
+            self.protocol.data_received(data)
+        except BaseException as error:
+            self.abort()
+            if not isinstance(error, Exception):
+                raise
+            failed = {"message": "Exception in data_received", "exception": error, "transport": self}
+            self._loop.call_exception_handler(failed)
+        finally:
+            self._is_receiving = False
+
     # Writing
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a write neither fails nor has to wait for the other end."""
+        return not (self.ended or self.other.ended or self.other.is_writer_paused)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes; if the other end is closed, lose the connection after delivering the bytes that have arrived."""
@@ -96,6 +126,9 @@ class End(asyncio.Transport):
         other = self.other
         if other.ended:
             self.lose_soon()
+            return
+        if other.takes_at_once(len(data)):
+            other.receive(bytes(data))
             return
         other.arrived += data
         if len(other.arrived) > _HIGH and not other.is_writer_paused:
@@ -173,3 +206,40 @@ def connect(
     protocol.connection_made(client)
     cast("asyncio.Protocol", server.get_protocol()).connection_made(server)
     return reader, asyncio.StreamWriter(client, protocol, reader, loop)
+
+
+def connection_class_of(find: Callable[[], Server | None]) -> type[redis.asyncio.Connection]:
+    """Return a redis-py connection class that connects to one server: in memory if possible, otherwise by TCP.
+
+    Args:
+        find: returns the server that runs now; None if only a socket can reach it.
+    """
+    from redis.asyncio import Connection
+
+    class InMemoryConnection(Connection):
+        """A connection to a server in the same event loop."""
+
+        async def _connect(self) -> None:
+            server = find()
+            if server is None:
+                await super()._connect()  # type: ignore[no-untyped-call]
+                return
+            _, meet = server.listeners.doors[0]
+            self._reader, self._writer = connect(meet, self.host, self.port)
+
+        async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+            """Send a command, and give other tasks a turn; with a ``socket_timeout``, redis-py may use a task for it."""
+            end = None if self._writer is None else self._writer.transport
+            if not (isinstance(end, End) and end.is_open) or (check_health and self.health_check_interval):
+                await super().send_packed_command(command, check_health)
+                return
+            if isinstance(command, str):
+                command = command.encode()
+            end.write(command if isinstance(command, bytes) else b"".join(command))
+            try:
+                await asyncio.sleep(0)
+            except BaseException:
+                await self.disconnect(nowait=True)  # otherwise another command would get the reply
+                raise
+
+    return InMemoryConnection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
 from time import perf_counter_ns
@@ -25,11 +26,11 @@ from .control import ControlError
 from .faults import HasFaults
 from .folders import TemporaryFolder
 from .forks import let_go_in_forks
-from .in_memory import connect
+from .in_memory import connection_class_of
 from .log import ServerLog
 from .process import StartError
 from .seeds import run_commands, seed_file
-from .server import data_of, flags_of
+from .server import check_transport, data_of, flags_of
 from .snapshot import SnapshotStore
 from .spies import HasSpies
 
@@ -66,6 +67,8 @@ class LoopServer(HasSpies, HasFaults):
         host: the address to listen on. In a loop without sockets, it becomes the address that the loop assigns.
         port: 0 picks a free port, or 6379 in a loop without sockets. ``restart`` keeps it.
         seed: as in ``rillet.testing.Server``.
+        transport: ``memory`` or ``tcp``. With ``memory``, clients from ``client`` use no socket in the server's loop. See
+            docs/testing/transports.md.
         directives: as in ``rillet.testing.Server``.
 
     Attributes:
@@ -73,9 +76,16 @@ class LoopServer(HasSpies, HasFaults):
     """
 
     def __init__(
-        self, *, host: str = "127.0.0.1", port: int = 0, seed: Seed | None = None, **directives: object
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        seed: Seed | None = None,
+        transport: str = "memory",
+        **directives: object,
     ) -> None:
         super().__init__()
+        check_transport(transport)
         for name, what in _REFUSED.items():
             if directives.get(name) not in {None, 0, "", "no"}:
                 raise ValueError(f"A LoopServer cannot be or have {what} ({name}): use rillet.testing.Server")
@@ -84,6 +94,7 @@ class LoopServer(HasSpies, HasFaults):
         self.clock = Clock(self._command)
         self.log = ServerLog()
         self._seed = seed
+        self._transport = transport
         self._directives = directives
         self._folder: TemporaryFolder | None = None
         self._owner = 0  # the ID of the process that started it
@@ -264,8 +275,8 @@ class LoopServer(HasSpies, HasFaults):
     ) -> redis.asyncio.Redis:
         """Return a new ``redis.asyncio`` client; ``stop`` closes it if it is still open.
 
-        It connects in memory, unless the loop simulates a network or is not the server's loop. With ``like``, as in
-        ``rillet.testing.Server.async_client``, it connects as the application's client does.
+        It connects in memory, unless ``transport`` is ``tcp``, the loop simulates a network or is not the server's loop.
+        With ``like``, as in ``rillet.testing.Server.async_client``, it connects as the application's client does.
         """
         need_redis()
         import redis.asyncio
@@ -273,29 +284,27 @@ class LoopServer(HasSpies, HasFaults):
         if like is not None:
             made = client_like(like, self.url, options, is_async=True)
         else:
-            options = {"connection_class": self._connection_class()} | options
+            if self._transport == "memory":
+                options = {"connection_class": self._connection_class} | options
             made = redis.asyncio.Redis.from_url(
                 self.url.removesuffix("/0"), **for_client(redis.asyncio.Redis, options)
             )
         self._clients.append(made)
         return made
 
+    @functools.cached_property
     def _connection_class(self) -> type[redis.asyncio.Connection]:
-        from redis.asyncio import Connection
+        return connection_class_of(self._find)
 
-        class InMemory(Connection):
-            async def _connect(connection) -> None:  # noqa: N805 - self is the server
-                loop = asyncio.get_running_loop()
-                if loop is not self._loop or not has_sockets(loop):
-                    await super()._connect()  # type: ignore[no-untyped-call]
-                    return
-                inside = self._server
-                if inside is None or not inside.listeners.doors:
-                    raise ConnectionRefusedError(f"Nothing listens on {self.host}:{self.port}")
-                _, meet = inside.listeners.doors[0]
-                connection._reader, connection._writer = connect(meet, self.host, self.port)
-
-        return InMemory
+    def _find(self) -> RilletServer | None:
+        """Return the server object; None in another loop, and in a loop that simulates a network."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop or not has_sockets(loop):
+            return None
+        inside = self._server
+        if inside is None or not inside.listeners.doors:
+            raise ConnectionRefusedError(f"Nothing listens on {self.host}:{self.port}")
+        return inside
 
     async_client = client
 

@@ -77,8 +77,7 @@ class Server(HasSpies, HasFaults, InWith):
         transport: str = "tcp",
         **directives: object,
     ) -> None:
-        if transport not in _TRANSPORTS:
-            raise ValueError(f"transport must be one of {', '.join(_TRANSPORTS)}: {transport!r}")
+        check_transport(transport)
         if transport == "memory" and process:
             raise ValueError("A server in a process of its own has no transport in memory")
         super().__init__()
@@ -556,6 +555,12 @@ class AsyncServer(Server):
     ) -> redis.asyncio.Redis:
         """Return a new ``redis.asyncio`` client; close it with ``await client.aclose()``."""
         return self.async_client(like=like, **options)
+
+
+def check_transport(transport: str) -> None:
+    """Raise a ValueError that names the transports, unless ``transport`` is one of them."""
+    if transport not in _TRANSPORTS:
+        raise ValueError(f"transport must be one of {', '.join(_TRANSPORTS)}: {transport!r}")
 
 
 def data_of(folder: str, appendfilename: str) -> bytes:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+import redis
 import redis.asyncio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rillet.testing import LoopServer
+from rillet.testing.clients import close
 from rillet.testing.in_memory import End, connect
 
 WAIT = 30  # seconds; for what comes at once
@@ -199,7 +202,7 @@ def test_clients_are_made_outside_a_loop_and_used_in_another_one():
 
         async def ask():
             assert await elsewhere.ping()
-            await elsewhere.aclose()
+            await close(elsewhere)
             return True
 
         async def look():
@@ -278,6 +281,7 @@ STEPS = st.tuples(
 
 
 @given(st.lists(STEPS, max_size=40))
+@example([("pause", 1, 1), ("write", 0, 1), ("resume", 1, 1), ("write", 0, 2)])
 def test_whatever_two_ends_do_bytes_come_in_order_and_each_learns_of_the_end_once(steps):
     async def act():
         protocols = Noting(), Noting()
@@ -313,5 +317,351 @@ def test_whatever_two_ends_do_bytes_come_in_order_and_each_learns_of_the_end_onc
             if not is_over:
                 assert protocols[1 - side].received == sent[side]
                 assert not protocols[side].paused
+
+    asyncio.run(act())
+
+
+# Clients of redis-py
+
+
+@pytest.fixture(params=["memory", "tcp"])
+def transport(request):
+    return request.param
+
+
+def running(transport, test, **directives):
+    """Run a coroutine function with a server and a client of it; the end is bounded."""
+
+    async def act():
+        async with LoopServer(transport=transport, **directives) as server:
+            client = server.client()
+            assert await client.ping()
+            [connection] = client.connection_pool._available_connections
+            assert isinstance(connection._writer.transport, End) == (transport == "memory")
+            return await test(server, client)
+
+    return asyncio.run(asyncio.wait_for(act(), WAIT * 2))
+
+
+def test_a_server_has_one_of_two_transports():
+    with pytest.raises(ValueError, match="tcp, memory"):
+        LoopServer(transport="pigeons")
+
+
+def test_each_command_gives_other_tasks_a_turn(transport):
+    async def test(_server, client):
+        async def count():
+            while True:
+                turns.append(None)
+                await asyncio.sleep(0)
+
+        turns = []
+        counting = asyncio.ensure_future(count())
+        for _ in range(20):
+            for act in (lambda: client.get("k"), lambda: client.pipeline().get("k").execute()):
+                before = len(turns)
+                await act()
+                assert len(turns) > before
+        counting.cancel()
+
+    running(transport, test)
+
+
+@pytest.mark.parametrize("rounds", range(1, 8))
+def test_after_a_cancelled_command_the_next_one_gets_its_own_reply(transport, rounds):
+    async def test(_server, client):
+        await client.mset({"one": 1, "two": 2})
+        for act in (
+            lambda: client.get("one"),
+            lambda: client.pipeline().get("one").get("one").execute(),
+            lambda: client.blpop("nothing", 0),
+            lambda: client.xread({"nothing": "$"}, block=0),
+        ):
+            task = asyncio.ensure_future(act())
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait({task})
+            assert await client.get("two") == b"2"
+            assert await client.pipeline().get("one").get("two").execute() == [b"1", b"2"]
+
+    running(transport, test)
+
+
+def test_a_blocked_read_that_takes_too_long_takes_no_entry_later(transport):
+    async def test(server, client):
+        await client.xgroup_create("s", "g", "0", mkstream=True)
+        for _ in range(3):
+            for read in (
+                client.xreadgroup("g", "c", {"s": ">"}, block=0),
+                client.blpop("q", 0),
+                client.brpop("q", 0),
+            ):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(read, 0.02)
+            while (await server.client().info("clients"))["blocked_clients"]:
+                await asyncio.sleep(0)
+            await client.xadd("s", {"n": 1})
+            await client.rpush("q", "v")
+            assert await client.lpop("q") == b"v"
+            assert (await client.xpending("s", "g"))["pending"] == 0
+            await client.xtrim("s", maxlen=0)
+
+    running(transport, test)
+
+
+def test_a_socket_timeout_ends_a_command_that_waits(transport):
+    async def test(server, _client):
+        hasty = server.client(socket_timeout=0.05)
+        with server.fault(command="GET", delay=10), pytest.raises(redis.TimeoutError):
+            await hasty.get("k")
+        assert await hasty.set("k", "v")
+        assert await hasty.get("k") == b"v"
+
+    running(transport, test)
+
+
+def test_a_hundred_clients_lose_nothing(transport):
+    async def test(server, client):
+        async def work(number):
+            own = server.client()
+            for at in range(20):
+                await own.incr("n")
+                await own.xadd("s", {"by": number})
+                assert await own.pipeline().set(f"k{number}", at).get(f"k{number}").execute() == [
+                    True,
+                    str(at).encode(),
+                ]
+            await close(own)
+
+        await asyncio.gather(*map(work, range(100)))
+        assert (await client.get("n"), await client.xlen("s")) == (b"2000", 2000)
+
+    running(transport, test)
+
+
+def test_subscribers_get_all_messages_in_order_under_load(transport):
+    async def test(server, client):
+        async def listen():
+            async with server.client().pubsub() as subscriber:
+                await subscriber.subscribe("c")
+                got = []
+                while len(got) < 1000:
+                    message = await subscriber.get_message(timeout=WAIT)
+                    if message["type"] == "subscribe":
+                        ready.release()
+                    else:
+                        got.append(int(message["data"]))
+                return got
+
+        ready = asyncio.Semaphore(0)
+        listening = [asyncio.ensure_future(listen()) for _ in range(5)]
+        for _ in listening:
+            await ready.acquire()
+
+        async def publish(start):
+            for number in range(start, 1000, 2):
+                assert await client.publish("c", number) == 5
+
+        await asyncio.gather(publish(0), publish(1))
+        found = await asyncio.gather(*listening)
+        assert all(each == found[0] for each in found)
+        assert sorted(found[0]) == list(range(1000))
+        assert [n for n in found[0] if n % 2] == list(range(1, 1000, 2))
+
+    running(transport, test)
+
+
+def test_faults_close_delay_and_refuse(transport):
+    async def test(server, client):
+        for when, left in (("before", None), ("after", b"v")):
+            await client.delete("k")
+            with server.fault(command="SET", close=when), pytest.raises(redis.ConnectionError):
+                await client.set("k", "v")
+            assert await client.get("k") == left
+        with server.fault(command="GET", error="ERR no"), pytest.raises(redis.ResponseError, match="no"):
+            await client.get("k")
+        with server.fault(command="GET", delay=0.05):
+            begun = asyncio.get_running_loop().time()
+            slow, fast = asyncio.ensure_future(client.get("k")), await server.client().strlen("k")
+            assert (await slow, fast) == (b"v", 1)
+            assert asyncio.get_running_loop().time() - begun >= 0.04
+
+    running(transport, test)
+
+
+def test_a_client_that_is_killed_learns_of_it_and_connects_again(transport):
+    async def test(server, client):
+        number = await client.client_id()
+        waiting = asyncio.ensure_future(client.blpop("q", 0))
+        other = server.client()
+        while not (await other.info("clients"))["blocked_clients"]:
+            await asyncio.sleep(0)
+        assert await other.client_kill_filter(_id=number)
+        with pytest.raises(redis.ConnectionError):
+            await waiting
+        assert await client.client_id() > number
+
+    running(transport, test)
+
+
+def test_large_replies_and_long_pipelines_arrive_whole(transport):
+    async def test(_server, client):
+        value = bytes(range(256)) * 40_000  # 10 MB
+        await client.set("k", value)
+        assert await client.get("k") == value
+        pipeline = client.pipeline(transaction=False)
+        for number in range(20_000):
+            pipeline.echo(number)
+        assert await pipeline.execute() == [b"%d" % number for number in range(20_000)]
+        pipeline = client.pipeline()
+        for _ in range(10):
+            pipeline.get("k")
+        assert all(each == value for each in await pipeline.execute())
+
+    running(transport, test)
+
+
+def test_an_error_of_the_server_is_reported_by_the_loop_and_ends_the_connection_only(transport, monkeypatch):
+    from rillet.server.net.connection import Connection
+
+    async def test(server, client):
+        reports = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
+        other = server.client()
+        assert await other.ping()
+        with monkeypatch.context() as patch:
+            patch.setattr(Connection, "data_received", lambda *_: 1 / 0)
+            with pytest.raises(redis.ConnectionError):
+                await client.ping()
+        assert [type(each["exception"]) for each in reports] == [ZeroDivisionError]
+        assert await other.ping()
+        assert await client.ping()
+
+    running(transport, test)
+
+
+def test_a_closed_server_leaves_no_open_transport(transport):
+    """Warnings are errors in this suite: an unclosed transport would fail it."""
+
+    async def test(server, client):
+        subscriber = client.pubsub()
+        await subscriber.subscribe("c")
+        waiting = asyncio.ensure_future(server.client().blpop("q", 0))
+        await asyncio.sleep(0.01)
+        await server.stop()
+        with pytest.raises(redis.ConnectionError):
+            await waiting
+        await (subscriber.aclose() if hasattr(subscriber, "aclose") else subscriber.close())
+
+    running(transport, test)
+    gc.collect()
+
+
+def test_two_protocols_that_answer_each_other_are_never_called_within_a_call():
+    class Echo(asyncio.Protocol):
+        left, is_running = 50, False
+
+        def data_received(self, data):
+            assert not self.is_running
+            self.is_running = True
+            if self.left:
+                self.left -= 1
+                self.end.write(data)
+            self.is_running = False
+
+    async def act():
+        protocols = Echo(), Echo()
+        for end, protocol in zip(joined(protocols), protocols, strict=True):
+            protocol.end = end
+        protocols[0].end.write(b"ball")
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert [each.left for each in protocols] == [0, 0]
+
+    asyncio.run(act())
+
+
+KEYS = st.sampled_from(["a", "b", "s"])
+VALUES = st.sampled_from(["1", "x", "long", "longer"])
+LONG = {"long": "v" * 70_000, "longer": "w" * 300_000}
+COMMANDS = st.one_of(
+    st.tuples(st.just("SET"), KEYS, VALUES),
+    st.tuples(st.sampled_from(["GET", "INCR", "TYPE", "LPOP", "SMEMBERS", "DEL", "XLEN"]), KEYS),
+    st.tuples(st.just("RPUSH"), KEYS, VALUES, VALUES),
+    st.tuples(st.just("LRANGE"), KEYS, st.just("0"), st.just("-1")),
+    st.tuples(st.just("BLPOP"), KEYS, st.just("0.001")),
+    st.tuples(st.just("XADD"), KEYS, st.integers(1, 9).map(lambda n: f"{n}-1"), st.just("f"), VALUES),
+    st.tuples(st.just("XREAD"), st.just("BLOCK"), st.just("1"), st.just("STREAMS"), KEYS, st.just("0")),
+    st.tuples(st.just("XGROUP"), st.just("CREATE"), KEYS, st.just("g"), st.just("0"), st.just("MKSTREAM")),
+    st.tuples(
+        st.just("XREADGROUP"),
+        st.just("GROUP"),
+        st.just("g"),
+        st.just("c"),
+        st.just("STREAMS"),
+        KEYS,
+        st.just(">"),
+    ),
+    st.tuples(st.just("PUBLISH"), st.just("c"), VALUES),
+    st.tuples(st.just("EVAL"), st.just("return redis.call('GET', KEYS[1])"), st.just("1"), KEYS),
+    st.just(("NOSUCH",)),
+    st.just(("FLUSHALL",)),
+)
+HISTORY = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.sampled_from(["one", "many", "transaction", "killed"]),
+        st.lists(COMMANDS, min_size=1, max_size=4),
+    ),
+    max_size=12,
+)
+
+
+@given(HISTORY)
+def test_random_histories_have_the_same_replies_by_both(history):
+    async def replay(server):
+        clients = [server.client(retry=None) for _ in range(3)]
+        found = []
+        async with server.client().pubsub() as subscriber:
+            await subscriber.subscribe("c")
+            await subscriber.get_message(timeout=WAIT)
+            for at, how, words in history:
+                client = clients[at]
+                commands = [[LONG.get(word, word) for word in each] for each in words]
+                if how == "killed":
+                    await clients[at - 1].client_kill_filter(_type="normal", skipme=True)
+                    for each in clients:
+                        if each is not clients[at - 1]:
+                            await until_ended(each)
+                if how in {"many", "transaction"}:
+                    pipeline = client.pipeline(transaction=how == "transaction")
+                    for each in commands:
+                        pipeline.execute_command(*each)
+                    found.append(await outcome(pipeline.execute(raise_on_error=False)))
+                else:
+                    found += [await outcome(client.execute_command(*each)) for each in commands]
+            await clients[0].publish("c", "end")
+            while not found or found[-1] != b"end":
+                message = await subscriber.get_message(timeout=WAIT)
+                found.append(message["data"])
+        return found
+
+    async def until_ended(client):
+        for connection in client.connection_pool._available_connections:
+            while connection._reader is not None and not connection._reader.at_eof():
+                await asyncio.sleep(0)
+
+    async def outcome(awaitable):
+        try:
+            return repr(await awaitable)
+        except redis.RedisError as error:
+            return f"{type(error).__name__} {error}"
+
+    async def act():
+        async with LoopServer() as memory, LoopServer(transport="tcp") as tcp:
+            for one, other in zip(await replay(memory), await replay(tcp), strict=True):
+                assert one[:1000] == other[:1000]
+                assert one == other
 
     asyncio.run(act())
