@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...commands.keys.lifecycle import delete_from
+from ...commands.runtime.client import Client
 from ...protocol.errors import ReplyError
 from ...protocol.key_slots import SLOTS, key_slot
+from ...storage.rdb import dump_value
 from .commands.migration import NOT_STABLE
 from .redirects import refusal_of_waiter
-from .slot_export import read_keys, store_keys
 
 if TYPE_CHECKING:
     import asyncio
@@ -177,7 +178,7 @@ class Presence:
             return
         server.pause.hold_writes(self)
         target = task.target.body
-        if target is None or not target.receive(task, read_keys(server, slots)):
+        if target is None or not target.receive(task, _read_keys(server, slots)):
             task.end(server.clock.now, "the target has stopped")
             server.pause.release_writes(self)
 
@@ -185,7 +186,7 @@ class Presence:
         now = self._server.clock.now
         error = "the target failed"
         try:
-            store_keys(self._server, keys)
+            _store_keys(self._server, keys)
             task.write_pause = self._server.clock.tick() - now
             error = ""
         except ReplyError as refusal:
@@ -267,4 +268,40 @@ class Presence:
             delete_from(db, key)
         if keys and server.propagation.active:
             server.propagation.add(db.index, [b"DEL", *keys])
+        server.finish_unit()
+
+
+def _read_keys(server: Server, slots: set[int]) -> list[tuple[bytes, int, bytes]]:
+    """Return all keys of the slots: the name, the milliseconds to live (0: no limit) and the DUMP payload of each.
+
+    From now on the source postpones writes, until the target owns the slots. Then it redirects them there with MOVED.
+    """
+    keyspace = server.keyspace
+    now = keyspace.now = server.clock.tick()
+    db = keyspace.databases[0]
+    defaults, version = keyspace.idempotency_defaults, server.rdb_version
+    found = []
+    for key in db.visible_keys():
+        if key_slot(key) in slots:
+            due = db.expires.get(key)
+            payload = dump_value(db.entries[key], version=version, idempotency_defaults=defaults)
+            found.append((key, 0 if due is None else max(due - now, 1), payload))
+    return found
+
+
+def _store_keys(server: Server, keys: Sequence[tuple[bytes, int, bytes]]) -> None:
+    """Store keys that ``_read_keys`` returned, in place of any with the same name, and propagate them.
+
+    Raises ReplyError: a payload cannot be read, because the source has a newer version.
+    """
+    client = Client(server)
+    client.trusted = client.replays = True
+    server.keyspace.now = server.clock.tick()
+    try:
+        for key, ttl, payload in keys:
+            words = [b"RESTORE", key, b"%d" % ttl, payload, b"REPLACE"]
+            reply = server.calls.call(client, server.dispatcher.find(words), words)
+            if reply is not None and reply.startswith(b"-"):
+                raise ReplyError(reply[1:-2])
+    finally:
         server.finish_unit()

@@ -14,12 +14,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.state import BLOCKED, POSTPONED
+from ...commands.streams.read_options import parse_options
 from ...protocol.errors import ReplyError
 from ...protocol.key_slots import key_slot
+from ...storage.groups.claiming import may_claim
+from ...storage.streams.ids import parse
+from ...storage.streams.stream import Stream
 from ..execution.entry import IMMEDIATE
 from .delays import Delays
 from .disk import Disk
-from .due import is_due
 from .fault import Fault, Hit, Sender, Sent
 from .fault_set import FaultSet, Look
 from .recorder import first_id
@@ -28,6 +31,7 @@ from .transports import Cut, Slow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...commands.streams.read_options import ReadOptions
     from ..execution.blocking import Waiter
     from ..net.connection import Connection
     from ..server import Server
@@ -141,7 +145,7 @@ class Faults(FaultSet):
 
     def wake(self, client: Connection, waiter: Waiter, run: Callable[[], None]) -> None:
         """Call ``run``, which re-runs a blocked command whose key was signalled, unless a fault delays or replaces it."""
-        if not self.active or not is_due(waiter):
+        if not self.active or not _is_due(waiter):
             run()
             return
         look = self._due.get(client)
@@ -273,3 +277,34 @@ def _sender(client: Connection) -> Sender:
 
 def _closes(spec: FaultSpec) -> bool:
     return not spec.silence and spec.slow is None
+
+
+def _is_due(waiter: Waiter) -> bool:
+    """Return True if a blocked command would reply now if it re-ran, with data or an error."""
+    values = [waiter.db.peek(key) for key in waiter.keys]
+    if waiter.wants is not Stream:
+        return any(type(value) is waiter.wants for value in values)
+    grouped = waiter.on_missing
+    options = parse_options(waiter.client, waiter.argv, grouped=grouped)
+    if grouped:
+        return any(_is_due_to_group(value, waiter, options) for value in values)
+    words = waiter.argv[options.first_key :]
+    wanted = zip(words[: options.keys], words[options.keys :], strict=True)
+    return any(
+        type(value) is Stream and value.last_id > parse(after)
+        for key, after in wanted
+        if after != b"+" and (value := waiter.db.peek(key)) is not None
+    )
+
+
+def _is_due_to_group(value: object, waiter: Waiter, options: ReadOptions) -> bool:
+    if type(value) is not Stream:
+        return True  # the stream is gone: an error
+    group = value.groups.get(options.group or b"")
+    if group is None or group.last_id < value.last_id:
+        return True
+    claim = None if options.budget is None else options.budget.claim
+    if claim is None:
+        return False
+    latest = waiter.client.server.clock.now - claim
+    return may_claim(group, value, latest)

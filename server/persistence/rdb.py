@@ -17,10 +17,9 @@ from ...protocol.errors import ReplyError
 from ...storage.folder_lock import FolderInUseError
 from ...storage.rdb import ByteSource, RdbError, RdbInfo, is_rdb, load_rdb, rdb_chunks
 from .background_writer import BackgroundWriter, ForegroundWriter, writer_of
+from .folder import remove_orphans
 from .key_delays import delay_for, delayed
-from .temp_files import remove_orphans
 from .threads import begin_in_thread
-from .unsaid_log import UnsaidLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,6 +39,28 @@ MISCONF: Final = (
 _RETRY_AFTER: Final = 5  # seconds after a failure
 _NO_FIELDS: Final[Mapping[bytes, bytes]] = {}
 LOAD_SLICE: Final = 0.02  # seconds of loading before clients get a turn
+
+
+class UnsaidLog:
+    """Logs which parts of the data have no place in the RDB version of a file, so that other servers lose them.
+
+    It remembers the last line for each version, because a server may write a file every minute.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._logged: dict[int, str] = {}
+
+    def note(self, version: int, counts: str) -> None:
+        """Log the counts for a file of an RDB version, unless they are empty or the same as last time."""
+        if counts == self._logged.get(version, ""):
+            return
+        self._logged[version] = counts
+        if counts:
+            self._server.log.warning(
+                f"RDB version {version} has no place for {counts}. Rillet reads them back from the file, other "
+                "servers leave them out: see rdb-version and repl-rdb-version."
+            )
 
 
 class Snapshots:

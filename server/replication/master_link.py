@@ -21,8 +21,7 @@ from ...commands.runtime.state import CLOSING
 from ...protocol import replies
 from ...protocol.errors import ReplyError, wrong_arity
 from ..net.peer import address_of
-from .snapshot_loading import load_snapshot
-from .snapshot_receiver import SnapshotReceiver
+from .snapshot_receiver import SnapshotReceiver, load_snapshot
 from .stream_reader import LostPlaceError, StreamError, UnitReader
 
 if TYPE_CHECKING:

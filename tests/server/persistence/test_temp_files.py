@@ -9,7 +9,7 @@ import sys
 import pytest
 from support.servers import start_server
 
-from rillet.server.persistence.temp_files import remove_orphans
+from rillet.server.persistence.folder import remove_orphans
 
 
 @pytest.fixture

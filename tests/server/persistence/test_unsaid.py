@@ -9,7 +9,7 @@ from support.aof import rewrite
 from support.servers import start_server
 from support.until import until
 
-from rillet.server.persistence.unsaid_log import UnsaidLog
+from rillet.server.persistence.rdb import UnsaidLog
 
 LOST = (
     "RDB version {} has no place for 2 times of hash fields, 1 marks of entries given back by XNACK, "
