@@ -149,7 +149,7 @@ COMMANDS ?= 100000
 # Builds Redis 8.6.2 and 8.2.3 as well: two minutes each, once. A million commands take about an hour.
 differential: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh 8.10.2 8.6.2 8.2.3
-	RILLET_RANDOM=1 RILLET_SEED=$(SEED) RILLET_ALL_VERSIONS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/differential \
+	RILLET_RANDOM=1 RILLET_ALL=1 RILLET_SEED=$(SEED) RILLET_ALL_VERSIONS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/differential \
 		tests/storage/rdb tests/server/persistence tests/server/replication $(ARGS)
 	$(BIN)/python tests/differential/long_run.py --commands $(COMMANDS) --seed $(SEED)
 	$(BIN)/python tests/differential/long_run.py --commands $(COMMANDS) --seed $(SEED) --crossed

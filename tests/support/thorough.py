@@ -1,4 +1,4 @@
-"""How much a test tries of what it could try: a part in `make test`, all in `make fuzz`, which sets RILLET_ALL."""
+"""How much a test tries of what it could try: a part in `make test`, all where RILLET_ALL is set (CONTRIBUTING.md)."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from support.thorough import examples
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -30,10 +31,10 @@ IDS = [f"{ms}-{seq}" for ms in range(1, 7) for seq in range(2)]
 NODE_ENTRIES = 3
 
 
-def fuzz_settings(examples: int, **more: object) -> settings:
-    """Settings for a test that talks to servers: no deadline, `examples` times RILLET_FUZZ."""
+def fuzz_settings(number: int, **more: object) -> settings:
+    """Settings for a test that talks to servers: no deadline, `examples(number)` times RILLET_FUZZ."""
     return settings(
-        max_examples=examples * FUZZ,
+        max_examples=examples(number) * FUZZ,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
