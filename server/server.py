@@ -80,25 +80,6 @@ class Server:
     """One Rillet server: its data, its clients and the parts that serve them.
 
     A process may hold several servers, each with its own event loop or sharing one.
-
-    Attributes:
-        compat: the behaviour of the Redis version that the server emulates.
-        may_refuse: some check may refuse a command of a plain client.
-        needs_all_checks: every command takes all checks, because of ``may_refuse`` or because the interceptor must see it.
-        interceptor: runs the commands of clients while DEBUG records them or injects faults.
-        clients: the connections that commands show and count.
-        has_observers: some client uses MONITOR or tracking.
-        run_single: runs a command that a plain client sends alone, and returns the bytes to send; None while such a
-            command must run as a batch.
-        limits_output: there is a ``client-output-buffer-limit`` for normal clients.
-        parsed_bytes: bytes of requests that are parsed at a time.
-        disk_error: the text that refuses writes while the AOF cannot be written.
-        snapshot_error: the text that refuses writes after a failed background save.
-        busy_error: the text that refuses other clients' commands during a slow script.
-        current_client: the client whose batch is running.
-        shares_loop: the event loop belongs to a test, which may simulate it. The server then uses no threads and no child
-            processes, needs only ``create_server(factory, host, port)`` of the loop, and its cron sleeps until something
-            is due.
     """
 
     def __init__(
@@ -111,8 +92,12 @@ class Server:
         shares_loop: bool = False,
     ) -> None:
         self.config = config
+        # The event loop belongs to a test, which may simulate it. The server then uses no threads and no child
+        # processes, needs only ``create_server(factory, host, port)`` of the loop, and its cron sleeps until
+        # something is due.
         self.shares_loop = shares_loop
         self.handles_signals = handles_signals
+        # The behaviour of the Redis version that the server emulates.
         self.compat = compat_with(config.compat_version)
         self.rillet_version = __version__
         self.clock = clock or Clock()
@@ -121,7 +106,7 @@ class Server:
         self.keyspace.names_last_expired = self.compat.names_last_expired
         self.keyspace.now = self.clock.now
         self.users = Users()
-        self.clients = Clients(self)
+        self.clients = Clients(self)  # the connections that commands show and count
         self.tuning = ServerTuning()
         self.run_id = os.urandom(20).hex()
         self.role = "master"
@@ -130,16 +115,25 @@ class Server:
         self.started = self.clock.now
         self.last_save = self.clock.now // 1000
         self.loading = False
+        # ``may_refuse``: some check may refuse a command of a plain client.
+        # ``needs_all_checks``: every command takes all checks, because of ``may_refuse`` or because the interceptor
+        # must see it.
+        # ``limits_output``: there is a ``client-output-buffer-limit`` for normal clients.
         self.may_refuse = self.needs_all_checks = self.limits_output = False
-        self.parsed_bytes = PARSED
+        self.parsed_bytes = PARSED  # bytes of requests that are parsed at a time
+        # Runs the commands of clients while DEBUG records them or injects faults.
         self.interceptor: Debugging | None = None
-        self.has_observers = False
+        self.has_observers = False  # some client uses MONITOR or tracking
+        # Runs a command that a plain client sends alone, and returns the bytes to send; None while such a command
+        # must run as a batch.
         self.run_single: RunSingle | None = run_one
-        self.disk_error: bytes | None = None
+        self.disk_error: bytes | None = None  # the text that refuses writes while the AOF cannot be written
+        # The text that refuses writes after a failed background save.
         self.snapshot_error: bytes | None = None
+        # The text that refuses other clients' commands during a slow script.
         self.busy_error: bytes | None = None
         self.slow_nanoseconds = LONG_COMMAND
-        self.current_client: Client | None = None
+        self.current_client: Client | None = None  # the client whose batch is running
         self.active_expiry = ActiveExpiry(self)
         self.virtual_time = VirtualTime(self)
         self.cron = Cron(self)

@@ -46,15 +46,13 @@ def end_on_signals(early: Sequence[int] = (), *, config: Config | None = None) -
 
 
 class Signals:
-    """The signals of a server with a process of its own.
-
-    Attributes:
-        ending: the server is shutting down, or tries to; the next signal forces the end.
-        completes: a shutdown finishes a save in progress instead of being refused, because nobody would ask again.
-    """
+    """The signals of a server with a process of its own."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        # ``ending``: the server is shutting down, or tries to; the next signal forces the end.
+        # ``completes``: a shutdown finishes a save in progress instead of being refused, because nobody would ask
+        # again.
         self.ending = self.completes = False
 
     def handle(self) -> None:

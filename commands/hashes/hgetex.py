@@ -31,14 +31,6 @@ class _Options:
     """The options of HGETEX or HSETEX, in any order.
 
     ``setting``: True for HSETEX: each field has a value, and conditions are allowed.
-
-    Attributes:
-        condition: FNX, FXX or nothing.
-        time_word: the unit, PERSIST, KEEPTTL or nothing.
-        time_at: the position of the unit among the words of the command.
-        when: the time in milliseconds, if there is a unit.
-        fields_word: FIELDS, as it is propagated.
-        fields: the words after numfields.
     """
 
     __slots__ = ("condition", "fields", "fields_word", "time_at", "time_word", "when")
@@ -47,10 +39,14 @@ class _Options:
         now, compat = client.db.keyspace.now, client.server.compat
         command_name = "hsetex" if setting else "hgetex"
         alone = b"KEEPTTL" if setting else b"PERSIST"
+        # ``condition``: FNX, FXX or nothing.
+        # ``time_word``: the unit, PERSIST, KEEPTTL or nothing.
         self.condition = self.time_word = b""
+        # ``time_at``: the position of the unit among the words of the command.
+        # ``when``: the time in milliseconds, if there is a unit.
         self.time_at = self.when = 0
-        self.fields_word = b"FIELDS"
-        self.fields: list[bytes] = []
+        self.fields_word = b"FIELDS"  # FIELDS, as it is propagated
+        self.fields: list[bytes] = []  # the words after numfields
         options = Arguments(words, 2)
         while options:
             word = options.next()

@@ -71,25 +71,9 @@ class Client:
 
     The server subclasses it to add a transport. Handlers read it, change it through its methods, and return the encoded
     reply. ``send`` is only for data that is not this reply (push messages, replies to unblocked clients).
-
-    Attributes:
-        resp: 2 or 3.
-        user: the logged-in user; ``default`` before any login.
-        trusted: exempt from the rules for clients: the AOF loader, a master link and DEBUG CONTROL.
-        replays: its commands come from the AOF or a master: the rules for replays apply (XADD LIMIT without ~).
-        in_exec: True while EXEC runs its commands: nothing may block.
-        mode: the state while the client waits for nothing: PLAIN, QUEUEING or CAREFUL.
-        state: what happens to its next command.
-        replica: the data of its REPLCONF, and its state once it is our replica; None for other clients.
-        write_offset: the offset of the replication stream after its last write, for WAIT.
-        is_script: it runs the commands of a script.
-        asking: on a cluster node, ASKING lets the next command use a slot that is being imported.
-        asked: the same for the current command or transaction.
-        reads_replica: READONLY allows reads from a replica in a cluster.
-        reply_mode: ``on``, ``off``, ``skip-next`` (set by CLIENT REPLY SKIP, for the next command), ``skip``.
     """
 
-    is_script: ClassVar[bool] = False
+    is_script: ClassVar[bool] = False  # it runs the commands of a script
     __slots__ = (
         "address",
         "argv_bytes",
@@ -145,8 +129,8 @@ class Client:
         self.server = server
         self.id = client_id
         self.db: Database = server.keyspace.databases[0]
-        self.resp = 2
-        self.user: User = server.users.default
+        self.resp = 2  # 2 or 3
+        self.user: User = server.users.default  # the logged-in user; ``default`` before any login
         self.authenticated = self.user.is_open
         self.name = b""
         self.lib_name = b""
@@ -175,16 +159,25 @@ class Client:
         self.shard_channels: set[bytes] = set()
         self.tracking: Tracking | None = None
         self.monitor = False
+        # ``on``, ``off``, ``skip-next`` (set by CLIENT REPLY SKIP, for the next command), ``skip``.
         self.reply_mode = "on"
         self.no_evict = False
         self.no_touch = False
+        # Exempt from the rules for clients: the AOF loader, a master link and DEBUG CONTROL.
         self.trusted = False
+        # Its commands come from the AOF or a master: the rules for replays apply (XADD LIMIT without ~).
         self.replays = False
+        # ``asking``: on a cluster node, ASKING lets the next command use a slot that is being imported.
+        # ``asked``: the same for the current command or transaction.
+        # ``reads_replica``: READONLY allows reads from a replica in a cluster.
         self.asking = self.asked = self.reads_replica = False
-        self.in_exec = False
+        self.in_exec = False  # True while EXEC runs its commands: nothing may block
+        # The data of its REPLCONF, and its state once it is our replica; None for other clients.
         self.replica: Replica | None = None
-        self.write_offset = 0
+        self.write_offset = 0  # the offset of the replication stream after its last write, for WAIT
         self.deferred: list[bytes] = []  # push messages to send after the reply of the current command
+        # ``mode``: the state while the client waits for nothing: PLAIN, QUEUEING or CAREFUL.
+        # ``state``: what happens to its next command.
         self.mode = self.state = CAREFUL
         self.update_state()
 

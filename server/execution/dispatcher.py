@@ -34,17 +34,7 @@ _CANNOT_LOAD: Final = (
 
 
 class Dispatcher:
-    """Looks up, checks and runs the commands that the clients of one server send.
-
-    Attributes:
-        table: raw command name to entry, in upper case and in lower case. A command enters it at its first use, unless it
-            is a container; scripts are absent while ``check_scripts`` needs them to be. ``find`` serves all other spellings.
-        entries: every command and subcommand that has a handler, by full name; ``all`` has those of every version.
-        found: the entries that a client or a file has used so far.
-        commands: every command and subcommand, containers included.
-        containers: the names that have subcommands.
-        listed: ``commands`` without those that rename-command disabled. All keys here are Redis' own names.
-    """
+    """Looks up, checks and runs the commands that the clients of one server send."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -52,7 +42,7 @@ class Dispatcher:
         self._registry = SENTINEL if self._in_sentinel else REGISTRY
         if self._in_sentinel:
             load(SENTINEL["sentinel"].room)  # it also serves commands of other families
-        self.found: dict[str, CommandEntry] = {}
+        self.found: dict[str, CommandEntry] = {}  # the entries that a client or a file has used so far
         self.all = {
             name: CommandEntry(command) for name, command in self._registry.items() if command.is_served
         }
@@ -60,16 +50,23 @@ class Dispatcher:
 
     def use_version(self, compat: Compat) -> None:
         """Know only the commands that a version of Redis has, with its arities and flags."""
+        # Every command and subcommand, containers included.
         self.commands = known_commands(compat, self._registry)
+        # Every command and subcommand that has a handler, by full name; ``all`` has those of every version.
         self.entries = {name: entry for name, entry in self.all.items() if name in self.commands}
         for name, entry in self.entries.items():
             entry.handler = not_yet_found
             entry.declare(self.commands[name])
+        # Raw command name to entry, in upper case and in lower case. A command enters it at its first use, unless it
+        # is a container; scripts are absent while ``check_scripts`` needs them to be. ``find`` serves all other
+        # spellings.
         self.table: dict[bytes, CommandEntry] = {}
         self._scripts: dict[bytes, CommandEntry] = {}
+        # The names that have subcommands.
         self.containers = {name.partition("|")[0] for name in self._registry if "|" in name}
         renamed = self.server.config.renamed
         self._owners = {new: own for own, new in renamed.items() if new}
+        # ``commands`` without those that rename-command disabled. All keys here are Redis' own names.
         self.listed = {
             name: command
             for name, command in self.commands.items()

@@ -64,17 +64,7 @@ class UnsaidLog:
 
 
 class Snapshots:
-    """Drives the dump file of one server.
-
-    Attributes:
-        last_ok: False if the last background save failed, or failed to begin.
-        last_seconds: duration of the last background save, -1 before the first.
-        saves: number of SAVEs, and of background saves that began (INFO rdb_saves).
-        scheduled: a background save begins as soon as possible.
-        forks, fork_microseconds: number of forks, and how long the last one (or the copy in its place) took.
-        info: statistics of the last load.
-        unsaid_log: shared by everything that writes RDB files.
-    """
+    """Drives the dump file of one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -90,15 +80,16 @@ class Snapshots:
             server.config.on_change(name, self._update_refusal)
 
     def _forget_saves(self) -> None:
-        self.last_ok = True
+        self.last_ok = True  # False if the last background save failed, or failed to begin
         self.consecutive_failures = 0
-        self.last_seconds = -1
-        self.saves = 0
-        self.scheduled = False
+        self.last_seconds = -1  # duration of the last background save, -1 before the first
+        self.saves = 0  # number of SAVEs, and of background saves that began (INFO rdb_saves)
+        self.scheduled = False  # a background save begins as soon as possible
+        # Number of forks, and how long the last one (or the copy in its place) took.
         self.forks = 0
         self.fork_microseconds = 0
-        self.info = RdbInfo()
-        self.unsaid_log = UnsaidLog(self.server)
+        self.info = RdbInfo()  # statistics of the last load
+        self.unsaid_log = UnsaidLog(self.server)  # shared by everything that writes RDB files
         self._last_try = 0
 
     @property

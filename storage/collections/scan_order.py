@@ -30,21 +30,17 @@ class ScanOrder(Freeable):
     Args:
         keys: the present keys, each once.
         step: places examined per removed key while gaps are being closed.
-
-    Attributes:
-        _keys: each key at one place, and the gaps of removed keys.
-        _gone: the removed keys that still occupy a place.
-        _filled: while gaps are being closed: the keys before this place are compact, apart from ``_gone``.
-        _next: the first place not yet examined while gaps are being closed; the places from ``_filled`` up to this one
-            are empty. Both are 0 while no gaps are being closed.
     """
 
     __slots__ = ("_filled", "_gone", "_keys", "_next", "_step")
 
     def __init__(self, keys: Iterable[bytes] = (), step: int = _STEP) -> None:
-        self._keys = list(keys)
+        self._keys = list(keys)  # each key at one place, and the gaps of removed keys
         self._step = step
-        self._gone: set[bytes] = set()
+        self._gone: set[bytes] = set()  # the removed keys that still occupy a place
+        # ``_filled``: while gaps are being closed: the keys before this place are compact, apart from ``_gone``.
+        # ``_next``: the first place not yet examined while gaps are being closed; the places from ``_filled`` up to
+        # this one are empty. Both are 0 while no gaps are being closed.
         self._filled = self._next = 0
 
     def __len__(self) -> int:

@@ -29,27 +29,22 @@ Change: TypeAlias = "tuple[bytes, bytes, int, int]"
 
 
 class ClaimTerms:
-    """The conditions of a claim, and the new delivery time and count.
-
-    Attributes:
-        latest: only entries delivered at this time (milliseconds since the epoch) or before are claimed.
-        now: the time of the claim.
-        sees_always: a claim that finds nothing also marks the consumer as seen (since 7.2).
-        ms: their new delivery time.
-        retry_count: their new delivery count; if negative, one more than before, or unchanged with ``just_id``.
-        just_id: return IDs instead of entries.
-        force: also claim entries that are not pending.
-    """
+    """The conditions of a claim, and the new delivery time and count."""
 
     __slots__ = ("force", "just_id", "latest", "ms", "now", "retry_count", "sees_always")
 
     def __init__(self, latest: int, now: int, *, sees_always: bool) -> None:
+        # Only entries delivered at this time (milliseconds since the epoch) or before are claimed.
         self.latest = latest
+        # ``now``: the time of the claim.
+        # ``ms``: their new delivery time.
         self.ms = self.now = now
+        # A claim that finds nothing also marks the consumer as seen (since 7.2).
         self.sees_always = sees_always
+        # Their new delivery count; if negative, one more than before, or unchanged with ``just_id``.
         self.retry_count = -1
-        self.just_id = False
-        self.force = False
+        self.just_id = False  # return IDs instead of entries
+        self.force = False  # also claim entries that are not pending
 
 
 class Claimed:

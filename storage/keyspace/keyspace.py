@@ -29,43 +29,7 @@ V = TypeVar("V")
 
 
 class Keyspace:
-    """All databases, and their common state.
-
-    Attributes:
-        now: milliseconds since the epoch; every command of the current batch sees the same time.
-        dirty: number of changes since the last save (INFO rdb_changes_since_last_save).
-        ready: keys that were signalled to waiting clients, in the order of the first signal; True for a key that was
-            only overwritten.
-        notify_mask: bits of ``notifications``; 0 when notifications are off.
-        expiring: False while a file is loaded or a master's command runs: nothing expires then.
-        shows_expired: DEBUG SET-ALLOW-ACCESS-EXPIRED: commands find expired keys; the active cycle still
-            deletes them.
-        skips_checksums: DEBUG SET-SKIP-CHECKSUM-VALIDATION: files and payloads with a wrong checksum are read.
-        hides_expired: True on a replica and during a pause: expired keys are hidden, and stay until the master sends
-            DEL or the pause ends.
-        own_expiries: keys whose expiry was set by clients of this replica, with the indexes of their databases. The
-            replica deletes these itself, even if the current expiry came from the master. May hold outdated keys; None
-            on a master.
-        touching: False while a client under CLIENT NO-TOUCH runs a command: lookups do not update ``accessed``.
-        by_modification: the policy is LRM: ``accessed`` has the last modification, and ``touching`` is always False.
-        keeps_idle: the policy is LRU: files have the idle time of each key.
-        names_last_expired: if a read finds the last field of a hash expired, it sends ``hexpired`` before ``del``.
-        usage: the LFU settings (growth and decay) while the policy is LFU, else None.
-        idempotent: the idempotency states of streams that have producers; the server removes their old iids.
-        idempotency_defaults: duration (seconds) and maxsize of new streams.
-        limits: the sizes up to which collections have a compact encoding.
-        libraries: the source code of function libraries.
-        lazyfree: big values without a key, to be freed piece by piece.
-        behind: streams whose macro nodes are not up to date; the server updates them when it is idle.
-        cold: packs old chunks of streams, according to its settings.
-        hits, misses, expired, expired_fields: INFO keyspace_hits, keyspace_misses, expired_keys, expired_subkeys.
-        expired_in_cycle, expired_fields_in_cycle: the part of these that the active cycle found.
-        on_event: called with (database index, event, key, affected fields of a hash), for keyspace notifications.
-        on_expired: called with (database, key) for every expired key before it is deleted, to propagate it.
-        on_field_expired: the same for fields of hashes: (database, key, field).
-        on_modified: called with (database, key, whether it expired) for each modified key; None while no client tracks.
-        on_flushed: called once after each FLUSHDB or FLUSHALL, for client tracking.
-    """
+    """All databases, and their common state."""
 
     __slots__ = (
         "behind",
@@ -104,35 +68,58 @@ class Keyspace:
     )
 
     def __init__(self, databases: int = 16) -> None:
-        self.now = 0
-        self.dirty = 0
+        self.now = 0  # milliseconds since the epoch; every command of the current batch sees the same time
+        self.dirty = 0  # number of changes since the last save (INFO rdb_changes_since_last_save)
+        # INFO keyspace_hits, keyspace_misses, expired_keys, expired_subkeys.
         self.hits = 0
         self.misses = 0
         self.expired = 0
         self.expired_fields = 0
+        # The part of these that the active cycle found.
         self.expired_in_cycle = self.expired_fields_in_cycle = 0
-        self.expiring = True
+        self.expiring = True  # False while a file is loaded or a master's command runs: nothing expires then
+        # True on a replica and during a pause: expired keys are hidden, and stay until the master sends DEL or the
+        # pause ends.
         self.hides_expired = False
+        # Keys whose expiry was set by clients of this replica, with the indexes of their databases. The replica
+        # deletes these itself, even if the current expiry came from the master. May hold outdated keys; None on a
+        # master.
         self.own_expiries: OrderedDict[bytes, set[int]] | None = None
+        # ``shows_expired``: DEBUG SET-ALLOW-ACCESS-EXPIRED: commands find expired keys; the active cycle still
+        # deletes them.
+        # ``skips_checksums``: DEBUG SET-SKIP-CHECKSUM-VALIDATION: files and payloads with a wrong checksum are read.
         self.shows_expired = self.skips_checksums = False
+        # False while a client under CLIENT NO-TOUCH runs a command: lookups do not update ``accessed``.
         self.touching = True
+        # The policy is LRM: ``accessed`` has the last modification, and ``touching`` is always False.
         self.by_modification = False
-        self.keeps_idle = False
+        self.keeps_idle = False  # the policy is LRU: files have the idle time of each key
+        # If a read finds the last field of a hash expired, it sends ``hexpired`` before ``del``.
         self.names_last_expired = False
+        # The LFU settings (growth and decay) while the policy is LFU, else None.
         self.usage: frequency.Settings | None = None
-        self.notify_mask = 0
+        self.notify_mask = 0  # bits of ``notifications``; 0 when notifications are off
+        # Keys that were signalled to waiting clients, in the order of the first signal; True for a key that was only
+        # overwritten.
         self.ready: dict[tuple[Database, bytes], bool] = {}
+        # The idempotency states of streams that have producers; the server removes their old iids.
         self.idempotent: WeakSet[Idempotency] = WeakSet()
-        self.idempotency_defaults = (100, 100)
-        self.limits = Limits()
-        self.libraries = Libraries()
-        self.lazyfree = LazyFree()
+        self.idempotency_defaults = (100, 100)  # duration (seconds) and maxsize of new streams
+        self.limits = Limits()  # the sizes up to which collections have a compact encoding
+        self.libraries = Libraries()  # the source code of function libraries
+        self.lazyfree = LazyFree()  # big values without a key, to be freed piece by piece
+        # Streams whose macro nodes are not up to date; the server updates them when it is idle.
         self.behind: WeakSet[Stream] = WeakSet()
-        self.cold = ChunkCache()
+        self.cold = ChunkCache()  # packs old chunks of streams, according to its settings
+        # Called with (database index, event, key, affected fields of a hash), for keyspace notifications.
         self.on_event: Callable[[int, bytes, bytes, Sequence[bytes]], None] | None = None
+        # Called with (database, key) for every expired key before it is deleted, to propagate it.
         self.on_expired: Callable[[Database, bytes], None] | None = None
+        # The same for fields of hashes: (database, key, field).
         self.on_field_expired: Callable[[Database, bytes, bytes], None] | None = None
+        # Called once after each FLUSHDB or FLUSHALL, for client tracking.
         self.on_flushed: Callable[[], None] | None = None
+        # Called with (database, key, whether it expired) for each modified key; None while no client tracks.
         self.on_modified: Callable[[Database, bytes, bool], None] | None = None
         self.databases = [Database(self, index) for index in range(databases)]
 

@@ -25,15 +25,10 @@ _ID: Final = re.compile(rb"\r\n\$2\r\nid\r\n:(\d+)\r\n").search  # in the reply 
 
 
 class Session:
-    """The session of one client.
-
-    Attributes:
-        id: a number from the proxy, or the server's once the server has told it to the client (HELLO, CLIENT ID).
-        resp: the protocol version.
-        monitors: whether the client has sent MONITOR.
-    """
+    """The session of one client."""
 
     def __init__(self, number: int, *, keeps_id: bool = False) -> None:
+        # A number from the proxy, or the server's once the server has told it to the client (HELLO, CLIENT ID).
         self.id = number
         self._keeps_id = keeps_id
         self.library = b""
@@ -41,6 +36,8 @@ class Session:
 
     def _reset(self) -> None:
         self.name, self.user = b"", b"default"
+        # ``resp``: the protocol version.
+        # ``monitors``: whether the client has sent MONITOR.
         self.resp, self.database, self.monitors = 2, 0, False
         self._channels: dict[str, set[bytes | None]] = {"s": set(), "p": set(), "": set()}
 

@@ -41,23 +41,18 @@ class Recorder:
     """Converts commands to rows, one by one, in file order.
 
     It is the specification of the meaning of commands; ``sorter`` returns the same rows, faster.
-
-    Attributes:
-        db: the selected database.
-        clock: Unix milliseconds of the last annotation, None before the first.
-        in_transaction: whether a MULTI is open.
-        rows, rows_at: the rows, with their ordinals.
     """
 
     def __init__(self, db: int = 0, clock: int | None = None) -> None:
-        self.db = db
-        self.clock = clock
-        self.in_transaction = False
+        self.db = db  # the selected database
+        self.clock = clock  # Unix milliseconds of the last annotation, None before the first
+        self.in_transaction = False  # whether a MULTI is open
         self._handlers = dict(self.handlers())
         self.empty()
 
     def empty(self) -> None:
         """Drop the rows; keep the database, the clock and the transaction."""
+        # The rows, with their ordinals.
         self.rows: list[Row] = []
         self.rows_at: list[int] = []
         self._add = self.rows.append

@@ -70,37 +70,30 @@ Columns = dict[str, list[bytes]]
 
 
 class Sorter:
-    """Gathers the rows of commands in columns, by kind of command.
-
-    Attributes:
-        recorder: makes the other rows; it knows the database and whether a transaction is open.
-        rows: the number of gathered rows.
-        number: the number of commands taken.
-        kinds: the kinds of these commands.
-        ordinals: the ordinals of these commands.
-        states: each clock and database, with the number of commands up to which it holds.
-        columns: the words of common commands, by kind and column; ids and numbers separated by commas.
-        claims: the event of each XCLAIM.
-        ack_ends: the number of ids up to and including each XACK.
-    """
+    """Gathers the rows of commands in columns, by kind of command."""
 
     def __init__(self, recorder: Recorder) -> None:
+        # Makes the other rows; it knows the database and whether a transaction is open.
         self.recorder = recorder
         self._kinds = _Kinds(recorder)
         self.empty()
 
     def empty(self) -> None:
         """Drop the gathered rows; the recorder keeps its state."""
+        # ``rows``: the number of gathered rows.
+        # ``number``: the number of commands taken.
         self.rows = self.number = 0
-        self.kinds: list[bytes] = []
-        self.ordinals = array("q")
+        self.kinds: list[bytes] = []  # the kinds of these commands
+        self.ordinals = array("q")  # the ordinals of these commands
+        # Each clock and database, with the number of commands up to which it holds.
         self.states: list[tuple[int, int | None, int]] = []
+        # The words of common commands, by kind and column; ids and numbers separated by commas.
         self.columns: dict[int, Columns] = {
             kind: {name: [] for name in form.columns} for kind, form in FORMS.items()
         }
         self.columns[ACK] = {"stream": [], "group": [], "entry_id": []}
-        self.claims = bytearray()
-        self.ack_ends = [0]
+        self.claims = bytearray()  # the event of each XCLAIM
+        self.ack_ends = [0]  # the number of ids up to and including each XACK
         self.recorder.empty()
 
     def take(
