@@ -13,14 +13,21 @@ else
 fi
 
 there() {
-    command -v chromium || command -v chromium-browser || command -v google-chrome
+    command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome
 } >/dev/null 2>&1
 
-if ! there && command -v apt-get >/dev/null 2>&1 && [ "$as_root" != none ]; then
-    echo "installing chromium for the tests of the console"
-    { $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium || {
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq && $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium
-    }; } >/dev/null 2>&1
+install() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"
+} >/dev/null 2>&1
+
+# The shell is Chromium without windows, and takes a third less processor time. Where there is a Chromium, no list of packages
+# is fetched for it.
+if ! command -v chromium-headless-shell >/dev/null 2>&1 && command -v apt-get >/dev/null 2>&1 && [ "$as_root" != none ]; then
+    install chromium-headless-shell || there || {
+        echo "installing chromium for the tests of the console"
+        $as_root apt-get update -qq >/dev/null 2>&1
+        install chromium-headless-shell || install chromium
+    }
 fi
 there || echo "BROWSER MISSING: chromium: the tests in tests/console will report it" >&2
 exit 0

@@ -127,8 +127,8 @@ class ConsoleProcess:
 
 
 def chromium() -> str:
-    """Debian's browser, or another one of its kind, or the end of the test."""
-    names = ("chromium", "chromium-browser", "google-chrome")
+    """Debian's browser without windows, or another one of its kind, or the end of the test."""
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     found = os.environ.get("RILLET_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if not found or needs.none_wanted():
         needs.leave_out("browser")
