@@ -7,7 +7,6 @@ import gc
 import os
 import sys
 import time
-from functools import partial
 
 from . import __version__
 
@@ -20,6 +19,17 @@ else:
     import _signal as signal
 
 _INTERRUPTED = 128 + 2  # the status of a program that Ctrl-C ended, as shells give it
+# The module of each tool; its ``main`` takes the words after the verb and returns the exit status.
+_TOOLS = {
+    "audit": ".testing.auditing.command",
+    "cluster": ".testing.cluster_command",
+    "console": ".console.command",
+    "dev": ".console.dev",
+    "pipeline": ".pipeline.cli.main",
+    "proxy": ".testing.proxy_command",
+    "redrive": ".console.redrive_command",
+    "top": ".console.top",
+}
 _USAGE = """\
 Usage: rillet [/path/to/redis.conf] [options] [-]
        rillet - (read config from stdin)
@@ -56,50 +66,22 @@ def main() -> int:
 
 def _tool(name: str) -> Callable[[list[str]], int] | None:
     """Return what runs a verb of the command line, or None for what a server takes."""
-    if name == "check-aof":
-        return _check_aof
-    if name == "check-rdb":
-        return _check_rdb
-    if name == "pipeline":
-        from .pipeline.cli.main import main as pipeline
+    if name in {"check-aof", "check-rdb"}:
+        return _check_aof if name == "check-aof" else _check_rdb
+    if name not in _TOOLS:
+        return None
+    from importlib import import_module
 
-        return pipeline
-    if name == "console":
-        from .console.command import main as console
-
-        return console
-    if name == "dev":
-        from .console.dev import main as dev
-
-        return dev
-    if name in {"top", "redrive"}:
-        return partial(_of_console, name)
-    if name == "audit":
-        from .testing.auditing.command import main as audit
-
-        return audit
-    if name == "proxy":
-        from .testing.proxy_command import main as proxy
-
-        return proxy
-    if name == "cluster":
-        from .testing.cluster_command import main as cluster
-
-        return cluster
-    return None
-
-
-def _of_console(name: str, words: list[str]) -> int:
     try:
-        if name == "top":
-            from .console.top import main
-        else:
-            from .console.redrive_command import main
+        tool: Callable[[list[str]], int] = import_module(_TOOLS[name], __package__).main
     except ImportError as error:
+        if name not in {"top", "redrive"}:  # the others say themselves which packages they need
+            raise
         from .console.command import missing
 
-        return missing(f"rillet {name}", error)
-    return main(words)
+        status = missing(f"rillet {name}", error)
+        return lambda _: status
+    return tool
 
 
 def _use(tool: Callable[[list[str]], int], early: Sequence[int]) -> int:
