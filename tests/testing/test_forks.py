@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.live import eventually
+from support.programs.pytest_run import WITHOUT
 
 from rillet.storage import system
 from rillet.testing import Server
@@ -251,7 +252,7 @@ def test_after(rillet):
     assert rillet.ping()
 """)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", tmp_path],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *WITHOUT, "-W", "ignore", tmp_path],
         capture_output=True,
         text=True,
         timeout=120,

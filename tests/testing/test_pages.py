@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.programs.pytest_run import WITHOUT
 from support.servers import start_server
 
 PAGES = Path(__file__).parents[2] / "docs" / "testing"
@@ -44,7 +45,7 @@ def run_block(code: str, folder: Path) -> None:
 def run_pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     # Without a rootdir of its own pytest would look for a configuration above the folder; pytest-asyncio warns if its
     # scope is not set.
-    options = ["-q", "-p", "no:cacheprovider", "--rootdir", str(folder)]
+    options = ["-q", "-p", "no:cacheprovider", *WITHOUT, "--rootdir", str(folder)]
     return run(folder, "-m", "pytest", *options, "-o", "asyncio_default_fixture_loop_scope=function", *words)
 
 

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+# Plugins that no user's test here needs. They import all of Hypothesis and of valkey-py: half of a short run.
+WITHOUT = ("-p", "no:hypothesispytest", "-p", "no:valkey", "-p", "no:time_machine")
+
+
 class Run:
     """One run: the exit status and what was printed."""
 
@@ -36,7 +40,7 @@ def run_tests(folder: Path, code: str, *words: str, ini: str = "", env: dict[str
     settings = "[pytest]\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n"
     (folder / "pytest.ini").write_text(settings + textwrap.dedent(ini), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", *words],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *WITHOUT, "-rs", *words],
         cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=os.environ | (env or {}),
     )  # fmt: skip
     return Run(done)
