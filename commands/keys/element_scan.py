@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _DEFAULT_COUNT: Final = 10
 # The reply for a missing key: the iteration is complete.
 EMPTY: Final = b"*2\r\n$1\r\n0\r\n*0\r\n"
+ONLY_HSCAN: Final = b"ERR NOVALUES option can only be used in HSCAN"
 
 
 class ScanOptions:
@@ -35,7 +36,7 @@ class ScanOptions:
             option = options.option()
             if option == b"NOVALUES" and novalues is not None:
                 if not novalues:
-                    raise ReplyError(b"ERR NOVALUES option can only be used in HSCAN")
+                    raise ReplyError(ONLY_HSCAN)
                 self.names_only = True
                 continue
             value = options.next()

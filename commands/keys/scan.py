@@ -13,6 +13,7 @@ from ...storage.value_types import TYPES, type_name
 from ..runtime.arguments import Arguments, parse_integer
 from ..spec.command import handles
 from . import specs
+from .element_scan import ONLY_HSCAN
 
 if TYPE_CHECKING:
     from ...storage.keyspace.database import Database
@@ -58,6 +59,8 @@ def scan(client: Client, args: list[bytes]) -> bytes:
     wanted_type: bytes | None = None
     while options:
         option = options.option()
+        if option == b"NOVALUES" and client.server.compat.knows("7.4"):
+            raise ReplyError(ONLY_HSCAN)
         value = options.next()
         if option == b"COUNT":
             count = parse_integer(value)

@@ -266,6 +266,15 @@ def reply(client: Client, *words: bytes | str | int) -> Any:
     return value
 
 
+def effects(client: Client) -> tuple[list[bytes], list[bytes], int]:
+    """Return the events, the propagated commands and the number of changes so far; forgotten then."""
+    server = client.server
+    events = [b"%b %b" % event for event in server.events]
+    server.events.clear()
+    changes, server.keyspace.dirty = server.keyspace.dirty, 0
+    return events, [b" ".join(argv) for argv in server.propagation.take()], changes
+
+
 def ready_keys(client: Client) -> list[bytes]:
     """The keys signalled to waiting clients so far, in order; forgotten then."""
     ready = [key for _db, key in client.server.keyspace.ready]

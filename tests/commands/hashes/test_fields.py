@@ -1,7 +1,7 @@
 """What the scripts of tests/differential do not show of hashes: effects, walks over large ones, random fields."""
 
 import pytest
-from support.fake_server import FakeServer, make_client, reply, run
+from support.fake_server import FakeServer, effects, make_client, reply, run
 
 from rillet.commands.hashes import field_expiry as hash_expiry  # noqa: F401 - they declare commands
 from rillet.commands.keys import lifecycle as keys  # noqa: F401 - they declare commands
@@ -19,25 +19,6 @@ def client():
     return make_client(server=server)
 
 
-def effects(client):
-    """Events, propagated commands and changes since the last time."""
-    server = client.server
-    events = [b"%b %b" % event for event in server.events if event[0] != b"keymiss"]
-    written = [b" ".join(argv) for argv in server.propagation.take()]
-    dirty, server.keyspace.dirty = server.keyspace.dirty, 0
-    server.events.clear()
-    return events, written, dirty
-
-
-def test_setting_is_propagated_as_it_came_and_counts_each_field(client):
-    run(client, "HSET", "h", "a", 1, "b", 2)
-    assert effects(client) == ([b"new h", b"hset h"], [b"HSET h a 1 b 2"], 2)
-    run(client, "HMSET", "h", "a", 1)
-    assert effects(client) == ([b"hset h"], [b"HMSET h a 1"], 1)
-    run(client, "HSETNX", "h", "a", 1)
-    assert effects(client) == ([], [], 0)
-
-
 def test_increments_by_floats_are_propagated_as_their_result(client):
     run(client, "HINCRBYFLOAT", "h", "f", "10.1")
     run(client, "HINCRBYFLOAT", "h", "f", "0.2")
@@ -46,32 +27,6 @@ def test_increments_by_floats_are_propagated_as_their_result(client):
     client.server.compat = compat_with("7.4")
     run(client, "HINCRBYFLOAT", "h", "f", "0.2")
     assert effects(client)[1] == [b"HSET h f 10.5"]
-
-
-def test_increments_by_floats_keep_the_time_of_the_field_where_they_are_replayed(client):
-    run(client, "HSET", "h", "f", 1)
-    run(client, "HPEXPIRE", "h", 100, "FIELDS", 1, "f")
-    effects(client)
-    run(client, "HINCRBYFLOAT", "h", "f", "1")
-    assert effects(client)[1] == [b"HSETEX h KEEPTTL FIELDS 1 f 2"]
-
-
-def test_the_hash_goes_with_its_last_field(client):
-    run(client, "HSET", "h", "a", 1, "b", 2)
-    effects(client)
-    assert reply(client, "HDEL", "h", "a", "missing", "b") == 2
-    assert effects(client) == ([b"hdel h", b"del h"], [b"HDEL h a missing b"], 2)
-
-
-def test_expiry_is_propagated_as_absolute_milliseconds_for_the_fields_concerned(client):
-    run(client, "HSET", "h", "a", 1, "b", 2)
-    effects(client)
-    assert reply(client, "HEXPIRE", "h", 10, "NX", "FIELDS", 3, "a", "missing", "b") == [1, -2, 1]
-    assert effects(client) == ([b"hexpire h"], [b"HPEXPIREAT h %d NX FIELDS 2 a b" % (NOW + 10_000)], 2)
-    assert reply(client, "HEXPIRE", "h", 10, "FIELDS", 1, "a", "XX") == [1]
-    assert effects(client)[1] == [b"HPEXPIREAT h %d FIELDS 1 a XX" % (NOW + 10_000)]
-    assert reply(client, "HEXPIRE", "h", 10, "NX", "FIELDS", 1, "a") == [0]
-    assert effects(client) == ([], [], 0)
 
 
 def test_a_time_that_is_past_deletes_the_field_and_at_last_the_hash(client):
@@ -161,80 +116,6 @@ def test_setting_a_field_ends_its_time_and_counting_keeps_it(client):
     run(client, "HSET", "h", "a", 2)
     run(client, "HINCRBY", "h", "b", 1)
     assert reply(client, "HPTTL", "h", "FIELDS", 2, "a", "b") == [-1, 100]
-
-
-def test_hsetex_is_propagated_with_an_absolute_time(client):
-    run(client, "HSETEX", "h", "FIELDS", 1, "a", 1, "EX", 10, "FNX")
-    assert effects(client) == (
-        [b"new h", b"hset h", b"hexpire h"],
-        [b"HSETEX h FIELDS 1 a 1 PXAT %d FNX" % (NOW + 10_000)],
-        1,
-    )
-    run(client, "HSETEX", "h", "KEEPTTL", "FIELDS", 1, "a", 1)
-    assert effects(client) == ([b"hset h"], [b"HSETEX h KEEPTTL FIELDS 1 a 1"], 1)
-    run(client, "HSETEX", "h", "PXAT", 5, "FIELDS", 1, "a", 1)
-    assert effects(client) == ([b"hset h", b"hdel h", b"del h"], [b"HDEL h a"], 1)
-
-
-def test_hgetex_is_propagated_as_what_it_does_to_the_times(client):
-    run(client, "HSET", "h", "a", 1, "b", 2)
-    effects(client)
-    run(client, "HGETEX", "h", "FIELDS", 1, "a")
-    assert effects(client) == ([], [], 0)
-    run(client, "HGETEX", "h", "EX", 10, "FIELDS", 2, "a", "missing")
-    assert effects(client) == ([b"hexpire h"], [b"HPEXPIREAT h %d FIELDS 2 a missing" % (NOW + 10_000)], 1)
-    run(client, "HGETEX", "h", "PERSIST", "FIELDS", 2, "a", "b")
-    assert effects(client) == ([b"hpersist h"], [b"HPERSIST h FIELDS 2 a b"], 1)
-    run(client, "HGETEX", "h", "PERSIST", "FIELDS", 1, "a")
-    assert effects(client) == ([], [], 0)
-    run(client, "HGETEX", "h", "PX", 0, "FIELDS", 2, "a", "b")
-    assert effects(client) == ([b"hdel h", b"del h"], [b"HDEL h a", b"HDEL h b"], 2)
-
-
-def test_hgetdel_is_propagated_as_hdel(client):
-    run(client, "HSET", "h", "a", 1)
-    effects(client)
-    assert reply(client, "HGETDEL", "h", "FIELDS", 2, "a", "missing") == [b"1", None]
-    assert effects(client) == ([b"hdel h", b"del h"], [b"HDEL h a missing"], 1)
-
-
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        ("HEXPIRE h -1 FIELDS 1 a", "invalid expire time, must be >= 0"),
-        ("HPEXPIREAT h 70368744177664 FIELDS 1 a", "invalid expire time in 'hpexpireat' command"),
-        ("HEXPIRE h 1 FIELDS 0 a", "Parameter `numFields` should be greater than 0"),
-        ("HEXPIRE h 1 FIELDS 2 a", "wrong number of arguments"),
-        ("HEXPIRE h 1 FIELDS 1 a b", "unknown argument: b"),
-        ("HEXPIRE h 1 NX XX FIELDS 1 a", "Multiple condition flags specified"),
-        ("HEXPIRE h 1 FIELDS 1 a FIELDS 1 a", "FIELDS keyword specified multiple times"),
-        ("HEXPIRE h 1 NX XX GT", "missing FIELDS argument"),
-        ("HEXPIRE h 1 NX FIELDS 1", "FIELDS requires at least numfields and one field argument"),
-        ("HTTL h FIELD 1 a", "Mandatory argument FIELDS is missing or not at the right position"),
-        ("HTTL h FIELDS 0 a", "Number of fields must be a positive integer"),
-        ("HTTL h FIELDS 2 a", "The `numfields` parameter must match the number of arguments"),
-        ("HSETEX h FIELDS 0 a 1", "invalid number of fields"),
-        ("HSETEX h FIELDS 2 a 1", "wrong number of arguments"),
-        ("HGETEX h FIELDS 2 a", "wrong number of arguments"),
-        ("HEXPIRE h 1 FIELDS 2147483648 a", "Parameter `numFields` should be greater than 0"),
-        ("HSETEX h FIELDS 1 a 1 EX", "missing expire time"),
-        (
-            "HSETEX h EX 1 KEEPTTL FIELDS 1 a 1",
-            "Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
-        ),
-        (
-            "HGETEX h EX 1 PERSIST FIELDS 1 a",
-            "Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified",
-        ),
-        ("HSETEX h FXX FNX FIELDS 1 a 1", "Only one of FXX or FNX arguments can be specified"),
-        ("HGETEX h KEEPTTL FIELDS 1 a", "unknown argument: KEEPTTL"),
-    ],
-)
-def test_bad_arguments_have_the_errors_of_redis(client, words, text):
-    run(client, "HSET", "h", "a", 1)
-    effects(client)
-    assert run(client, *words.split()) == b"-ERR %b\r\n" % text.encode()
-    assert effects(client) == ([], [], 0)
 
 
 def test_a_replica_hides_what_its_master_has_not_deleted(client):

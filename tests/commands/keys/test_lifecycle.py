@@ -1,5 +1,5 @@
 import pytest
-from support.fake_server import FakeServer, make_client, ready_keys, reply, run, wait_for
+from support.fake_server import FakeServer, effects, make_client, ready_keys, run, wait_for
 
 from rillet.commands.keys import lifecycle as keys  # noqa: F401 - it declares commands
 from rillet.storage.streams.stream import Stream
@@ -14,14 +14,6 @@ def client():
     client.db.add(b"s", Stream())
     client.server.events.clear()
     return client
-
-
-def effects(client):
-    server = client.server
-    events = [b"%b %b" % event for event in server.events]
-    server.events.clear()
-    dirty, server.keyspace.dirty = server.keyspace.dirty, 0
-    return events, [b" ".join(argv) for argv in server.propagation.take()], dirty
 
 
 def watch(client, *names):
@@ -43,21 +35,10 @@ def test_deleting_counts_and_propagates_the_command_as_it_came(client, name):
     assert ready_keys(client) == [b"s"]
 
 
-def test_deleting_nothing_is_not_propagated(client):
-    assert run(client, "DEL", "none") == b":0\r\n"
-    assert effects(client) == ([], [], 0)
-
-
 def test_a_key_past_its_time_expires_but_is_not_counted_as_deleted(client):
     client.db.set_expiry(b"a", NOW - 1)
     assert run(client, "DEL", "a") == b":0\r\n"
     assert effects(client) == ([b"expired a"], [], 0)
-
-
-def test_exists_counts_repetitions(client):
-    assert run(client, "EXISTS", "a", "none", "a", "s") == b":3\r\n"
-    assert effects(client) == ([b"keymiss none"], [], 0)
-    assert (client.server.keyspace.hits, client.server.keyspace.misses) == (3, 1)
 
 
 def test_touch_is_an_access_and_exists_is_none(client):
@@ -82,28 +63,3 @@ def test_renaming_takes_the_expiry_along_and_wakes_the_new_name(client):
     assert effects(client) == ([b"new a", b"rename_from s", b"rename_to a"], [b"RENAME s a"], 1)
     assert versions(client) == {b"a": 1, b"s": 1}
     assert ready_keys(client) == [b"a", b"s"]
-
-
-def test_renaming_drops_the_expiry_of_the_overwritten_key(client):
-    client.db.set_expiry(b"a", NOW + 9)
-    run(client, "RENAME", "s", "a")
-    assert client.db.expires == {}
-
-
-def test_renaming_a_missing_key_is_an_error_even_to_itself(client):
-    assert run(client, "RENAME", "none", "none") == b"-ERR no such key\r\n"
-    assert run(client, "RENAMENX", "none", "a") == b"-ERR no such key\r\n"
-
-
-def test_renaming_a_key_to_itself_does_nothing(client):
-    assert run(client, "RENAME", "a", "a") == b"+OK\r\n"
-    assert run(client, "RENAMENX", "a", "a") == b":0\r\n"
-    assert effects(client) == ([], [], 0)
-
-
-def test_renamenx_leaves_a_name_that_is_taken(client):
-    assert run(client, "RENAMENX", "a", "s") == b":0\r\n"
-    assert effects(client) == ([], [], 0)
-    assert run(client, "RENAMENX", "a", "b") == b":1\r\n"
-    assert effects(client) == ([b"new b", b"rename_from a", b"rename_to b"], [b"RENAMENX a b"], 1)
-    assert reply(client, "EXISTS", "a", "b") == 1

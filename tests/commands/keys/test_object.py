@@ -15,25 +15,6 @@ def client():
 
 
 @pytest.mark.parametrize(
-    ("value", "encoding"),
-    [
-        (b"0", b"int"),
-        (b"-12", b"int"),
-        (b"9223372036854775807", b"int"),
-        (b"9223372036854775808", b"embstr"),
-        (b"007", b"embstr"),
-        (b"", b"embstr"),
-        (b"x" * 40, b"embstr"),
-        (b"x" * 41, b"raw"),
-        (Stream(), b"stream"),
-    ],
-)
-def test_encodings(client, value, encoding):
-    client.db.add(b"k", value)
-    assert reply(client, "OBJECT", "ENCODING", "k") == encoding
-
-
-@pytest.mark.parametrize(
     ("value", "count"),
     [(b"0", 2147483647), (b"9999", 2147483647), (b"10000", 1), (b"-1", 1), (b"x", 1), (Stream(), 1)],
 )
@@ -57,13 +38,6 @@ def test_a_clock_that_was_set_back_gives_no_negative_idle_time(client):
     client.db.add(b"k", b"v")
     client.server.advance(-5000)
     assert reply(client, "OBJECT", "IDLETIME", "k") == 0
-
-
-@pytest.mark.parametrize("name", ["ENCODING", "REFCOUNT", "IDLETIME", "FREQ"])
-def test_a_missing_key_is_null_and_no_event(client, name):
-    assert run(client, "OBJECT", name, "k") == b"$-1\r\n"
-    assert client.server.events == []
-    assert client.server.keyspace.misses == 1
 
 
 def test_the_frequency_needs_an_lfu_policy_and_the_idle_time_any_other(client):

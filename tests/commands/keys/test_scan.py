@@ -64,26 +64,9 @@ def test_keys_past_their_time_are_dropped_if_the_pattern_lets_them_through(clien
     assert (client.server.keyspace.hits, client.server.keyspace.misses) == (0, 0)
 
 
-@pytest.mark.parametrize("cursor", ["0", "007", "+0", "-0", " 0", "18446744073709551615", "5"])
-def test_cursors_that_are_numbers(client, cursor):
-    assert reply(client, "SCAN", cursor) == [b"0", []]
-
-
 @pytest.mark.parametrize("cursor", ["", "a", "-1", "0 ", "0x0", "1.5", "18446744073709551616", "9" * 5000])
 def test_cursors_that_are_not(client, cursor):
     assert run(client, "SCAN", cursor, "COUNT", 0) == b"-ERR invalid cursor\r\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        (("COUNT",), b"syntax error"),
-        (("FOO", "BAR"), b"syntax error"),
-        (("NOVALUES",), b"syntax error"),
-    ],
-)
-def test_options_that_scan_refuses(client, options, error):
-    assert run(client, "SCAN", 0, *options) == b"-ERR %b\r\n" % error
 
 
 def test_keys_hides_what_is_past_its_time_and_leaves_it(client):

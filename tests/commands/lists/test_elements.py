@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.fake_server import FakeServer, make_client, run
+from support.fake_server import FakeServer, effects, make_client, run
 
 from rillet.commands.keys import sort as sorting  # noqa: F401 - they declare commands
 from rillet.commands.lists import blocking as list_blocking  # noqa: F401 - they declare commands
@@ -22,65 +22,6 @@ NULL_ARRAY = b"*-1\r\n"
 @pytest.fixture
 def client():
     return make_client(server=FakeServer(now=NOW))
-
-
-def effects(client):
-    """Events, propagated commands and changes since the last time."""
-    server = client.server
-    events = [b"%b %b" % event for event in server.events]
-    spread = [b" ".join(argv) for argv in server.propagation.take()]
-    dirty = server.keyspace.dirty
-    server.events.clear()
-    server.keyspace.dirty = 0
-    return events, spread, dirty
-
-
-def test_a_push_is_signalled_and_propagated_once_and_counts_each_element(client):
-    assert run(client, "rpush", "l", "a", "b", "c") == b":3\r\n"
-    assert effects(client) == ([b"new l", b"rpush l"], [b"rpush l a b c"], 3)
-
-
-def test_the_key_goes_with_the_last_element(client):
-    run(client, "RPUSH", "l", "a", "b")
-    effects(client)
-    assert run(client, "LPOP", "l", "5") == b"*2\r\n$1\r\na\r\n$1\r\nb\r\n"
-    assert effects(client) == ([b"lpop l", b"del l"], [b"LPOP l 5"], 2)
-    assert b"l" not in client.db.entries
-
-
-def test_a_trim_of_nothing_sends_an_event_but_is_not_propagated(client):
-    run(client, "RPUSH", "l", "a")
-    effects(client)
-    assert run(client, "LTRIM", "l", "0", "-1") == b"+OK\r\n"
-    assert effects(client) == ([b"ltrim l"], [], 0)
-
-
-def test_what_changes_nothing_leaves_no_trace(client):
-    run(client, "RPUSH", "l", "a")
-    effects(client)
-    run(client, "LPUSHX", "missing", "a")
-    run(client, "LPOP", "l", "0")
-    run(client, "LREM", "l", "0", "x")
-    run(client, "LINSERT", "l", "BEFORE", "x", "y")
-    assert effects(client) == ([], [], 0)
-
-
-@pytest.mark.parametrize(
-    ("command", "propagated"),
-    [
-        (("BLPOP", "x", "l", "0"), [b"LPOP l"]),
-        (("BRPOP", "l", "0"), [b"RPOP l"]),
-        (("BLMOVE", "l", "m", "LEFT", "right", "1.5"), [b"LMOVE l m LEFT right"]),
-        (("BRPOPLPUSH", "l", "m", "0"), [b"RPOPLPUSH l m"]),
-        (("LMPOP", "2", "x", "l", "LEFT", "COUNT", "9"), [b"LPOP l 2"]),
-        (("BLMPOP", "0", "1", "l", "RIGHT"), [b"RPOP l 1"]),
-    ],
-)
-def test_what_may_wait_is_propagated_as_what_never_waits(client, command, propagated):
-    run(client, "RPUSH", "l", "a", "b")
-    effects(client)
-    run(client, *command)
-    assert effects(client)[1] == propagated
 
 
 def test_nothing_waits_in_a_transaction(client):

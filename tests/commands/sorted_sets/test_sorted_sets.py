@@ -16,22 +16,6 @@ def client():
     return make_client(server=FakeServer(lazyfree_lazy_server_del=False))
 
 
-def test_count_adds_the_weights_of_the_sets_that_have_a_member(client):
-    run(client, "ZADD", "a", 1, "one", 2, "two")
-    run(client, "ZADD", "b", 99, "one", 50, "three")
-    run(client, "SADD", "s", "one")
-    assert run(client, "ZUNIONSTORE", "d", 3, "a", "b", "s", "AGGREGATE", "COUNT") == b":3\r\n"
-    assert client.db.entries[b"d"].scores == {b"one": 3, b"two": 1, b"three": 1}
-    run(client, "ZUNIONSTORE", "d", 2, "a", "b", "WEIGHTS", 10, 0.5, "AGGREGATE", "COUNT")
-    assert client.db.entries[b"d"].scores == {b"one": 10.5, b"two": 10, b"three": 0.5}
-    run(client, "ZINTERSTORE", "d", 2, "a", "b", "AGGREGATE", "count", "WEIGHTS", 2, 3)
-    assert client.db.entries[b"d"].scores == {b"one": 5}
-    assert (
-        run(client, "ZINTER", 2, "a", "b", "AGGREGATE", "COUNT", "WITHSCORES")
-        == b"*2\r\n$3\r\none\r\n$1\r\n2\r\n"
-    )
-
-
 def test_count_is_no_aggregate_of_older_versions(client):
     client.server.compat = compat_with("8.6")
     assert run(client, "ZUNION", 1, "z", "AGGREGATE", "COUNT") == b"-ERR syntax error\r\n"
