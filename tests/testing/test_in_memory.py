@@ -548,7 +548,8 @@ def test_a_closed_server_leaves_no_open_transport(transport):
         subscriber = client.pubsub()
         await subscriber.subscribe("c")
         waiting = asyncio.ensure_future(server.client().blpop("q", 0))
-        await asyncio.sleep(0.01)
+        while not (await client.info("clients"))["blocked_clients"]:
+            await asyncio.sleep(0)
         await server.stop()
         with pytest.raises(redis.ConnectionError):
             await waiting
