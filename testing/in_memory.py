@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from .clients import PORTS
+from .kept import SETINFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,32 +215,103 @@ def connection_class_of(find: Callable[[], Server | None]) -> type[redis.asyncio
     Args:
         find: returns the server that runs now; None if only a socket can reach it.
     """
+    from redis import ResponseError
     from redis.asyncio import Connection
 
     class InMemoryConnection(Connection):
-        """A connection to a server in the same event loop."""
+        """A connection to a server in the same event loop. It survives a reset, as ``kept.KeptConnection`` does."""
+
+        greeting: list[bytes] | None = None  # the commands that it sent while it connected; None by TCP
+        is_asleep = False  # the server was reset; it has kept the transport, but no session
+        _is_connecting = False
+
+        @property
+        def _open_end(self) -> End | None:
+            """The transport in memory if a write neither fails nor has to wait."""
+            end = None if self._writer is None else self._writer.transport
+            return end if isinstance(end, End) and end.is_open else None
+
+        async def connect(self) -> None:
+            """Connect; a sleeping connection repeats its greeting instead."""
+            if self.is_asleep:
+                self.is_asleep = False
+                if self._open_end is not None:
+                    await self._greet()
+                    return
+                await self.disconnect(nowait=True)
+            elif self._writer is not None:
+                return
+            self._is_connecting = True
+            try:
+                await super().connect()  # type: ignore[no-untyped-call]
+            finally:
+                self._is_connecting = False
 
         async def _connect(self) -> None:
             server = find()
             if server is None:
+                self.greeting = None
                 await super()._connect()  # type: ignore[no-untyped-call]
                 return
             _, meet = server.listeners.doors[0]
+            self.greeting = []
             self._reader, self._writer = connect(meet, self.host, self.port)
+
+        async def _greet(self) -> None:
+            if hasattr(self, "_reset_himport_state"):  # from redis-py 8 on
+                self._reset_himport_state()
+            greeting = self.greeting or []
+            try:
+                parser: Any = self._parser
+                parser.on_connect(self)  # forgets what is left of earlier replies
+                if greeting:
+                    await self.send_packed_command(b"".join(greeting), check_health=False)
+                for sent in greeting:
+                    try:
+                        await self.read_response()
+                    except ResponseError:
+                        if SETINFO not in sent:  # an older server refuses SETINFO; redis-py ignores that, too
+                            raise
+            except BaseException:
+                await self.disconnect(nowait=True)
+                raise
 
         async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
             """Send a command, and give other tasks a turn; with a ``socket_timeout``, redis-py may use a task for it."""
-            end = None if self._writer is None else self._writer.transport
-            if not (isinstance(end, End) and end.is_open) or (check_health and self.health_check_interval):
+            end = self._open_end
+            if end is None or (check_health and self.health_check_interval):
                 await super().send_packed_command(command, check_health)
                 return
             if isinstance(command, str):
                 command = command.encode()
-            end.write(command if isinstance(command, bytes) else b"".join(command))
+            data = command if isinstance(command, bytes) else b"".join(command)
+            if self._is_connecting and self.greeting is not None:
+                self.greeting.append(data)
+            end.write(data)
             try:
                 await asyncio.sleep(0)
             except BaseException:
                 await self.disconnect(nowait=True)  # otherwise another command would get the reply
                 raise
+
+        @property
+        def in_reset(self) -> tuple[bytes, bytes]:
+            """The arguments of ``DEBUG RESET KEEP`` for this connection."""
+            assert self._writer is not None
+            assert self.greeting is not None
+            host, port = self._writer.get_extra_info("sockname")
+            return b"%b:%d" % (host.encode(), port), b"%d" % sum(map(len, self.greeting))
+
+        @property
+        def may_sleep(self) -> bool:
+            """Whether it can be kept: it has nothing unread, and everything that a new connection would do is known."""
+            reader: Any = self._reader
+            return (
+                self._open_end is not None
+                and self.greeting is not None
+                and not reader._buffer  # noqa: SLF001 - asyncio has no other way
+                and not (self.redis_connect_func or self.credential_provider or self.health_check_interval)
+                and not (self._connect_callbacks or self.retry._retries)  # noqa: SLF001
+            )
 
     return InMemoryConnection

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import redis
 
 _HELLO: Final = b"\r\nHELLO\r\n"
-_SETINFO: Final = b"\r\nSETINFO\r\n"
+SETINFO: Final = b"\r\nSETINFO\r\n"
 # Attributes of a client and its parts that normal use changes, or that are shared between clients.
 _MOVING: Final = {
     "_available_connections", "_created_connections", "_in_use_connections",
@@ -106,7 +106,7 @@ def connection_class() -> type[redis.Connection]:
                 try:
                     reply = super().read_response()
                 except ResponseError:
-                    if _SETINFO not in sent:  # an older server refuses SETINFO; redis-py ignores that, too
+                    if SETINFO not in sent:  # an older server refuses SETINFO; redis-py ignores that, too
                         raise
                 else:
                     if _HELLO in sent:

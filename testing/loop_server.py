@@ -35,7 +35,7 @@ from .snapshot import SnapshotStore
 from .spies import HasSpies
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from types import TracebackType
 
     import redis.asyncio
@@ -203,7 +203,7 @@ class LoopServer(HasSpies, HasFaults):
         else:
             await self._halt()
         await self.start()
-        await self._disconnect()
+        await _disconnect(self._clients)
 
     async def crash(self) -> None:
         """End like a machine that loses power (see ``restart``); ``start`` restarts the server."""
@@ -312,21 +312,32 @@ class LoopServer(HasSpies, HasFaults):
         """Restore the initial state, with only the seed's data and no connections. It sends one ``DEBUG RESET``.
 
         Returns:
-            An awaitable that drops closed connections from the clients of ``client``, so that these reconnect.
+            An awaitable that drops closed connections from the clients of ``client``, so that these reconnect. Idle
+            connections in memory stay open for a new session.
 
         Raises:
             hiredis.ReplyError: something could not be reset; the text says what.
         """
-        self._command(b"DEBUG", b"RESET")
+        kept: list[Any] = []
+        closing = []
+        for client in self._clients:
+            idle = getattr(client.connection_pool, "_available_connections", None)
+            if idle is not None and all(getattr(each, "may_sleep", False) for each in idle):
+                kept += idle
+            else:
+                closing.append(client)
+        for connection in kept:
+            connection.is_asleep = True
+        words = [word for connection in kept for word in connection.in_reset]
+        self._command(b"DEBUG", b"RESET", *((b"KEEP", *words) if words else ()))
         if self._planted is not None:
             self.restore(self._planted)
         self._watch_again()
-        return asyncio.ensure_future(self._disconnect())
-
-    async def _disconnect(self) -> None:
-        """Drop the connections that the server has closed from the pools of the clients of ``client``."""
-        for client in self._clients:
-            await client.connection_pool.disconnect(inuse_connections=False)
+        if closing:
+            return asyncio.ensure_future(_disconnect(closing))
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
 
     def snapshot(self) -> Snapshot:
         """Return an immutable copy of all data and functions."""
@@ -407,3 +418,9 @@ class LoopServer(HasSpies, HasFaults):
         reader = hiredis.Reader()
         reader.feed(out[-1])
         return reader.gets()
+
+
+async def _disconnect(clients: Iterable[redis.asyncio.Redis]) -> None:
+    """Drop the connections that the server has closed from the pools of clients."""
+    for client in clients:
+        await client.connection_pool.disconnect(inuse_connections=False)
