@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import time
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,7 @@ LIBRARY = "#!lua name=l\n" + "\n".join(
 )
 
 
+@cache
 def commands(version: str) -> list[Words]:
     """One command of each record, and scripts and functions with each flag."""
     limit = tuple(map(int, version.split(".")))

@@ -164,13 +164,21 @@ def parse_script(path: Path) -> list[Case]:
     return cases
 
 
+# Thousands of cases begin and end with this: one round trip, and one command for all settings.
+EMPTYING = (
+    ("CONFIG", "SET", "requirepass", ""),
+    ("FLUSHALL",),
+    ("CONFIG", "SET", *(word for setting in CONFIG_DEFAULTS.items() for word in setting)),
+    ("ACL", "USERS"),
+)
+EMPTYING_SENT = b"".join(encode_command(*words) for words in EMPTYING)
+
+
 def empty(wire: Wire) -> None:
     """Make a server as new: no data, no users, the configuration of its start."""
-    settings = [("CONFIG", "SET", name, value) for name, value in CONFIG_DEFAULTS.items()]
-    # Thousands of cases begin and end with this: one round trip.
-    commands = [("CONFIG", "SET", "requirepass", ""), ("FLUSHALL",), *settings, ("ACL", "USERS")]
-    wire.send_raw(b"".join([encode_command(*words) for words in commands]))
-    *_, users = [wire.read() for _ in commands]
+    wire.send_raw(EMPTYING_SENT)
+    *_, settings, users = [wire.read() for _ in EMPTYING]
+    assert settings.value == b"OK", settings
     for user in users.children or ():
         if user.value != b"default":
             wire.call("ACL", "DELUSER", user.value)
