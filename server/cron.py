@@ -105,7 +105,7 @@ class Cron:
         server = self._server
         keyspace, persistence, config = server.keyspace, server.persistence, server.config
         aof = persistence.aof
-        seen = (server.stats.commands_processed, server.stats.net_input, server.stats.connections_received)
+        seen = (*server.stats.sums()[:2], server.stats.connections_received)
         had_input, self._last_input = seen != self._last_input, seen
         if (
             had_input

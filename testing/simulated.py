@@ -20,6 +20,7 @@ import time
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from unittest import mock
@@ -656,6 +657,8 @@ def _determined(loop: Any, seed: int) -> Iterator[None]:
             mock.patch.object(os, "urandom", numbers.randbytes),
             mock.patch.object(random, "_urandom", numbers.randbytes),
             mock.patch.object(time, "monotonic", loop.time),
+            # redis-py reads its version from a file for each client.
+            mock.patch.object(metadata, "version", functools.cache(metadata.version)),
             mock.patch.object(time, "monotonic_ns", _nanoseconds_of(loop)),
             _anyio_in_line(),
         ):
@@ -695,9 +698,12 @@ def _end(loop: Any) -> None:
 
     async def wait() -> None:
         await asyncio.gather(*left, return_exceptions=True)
+        loop.stop()
 
     with contextlib.suppress(Exception):  # the run is over
-        loop.run_until_complete(wait())
+        waiting = loop.create_task(wait())  # `run_until_complete` would collect garbage once more
+        loop.run_forever()
+        waiting.result()
     loop.close()
 
 

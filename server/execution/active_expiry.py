@@ -43,7 +43,7 @@ class ActiveExpiry:
         try:
             has_more = keyspace.expire_own(_OWN_AT_ONCE) > _OWN_AT_ONCE // 4
             for db in server.keyspace.databases:
-                if db.expires or db.field_due:
+                if db.expires or db.field_due.when:
                     has_more |= _expire_some(db)
         finally:
             self._running = False
@@ -55,7 +55,7 @@ class ActiveExpiry:
     def next_due(self) -> int | None:
         """Return a time in Unix milliseconds before which no key or field expires; None if none ever does. Fast."""
         times = [db.due[0][0] for db in self.server.keyspace.databases if db.expires]
-        fields = (db.field_due.first() for db in self.server.keyspace.databases)
+        fields = (db.field_due.first() for db in self.server.keyspace.databases if db.field_due.when)
         return min([*times, *(first[0] for first in fields if first is not None)], default=None)
 
     def next_expiry(self) -> int | None:

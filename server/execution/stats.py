@@ -109,6 +109,19 @@ class Stats:
         """How many times replies or push messages were sent; all replies of one batch count once."""
         return self._total("writes")
 
+    def sums(self) -> tuple[int, int, int, int]:
+        """Return the commands, the bytes of input and of output, and the reads; one pass takes a third of four sums' time."""
+        past = self._past
+        commands, net_in, net_out, reads = (
+            past["total_commands"], past["net_in"], past["net_out"], past["reads"],
+        )  # fmt: skip
+        for client in chain(self._clients.values(), self._controls):
+            commands += client.total_commands
+            net_in += client.net_in
+            net_out += client.net_out
+            reads += client.reads
+        return commands, net_in, net_out, reads
+
     def note_memory(self, used: int, unix_seconds: int) -> int:
         """Update the peak of used memory (bytes) and its time; return the peak."""
         if used > self.peak_memory:
@@ -136,9 +149,7 @@ class Stats:
         samples = self._samples
         if samples and monotonic_ms - samples[-1][0] < len(self._clients) * _MS_A_CLIENT:
             return
-        samples.append(
-            (monotonic_ms, self.commands_processed, self.net_input, self.net_output, self.reads_processed)
-        )
+        samples.append((monotonic_ms, *self.sums()))
         while len(samples) > 2 and samples[1][0] <= monotonic_ms - _WINDOW_MS:
             samples.popleft()
 

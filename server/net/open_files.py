@@ -54,10 +54,16 @@ class Exhaustion:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._silent_until = 0.0
+        self._silent_until = self._next_probe = 0.0
 
     def probe(self, now: float) -> None:
-        """Open a file to check whether a descriptor is free, and log if none is; ``now``: the loop's time in seconds."""
+        """Once a second, open a file to check whether a descriptor is free, and log if none is.
+
+        ``now``: the event loop's time in seconds.
+        """
+        if now < self._next_probe:
+            return
+        self._next_probe = now + 1
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as error:

@@ -105,7 +105,7 @@ KEPT = {
         VirtualTime: _input _quiet
         Clock: microseconds now
         ChunkCache: _next_round
-        Exhaustion: _silent_until
+        Exhaustion: _next_probe _silent_until
         Keyspace: now
         Persistence: last_sync
         Replicas: _crons without_replicas_since
