@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import ssl
-import traceback
 from typing import TYPE_CHECKING
 
 from .. import __version__
@@ -33,7 +31,7 @@ from .cron import Cron
 from .debugging.reset import Reset
 from .debugging.virtual_time import VirtualTime
 from .ending import Ending
-from .event_loop import new_event_loop
+from .event_loop import new_event_loop, report_bugs
 from .execution.active_expiry import ActiveExpiry
 from .execution.background_jobs import BackgroundJobs
 from .execution.blocking import Blocking
@@ -255,10 +253,7 @@ class Server:
         return self.exit_status
 
     async def serve(self, on_ready: Callable[[], None] | None = None) -> None:
-        """Start, serve until the server is stopped, and shut down, in the running loop.
-
-        ``on_ready``: called once clients can be served; not if the start fails.
-        """
+        """Start, serve until the server is stopped, and shut down, in the running loop; ``on_ready`` as in ``run``."""
         process = os.getpid()
         self.loop = asyncio.get_running_loop()
         lazyfree = self.keyspace.lazyfree
@@ -267,7 +262,7 @@ class Server:
         if self.handles_signals:
             self.signals.handle()
         if not self.shares_loop:
-            self.loop.set_exception_handler(self._on_bug)
+            report_bugs(self)
         if not await self.startup():
             self.exit_status = 1
             self.replication.stop()  # an append-only file may hold REPLICAOF
@@ -331,19 +326,6 @@ class Server:
         waits = " in read-only mode. Waiting for MASTER <-> REPLICA sync" if config.replicaof else ""
         notify(self.supervisor, self.log, f"STATUS=Ready to accept connections{waits}\nREADY=1\n")
         return True
-
-    def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """Log the traceback of a callback that raised an exception; the loop continues."""
-        error = context.get("exception")
-        assert error is None or isinstance(error, BaseException)
-        if isinstance(error, (ssl.SSLError, ConnectionError)):
-            self.log.verbose(f"Error accepting a client connection: {error}")
-            return
-        # Without uvloop, errors of accept arrive here; all other code handles its own file errors.
-        if "accept" in str(context.get("message")) and self.exhaustion.note(error, loop.time()):
-            return
-        trace = "".join(traceback.format_exception(error)) if error is not None else ""
-        self.log.warning(f"Internal error: {context.get('message')}", details=trace)
 
     async def shutdown(self) -> None:
         """Stop accepting clients, stop background work, flush and fsync the AOF, close every connection."""
