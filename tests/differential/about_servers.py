@@ -209,11 +209,8 @@ RESET: list[Words] = [
 
 def reset(wire: Wire) -> None:
     """Put back what a run may have changed and FLUSHALL leaves, but for settings."""
-    for words in RESET:
-        wire.call(*words)
-    wire.call(
-        "ACL", "DELUSER", *(name for name in wire.call("ACL", "USERS").plain() if name != b"default"), "u1"
-    )
+    *_, users = wire.calls([*RESET, ["ACL", "USERS"]])
+    wire.call("ACL", "DELUSER", *(name for name in users.plain() if name != b"default"), "u1")
 
 
 def changed_settings(wire: Wire) -> list[list[bytes]]:

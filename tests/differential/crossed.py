@@ -166,16 +166,9 @@ class Stage:
     def _begin(self) -> None:
         for wire in self.wires:
             wire.close()
-        for words in (
-            ["CLIENT", "UNPAUSE"],
-            ["REPLICAOF", "NO", "ONE"],
-            *(["CONFIG", "SET", *pair] for pair in SETTINGS),
-        ):
-            self.control.call(*words)
-        for words in self.settings:
-            self.control.call(*words)
-        self.control.call("FLUSHALL")
-        self.control.call("SAVE")
+        self.control.calls([["CLIENT", "UNPAUSE"], ["REPLICAOF", "NO", "ONE"]])
+        self.control.calls([*(["CONFIG", "SET", *pair] for pair in SETTINGS), *self.settings])
+        self.control.calls([["FLUSHALL"], ["SAVE"]])
         while self.control.call("CLIENT", "LIST").value.count(b"\n") > 1:
             pass
         reset(self.control)

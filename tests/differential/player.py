@@ -180,8 +180,7 @@ class Played:
         self.control.call("CONFIG", "SET", "notify-keyspace-events", "")
         self.control.call("FLUSHALL")
         reset(self.control)
-        for words in self.settings:
-            self.control.call(*words)
+        self.control.calls(self.settings)
         self.tail.take()
         self.control.call("CONFIG", "SET", "notify-keyspace-events", self.events)
         self._pushes()

@@ -63,11 +63,9 @@ def effects(kind: str, *, replica: bool) -> dict[str, tuple[list[bytes], list[st
             wire.call("CONFIG", "SET", "replica-read-only", "no")
             wire.call("REPLICAOF", "127.0.0.1", "1")
         for name, setting, words in stories():
-            wire.call("FLUSHALL")
-            for each in LAZY:
-                wire.call("CONFIG", "SET", each, "yes" if each == setting else "no")
-            for line in BEGINNING.split("; "):
-                wire.call(*line.split())
+            lazy = [["CONFIG", "SET", each, "yes" if each == setting else "no"] for each in LAZY]
+            beginning = map(str.split, BEGINNING.split("; "))
+            wire.calls([["FLUSHALL"], *lazy, *beginning])
             wire.call("DEBUG", "SLEEP", "0.006")
             payload = wire.call("DUMP", "n").value
             listener.send("PING")

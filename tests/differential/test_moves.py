@@ -19,7 +19,7 @@ COUNTED = re.compile(rb"^(rdb_changes_since_last_save|keyspace_hits|keyspace_mis
 ASYNCHRONOUS = {">", "raw"}
 # When 7.0 refuses a directive it sets the old text again, in which A hides n.
 FORGETS_NEW_KEYS = "events of a restored key that was of another type"
-LOOK = encode_command("INFO", "stats") + encode_command("INFO", "persistence")
+LOOK = encode_command("INFO", "stats", "persistence")
 # Where a key expires while the case runs, the looks take the time that it has.
 TIMELESS = [
     case for case in CASES + NEWER if not any(step.rest.startswith("expired ") for step in case.steps)
@@ -45,16 +45,14 @@ class Watcher(Player):
     def look(self):
         """The events since the last look, and how far the counters moved."""
         self.control.send_raw(LOOK)
-        counters = {}
-        for _ in range(2):
-            counters |= {name: int(value) for name, value in COUNTED.findall(self.control.read().value)}
+        self.listener.send("PING")
+        counters = {name: int(value) for name, value in COUNTED.findall(self.control.read().value)}
         before = self.counters  # greater before CONFIG RESETSTAT and SAVE
         moved = {
             name: value - before[name] if value >= before.get(name, value + 1) else value
             for name, value in counters.items()
         }
         self.counters = counters
-        self.listener.send("PING")
         events = []
         while (node := self.listener.read()).kind == ">":
             events.append(b" ".join(child.value for child in node.children[2:]))

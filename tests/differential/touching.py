@@ -29,6 +29,7 @@ Words = list[str]
 NAMES = frozenset(ALL_KEYS)
 IDLE = 2  # seconds: the clock of a real server ticks once a second
 WITNESS = "made last"  # a key that no step touches
+DIRTY = ["INFO", "persistence"]
 WAYS = ("plain", "multi", "script", "no-touch")
 SCRIPT = "return redis.pcall(unpack(ARGV))"
 # Commands that no grammar makes well, or that the random comparison leaves out.
@@ -352,6 +353,7 @@ class Walked:
         for at in range(0, len(reads), 200):
             _pipeline(self.reader, reads[at : at + 200])
         self.control.call("SET", WITNESS, "v")
+        self.dirty = _changes(self.control.call(*DIRTY))
         _pushes(self.reader)
         _pushes(self.broadcast)
 
@@ -360,7 +362,6 @@ class Walked:
         names = [step.prefix + key for key in step.keys]
         if self.observed:
             self.watcher.call("WATCH", *names)
-        before = self._dirty()
         if step.way == "script":
             reply = self.client.call("EVAL", SCRIPT, len(names), *names, *step.words)
         elif step.way == "multi":
@@ -369,11 +370,13 @@ class Walked:
             reply = (self.shy if step.way == "no-touch" else self.client).call(*step.words)
         look = "FREQ" if self.is_lfu else "IDLETIME"
         looks = [["OBJECT", look, name] for name in (*names, WITNESS)]
-        *clocks, witness = _pipeline(self.control, [["MULTI"], *looks, ["EXEC"]])[-1].children
+        looked, info = _pipeline(self.control, [["MULTI"], *looks, ["EXEC"], DIRTY])[-2:]
+        *clocks, witness = looked.children
+        before, self.dirty = self.dirty, _changes(info)
         return {
             "reply": reply.kind if reply.kind != "-" else str(reply),
             "clocks": [self._clock(each.plain(), witness.plain()) for each in clocks],
-            "dirty": self._dirty() - before,
+            "dirty": self.dirty - before,
             "watch": _pipeline(self.watcher, [["MULTI"], ["EXEC"]])[-1].is_null,
             "tracking": sorted(_pushes(self.reader)),
             "broadcast": sorted(_pushes(self.broadcast)),
@@ -384,10 +387,6 @@ class Walked:
         if self.is_lfu or not isinstance(value, int):
             return value
         return "idle" if value >= witness else "fresh"
-
-    def _dirty(self) -> int:
-        text = self.control.call("INFO", "persistence").value
-        return int(text.partition(b"rdb_changes_since_last_save:")[2].split()[0])
 
 
 def play(
@@ -402,6 +401,10 @@ def play(
         return [walked_server.run(step) for step in steps]
     finally:
         walked_server.close()
+
+
+def _changes(info: Node) -> int:
+    return int(info.value.partition(b"rdb_changes_since_last_save:")[2].split()[0])
 
 
 def _pipeline(wire: Wire, lines: list[Words]) -> list[Node]:

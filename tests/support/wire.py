@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 LINE_TYPES = b"+-:_,#("
 BULK_TYPES = b"$=!"
@@ -167,6 +167,12 @@ class Wire:
     def call(self, *words: bytes | str | int) -> Node:
         self.send(*words)
         return self.read()
+
+    def calls(self, commands: Iterable[Sequence[bytes | str | int]]) -> list[Node]:
+        """Send commands at once, and read a reply to each."""
+        requests = [encode_command(*words) for words in commands]
+        self.send_raw(b"".join(requests))
+        return [self.read() for _ in requests]
 
     def read(self) -> Node:
         """Exactly one reply or push, whose bytes are `node.encode()`."""
