@@ -7,6 +7,8 @@ import inspect
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ..storage.gc_pause import gc_paused
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -26,7 +28,8 @@ def need_redis() -> None:
         ImportError: redis-py is not installed.
     """
     try:
-        import redis  # noqa: F401
+        with gc_paused():  # an import creates no garbage
+            import redis  # noqa: F401
     except ModuleNotFoundError as error:
         raise ImportError(
             "rillet.testing makes clients of redis-py, which is not installed: pip install 'rillet[testing]'. "
