@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol import replies
-from ...protocol.errors import NOT_A_FLOAT, WRONG_TYPE, ReplyError, wrong_arity
+from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ...storage.collections.hash import Hash
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import due_fields, find_field
-from ..runtime import long_double
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
 from ..spec.command import handles
 from . import specs
-from .shared import Looks, changed, make_hash, propagate_with_times
+from .shared import Looks, changed, make_hash
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -62,13 +61,13 @@ def hsetnx(client: Client, args: list[bytes]) -> bytes:
     value = client.write_value(name, Hash)
     if value is not None and find_field(client.db, name, value, args[2]) is not None:
         return replies.ZERO
-    _present(client, name, value).set(args[2], args[3], client.db.keyspace.limits)
+    present_hash(client, name, value).set(args[2], args[3], client.db.keyspace.limits)
     changed(client, name, b"hset", [args[2]])
     client.propagate(args)
     return replies.ONE
 
 
-def _present(client: Client, name: bytes, value: Hash | None) -> Hash:
+def present_hash(client: Client, name: bytes, value: Hash | None) -> Hash:
     """Return the hash, or a new one if it is missing or its last field has just expired."""
     return value if value is not None and value.fields else make_hash(client, name)
 
@@ -188,45 +187,8 @@ def hincrby(client: Client, args: list[bytes]) -> bytes:
     number += amount
     if not INT64_MIN <= number <= INT64_MAX:
         raise ReplyError(b"ERR increment or decrement would overflow")
-    value = _present(client, name, value)
+    value = present_hash(client, name, value)
     value.set(field, b"%d" % number, client.db.keyspace.limits, keep_time=True)
     changed(client, name, b"hincrby", [field])
     client.propagate(args)
     return replies.integer(number)
-
-
-@handles(specs.HINCRBYFLOAT)
-def hincrbyfloat(client: Client, args: list[bytes]) -> bytes:
-    """Add to the number in a field; reply with the new number as a bulk string, the text that is stored.
-
-    It is propagated as HSETEX KEEPTTL with that text; before 8.0 as HSET, unless that would end the field's time to live.
-    """
-    name, field = args[1], args[2]
-    try:
-        amount = long_double.parse(args[3])
-    except ValueError as error:
-        raise ReplyError(NOT_A_FLOAT) from error
-    except long_double.NotFiniteError as error:
-        raise ReplyError(b"ERR value is NaN or Infinity") from error
-    value = client.write_value(name, Hash)
-    content = None if value is None else find_field(client.db, name, value, field)
-    try:
-        present = long_double.parse(b"0" if content is None else content)
-    except ValueError as error:
-        raise ReplyError(b"ERR hash value is not a float") from error
-    except long_double.NotFiniteError as error:
-        raise ReplyError(b"ERR increment would produce NaN or Infinity") from error
-    try:
-        text = long_double.format_fixed(long_double.add(present, amount))
-    except long_double.NotFiniteError as error:
-        raise ReplyError(b"ERR increment would produce NaN or Infinity") from error
-    value = _present(client, name, value)
-    value.set(field, text, client.db.keyspace.limits, keep_time=True)
-    changed(client, name, b"hincrbyfloat", [field])
-    expires = value.times is not None and field in value.times.when
-    if expires or client.server.compat.knows("8.0"):
-        keeping = [b"HSETEX", name, b"KEEPTTL", b"FIELDS", b"1", field, text]
-        propagate_with_times(client, keeping, value, [field, text])
-    else:
-        client.propagate([b"HSET", name, field, text])
-    return replies.bulk(text)

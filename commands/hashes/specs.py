@@ -25,10 +25,10 @@ family = Family(
     categories="hash",
     modules={
         "field_expiry": "hexpire hexpireat hexpiretime hpersist hpexpire hpexpireat hpexpiretime hpttl httl",
-        "fields": "hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hset hsetnx hstrlen "
-        "hvals",
+        "fields": "hdel hexists hget hgetall hincrby hkeys hlen hmget hmset hset hsetnx hstrlen hvals",
         "hgetex": "hgetdel hgetex hsetex",
         "himport": "himport",
+        "hincrbyfloat": "hincrbyfloat",
         "hscan": "hrandfield hscan",
     },
 )

@@ -163,6 +163,7 @@ class Compat:
         return _number(since) <= self.number
 
 
+@cache  # each start compares the same few versions with hundreds of commands
 def _number(version: str) -> tuple[int, int]:
     major, minor = version.split(".")[:2]
     return int(major), int(minor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 _CONDITIONS_SINCE: Final = (8, 4)
 
 
-@dataclass(slots=True)
 class _Options:
     """The parsed options of SET and GETEX.
 
@@ -39,16 +37,13 @@ class _Options:
     all words but GET.
     """
 
-    nx: bool = False
-    xx: bool = False
-    get: bool = False
-    keep_ttl: bool = False
-    persist: bool = False
-    unit: bytes | None = None
-    amount: bytes = b""
-    condition: bytes | None = None
-    operand: bytes = b""
-    effective: list[bytes] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.nx = self.xx = self.get = self.keep_ttl = self.persist = False
+        self.unit: bytes | None = None
+        self.amount = b""
+        self.condition: bytes | None = None
+        self.operand = b""
+        self.effective: list[bytes] = []
 
     def expiry(self, client: Client, command_name: str) -> int | None:
         """Return the absolute expiry in milliseconds, None without one."""

@@ -26,8 +26,9 @@ family = Family(
     categories="string",
     modules={
         "conditions": "delex digest",
-        "counters": "decr decrby incr incrby incrbyfloat",
+        "counters": "decr decrby incr incrby",
         "get_set": "get getdel getex getset mget mset msetnx psetex set setex setnx",
+        "incrbyfloat": "incrbyfloat",
         "increx": "increx",
         "lcs": "lcs",
         "msetex": "msetex",

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING
 
-import anycrc
-
-_MODEL: Final = anycrc.Model("CRC64-REDIS")
+if TYPE_CHECKING:
+    import anycrc
 
 
 def crc64(data: bytes | bytearray | memoryview, crc: int = 0) -> int:
     """Return the checksum of ``data``; ``crc`` is the checksum of the bytes before it, 0 at the start."""
-    checksum: int = _MODEL.calc(data, crc)
+    checksum: int = _model().calc(data, crc)
     return checksum
+
+
+@cache
+def _model() -> anycrc.Model:
+    import anycrc  # it imports bitarray, and most servers of tests write no RDB
+
+    return anycrc.Model("CRC64-REDIS")

@@ -43,6 +43,9 @@ def test_a_first_test_imports_nothing_that_it_does_not_need():
         not {"rillet.pipeline", "rillet.console", "rillet.server.sentinel.monitor", "lupa", "pytest"} & loaded
     )
     assert not [each for each in loaded if each.startswith("rillet.commands.scripting.lua")]
+    assert (
+        not {"rillet.commands.strings.lcs", "rillet.commands.streams.xinfo", "anycrc", "fractions"} & loaded
+    )
 
 
 def test_neither_does_a_first_test_with_a_fixture(tmp_path):

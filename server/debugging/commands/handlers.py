@@ -18,7 +18,6 @@ from ....storage.value_types import TYPES
 from ...config.kinds import parse_memory
 from ..digest import keyspace_digest, value_digest
 from . import specs
-from .aof_history import aof_history
 from .faults import fault
 from .recording import control, parse_last, record
 from .snapshot import snapshot
@@ -307,12 +306,20 @@ def _help(client: Client, _args: list[bytes]) -> bytes:
     return help_reply(lines, client.server.compat)
 
 
+def _aof_history(client: Client, args: list[bytes]) -> bytes:
+    from .aof_history import aof_history  # it reads files; DEBUG RESET, which each test sends, does not
+
+    return aof_history(client, args)
+
+
 _ANY: Final = 1 << 62
+
+
 # name: the minimum and maximum number of words after it, its function, its arguments and description for HELP
 # fmt: off
 _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"AOF-FLUSH-SLEEP": (1, 1, _aof_flush_sleep, " <microseconds>", "Wait so long before each write of the AOF."),
-    b"AOF-HISTORY": (2, 3, aof_history, " <key> <id> [<cursor>]",
+    b"AOF-HISTORY": (2, 3, _aof_history, " <key> <id> [<cursor>]",
         "Show what the AOF says of an entry of a stream. Rillet only."),
     b"CHANGE-REPL-ID": (0, 0, _change_repl_id, "", "Choose a new replication ID."),
     b"CLOCK": (1, 2, _clock, " ADVANCE <milliseconds>|SKIP|AUTO-SKIP <yes|no>|FREEZE [<milliseconds>]|RESUME|RESET|NOW",
