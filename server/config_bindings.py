@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..commands.spec.versions import compat_with
-from ..storage.collections.encoding_limits import Limits
 from .config.config import DIRECTIVES
 from .execution.turns import LONG_COMMAND, NEVER
 
@@ -93,8 +91,8 @@ def bind(server: Server) -> None:
     for name in ("stream-idmp-duration", "stream-idmp-maxsize"):
         config.on_change(name, bindings.update_idempotency)
     config.on_change("lua-memory-limit", bindings.renew_scripting)
-    for setting in fields(Limits):
-        config.on_change(setting.name.replace("_", "-"), bindings.update_limits)
+    for name in vars(server.keyspace.limits):
+        config.on_change(name.replace("_", "-"), bindings.update_limits)
     config.on_change("stream-compress-depth", bindings.update_compress_depth)
     for name in ("maxmemory", "maxmemory-policy", "maxmemory-clients", "lfu-log-factor", "lfu-decay-time"):
         config.on_change(name, server.eviction.update)
@@ -174,8 +172,8 @@ class _Bindings:
         self.server.users.set_password(self.config.requirepass)
 
     def update_limits(self) -> None:
-        for setting in fields(Limits):
-            setattr(self.server.keyspace.limits, setting.name, getattr(self.config, setting.name))
+        for name in vars(self.server.keyspace.limits):
+            setattr(self.server.keyspace.limits, name, getattr(self.config, name))
 
     def update_parsers(self) -> None:
         for client in [*self.server.clients.values(), *self.server.clients.controls]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from . import system
@@ -22,23 +21,35 @@ def silent(_text: str) -> None:
     """Discard a log line."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class FileOperations:
     """The calls that access a disk, in one object, so that a test can make any of them fail.
 
     Each has the shape of its `os` namesake and raises `OSError`.
     """
 
-    open: Callable[[Path, int, int], int] = os.open
-    close: Callable[[int], None] = os.close
-    read: Callable[[int, int], bytes] = os.read
-    write: Callable[[int, bytes], int] = os.write
-    fsync: Callable[[int], None] = os.fsync
-    fdatasync: Callable[[int], None] = _fdatasync
-    truncate: Callable[[int | Path, int], None] = os.truncate
-    rename: Callable[[Path, Path], None] = os.replace
-    unlink: Callable[[Path], None] = os.unlink
-    make_folder: Callable[[Path], None] = os.mkdir
+    def __init__(
+        self,
+        open: Callable[[Path, int, int], int] = os.open,  # noqa: A002 - as in os
+        close: Callable[[int], None] = os.close,
+        read: Callable[[int, int], bytes] = os.read,
+        write: Callable[[int, bytes], int] = os.write,
+        fsync: Callable[[int], None] = os.fsync,
+        fdatasync: Callable[[int], None] = _fdatasync,
+        truncate: Callable[[int | Path, int], None] = os.truncate,
+        rename: Callable[[Path, Path], None] = os.replace,
+        unlink: Callable[[Path], None] = os.unlink,
+        make_folder: Callable[[Path], None] = os.mkdir,
+    ) -> None:
+        self.open = open
+        self.close = close
+        self.read = read
+        self.write = write
+        self.fsync = fsync
+        self.fdatasync = fdatasync
+        self.truncate = truncate
+        self.rename = rename
+        self.unlink = unlink
+        self.make_folder = make_folder
 
     def write_all(self, fd: int, data: bytes) -> None:
         """Write every byte, with as many calls as that takes."""

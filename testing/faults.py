@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ..protocol.errors import ReplyError
 from .control import TakesCommands
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 _GONE: Final = "no fault with this ID"
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One hit of a fault.
 
     Attributes:

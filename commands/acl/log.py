@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
@@ -18,19 +17,30 @@ _TOGETHER: Final = 60_000  # milliseconds
 _LATEST: Final = 10  # entries to compare with, as in Redis; earlier ones do not change
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Entry:
     """Similar denials within a minute. Times are in Unix milliseconds."""
 
-    number: int
-    reason: bytes
-    context: bytes
-    subject: bytes
-    username: bytes
-    client: bytes  # as in CLIENT LIST
-    created: int
-    updated: int
-    count: int = 1
+    def __init__(
+        self,
+        number: int,
+        reason: bytes,
+        context: bytes,
+        subject: bytes,
+        username: bytes,
+        client: bytes,
+        created: int,
+        updated: int,
+        count: int = 1,
+    ) -> None:
+        self.number = number
+        self.reason = reason
+        self.context = context
+        self.subject = subject
+        self.username = username
+        self.client = client  # as in CLIENT LIST
+        self.created = created
+        self.updated = updated
+        self.count = count
 
     def encode(self, now: int, resp: int, *, numbered: bool) -> bytes:
         """Encode the entry as a map for ACL LOG.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from ...protocol.errors import WRONG_TYPE, ReplyError
@@ -36,29 +35,28 @@ _UNPACKED: Final = 4000
 _WHERE_KNOWN: Final = b"redis.pcall(unpack(ARGV)) return 1"
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Transaction:
     """An open MULTI: the queued commands, and whether one was refused when queued (EXEC then replies EXECABORT)."""
 
-    commands: list[tuple[CommandEntry, list[bytes]]] = field(default_factory=list)
-    aborted: bool = False
-    size: int = 0  # bytes of the queued arguments
+    __slots__ = ("aborted", "commands", "size")
+
+    def __init__(self) -> None:
+        self.commands: list[tuple[CommandEntry, list[bytes]]] = []
+        self.aborted = False
+        self.size = 0  # bytes of the queued arguments
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Tracking:
     """The tracking options of one client."""
 
-    redirect: int = 0  # ID of the client that receives the messages; 0: this client
-    bcast: bool = False
-    optin: bool = False
-    optout: bool = False
-    noloop: bool = False
-    broken_redirect: bool = False  # the client ``redirect`` no longer existed when a message was due
-    # CLIENT CACHING makes the next command (or transaction) the exception to OPTIN or OPTOUT.
-    caching: bool = False
-    # The prefixes of broadcasting mode; the empty prefix matches every key.
-    prefixes: list[bytes] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.redirect = 0  # ID of the client that receives the messages; 0: this client
+        self.bcast = self.optin = self.optout = self.noloop = False
+        self.broken_redirect = False  # the client ``redirect`` no longer existed when a message was due
+        # CLIENT CACHING makes the next command (or transaction) the exception to OPTIN or OPTOUT.
+        self.caching = False
+        # The prefixes of broadcasting mode; the empty prefix matches every key.
+        self.prefixes: list[bytes] = []
 
     @property
     def remembers(self) -> bool:

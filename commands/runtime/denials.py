@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import shown
@@ -25,13 +24,15 @@ class Reason(enum.IntEnum):
         return self.name.lower().encode()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Denial:
     """A denied command: the reason, and ``subject``, the name of the command, the key or the channel."""
 
-    reason: Reason
-    subject: bytes
-    index: int = 0  # of the word in the command
+    __slots__ = ("index", "reason", "subject")
+
+    def __init__(self, reason: Reason, subject: bytes, index: int = 0) -> None:
+        self.reason = reason
+        self.subject = subject
+        self.index = index  # of the word in the command
 
 
 _ANONYMOUS: Final = {

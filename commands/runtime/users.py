@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -49,36 +48,35 @@ class RuleError(Exception):
         self.text = text
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Selector:
     """A set of permissions; a single selector of the user must allow the whole command."""
 
-    commands: set[str] = field(default_factory=set)  # full names that are allowed, containers included
-    # By command: the lower-case first arguments with which it is allowed, if it is allowed only so.
-    first_words: dict[str, list[bytes]] = field(default_factory=dict)
-    # The rules that produced ``commands``, in order: ``+@all``, ``-get`` …
-    rules: list[bytes] = field(default_factory=lambda: [b"-@all"])
-    # By key pattern, whether matching keys may be (read, written); ignored under ``all_keys``.
-    patterns: dict[bytes, tuple[bool, bool]] = field(default_factory=dict)
-    channels: list[bytes] = field(default_factory=list)  # patterns; ignored under ``all_channels``
-    all_keys: bool = False
-    all_channels: bool = False
-    # The compiled matchers by pattern, which a copy keeps, and the list of matchers for each kind of check.
-    _matchers: dict[bytes, Matcher] = field(default_factory=dict)
-    _asked: dict[object, list[Matcher]] = field(default_factory=dict)
+    def __init__(self, *, all_channels: bool = False) -> None:
+        self.commands: set[str] = set()  # full names that are allowed, containers included
+        # By command: the lower-case first arguments with which it is allowed, if it is allowed only so.
+        self.first_words: dict[str, list[bytes]] = {}
+        # The rules that produced ``commands``, in order: ``+@all``, ``-get`` …
+        self.rules = [b"-@all"]
+        # By key pattern, whether matching keys may be (read, written); ignored under ``all_keys``.
+        self.patterns: dict[bytes, tuple[bool, bool]] = {}
+        self.channels: list[bytes] = []  # patterns; ignored under ``all_channels``
+        self.all_keys = False
+        self.all_channels = all_channels
+        # The compiled matchers by pattern, which a copy keeps, and the list of matchers for each kind of check.
+        self._matchers: dict[bytes, Matcher] = {}
+        self._asked: dict[object, list[Matcher]] = {}
 
     def copy(self) -> Selector:
         """Return a deep copy."""
-        return Selector(
-            set(self.commands),
-            {name: list(words) for name, words in self.first_words.items()},
-            list(self.rules),
-            dict(self.patterns),
-            list(self.channels),
-            self.all_keys,
-            self.all_channels,
-            dict(self._matchers),
-        )
+        copy = Selector()
+        copy.commands = set(self.commands)
+        copy.first_words = {name: list(words) for name, words in self.first_words.items()}
+        copy.rules = list(self.rules)
+        copy.patterns = dict(self.patterns)
+        copy.channels = list(self.channels)
+        copy.all_keys, copy.all_channels = self.all_keys, self.all_channels
+        copy._matchers = dict(self._matchers)
+        return copy
 
     # Rules
 

@@ -16,7 +16,6 @@ time (``handler_for``): most servers never receive a GEOADD.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from threading import RLock
@@ -73,30 +72,56 @@ class Argument(NamedTuple):
     shows_since: bool = True  # False: COMMAND DOCS leaves it out, as Redis does
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Command:
     """One command or subcommand; the fields are those of COMMAND INFO and COMMAND DOCS."""
 
-    name: str  # lower case; a subcommand is "xgroup|create"
-    arity: int  # words including the name; negative: at least that many
-    flags: frozenset[str]
-    categories: tuple[str, ...]
-    key_specs: tuple[KeySpec, ...]
-    key_finder: KeyFinder | None  # for keys that the specs cannot find alone (XREAD)
-    tips: tuple[str, ...]
-    since: str
-    group: str
-    complexity: str
-    summary: str
-    history: tuple[tuple[str, str], ...]
-    arguments: tuple[Argument, ...]
-    room: str  # the package that holds its handler
-    module: str | None  # the module whose import registers its handler; None: unnamed
-    is_served: bool = True  # False: it only holds subcommands
-    doc_flags: tuple[str, ...] = ()
-    deprecated_since: str | None = None
-    replaced_by: str | None = None
-    ours: bool = False  # no Redis has it: comparisons with real servers leave it out
+    def __init__(
+        self,
+        name: str,
+        arity: int,
+        flags: frozenset[str],
+        categories: tuple[str, ...],
+        key_specs: tuple[KeySpec, ...],
+        key_finder: KeyFinder | None,
+        tips: tuple[str, ...],
+        since: str,
+        group: str,
+        complexity: str,
+        summary: str,
+        history: tuple[tuple[str, str], ...],
+        arguments: tuple[Argument, ...],
+        room: str,
+        module: str | None,
+        is_served: bool = True,
+        doc_flags: tuple[str, ...] = (),
+        deprecated_since: str | None = None,
+        replaced_by: str | None = None,
+        ours: bool = False,
+    ) -> None:
+        self.name = name  # lower case; a subcommand is "xgroup|create"
+        self.arity = arity  # words including the name; negative: at least that many
+        self.flags = flags
+        self.categories = categories
+        self.key_specs = key_specs
+        self.key_finder = key_finder  # for keys that the specs cannot find alone (XREAD)
+        self.tips = tips
+        self.since = since
+        self.group = group
+        self.complexity = complexity
+        self.summary = summary
+        self.history = history
+        self.arguments = arguments
+        self.room = room  # the package that holds its handler
+        self.module = module  # the module whose import registers its handler; None: unnamed
+        self.is_served = is_served  # False: it only holds subcommands
+        self.doc_flags = doc_flags
+        self.deprecated_since = deprecated_since
+        self.replaced_by = replaced_by
+        self.ours = ours  # no Redis has it: comparisons with real servers leave it out
+
+    def replaced(self, **fields: Any) -> Command:
+        """Return a copy with other values of the given fields."""
+        return Command(**vars(self) | fields)
 
     @property
     def container(self) -> str | None:

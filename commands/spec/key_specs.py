@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 # A number of keys as Redis reads it: no plus sign, no leading zeros.
@@ -48,12 +47,14 @@ DELETES: Final = at(1, "RW delete")
 TAKES: Final = at(1, "RW access delete")
 
 
-@dataclass(slots=True)
 class KeyReference:
     """One key of a command line: the index of its word, and the flags of its key spec."""
 
-    index: int
-    flags: tuple[str, ...] = field(default=())
+    __slots__ = ("flags", "index")
+
+    def __init__(self, index: int, flags: tuple[str, ...] = ()) -> None:
+        self.index = index
+        self.flags = flags
 
 
 def indices_of(spec: KeySpec, argv: list[bytes]) -> list[int] | None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from .command import REGISTRY, with_implied
@@ -43,15 +42,15 @@ def as_known(compat: Compat, entry: Command) -> Command:
 def _before_810(entry: Command) -> Command:
     """Undo 8.10: it flags script runners, refuses subscriptions when memory is short, answers CLUSTER while loading."""
     if entry.name in _SCRIPT_RUNNERS:
-        return replace(entry, flags=entry.flags - {"script_runner"})
+        return entry.replaced(flags=entry.flags - {"script_runner"})
     if entry.name in _SUBSCRIBE:
-        return replace(entry, flags=entry.flags - {"denyoom"})
+        return entry.replaced(flags=entry.flags - {"denyoom"})
     if entry.container == "cluster" and entry.name not in _CLUSTER_WHILE_LOADING:
-        return replace(entry, flags=entry.flags - {"loading"})
+        return entry.replaced(flags=entry.flags - {"loading"})
     if entry.name in _STREAM_READS:
-        return replace(_all_found(entry), key_finder=keys_of_streams_before_810)
+        return _all_found(entry).replaced(key_finder=keys_of_streams_before_810)
     if entry.name in _RADIUS:
-        return replace(_all_found(entry), key_finder=None)
+        return _all_found(entry).replaced(key_finder=None)
     return entry
 
 
@@ -61,13 +60,13 @@ def _all_found(entry: Command) -> Command:
         spec._replace(flags=tuple(flag for flag in spec.flags if flag != "incomplete"), notes=None)
         for spec in entry.key_specs
     )
-    return replace(entry, key_specs=specs)
+    return entry.replaced(key_specs=specs)
 
 
 def _before_84(entry: Command) -> Command:
     """Undo 8.4: it lets SET compare the value, so that the write depends on what SET reads."""
     if entry.name == "set":
-        return replace(entry, arguments=tuple(map(_without_comparisons, entry.arguments)))
+        return entry.replaced(arguments=tuple(map(_without_comparisons, entry.arguments)))
     return entry
 
 
@@ -79,14 +78,14 @@ def _without_comparisons(argument: Argument) -> Argument:
 def _before_82(entry: Command) -> Command:
     """Undo 8.2: it lets hash fields get an expiry while memory is short."""
     if entry.name in _HASH_EXPIRE:
-        return replace(entry, flags=entry.flags | {"denyoom"})
+        return entry.replaced(flags=entry.flags | {"denyoom"})
     return entry
 
 
 def _before_74(entry: Command) -> Command:
     """Undo 7.4: it answers CLUSTER SHARDS and SLOTS while loading."""
     if entry.name in {"cluster|shards", "cluster|slots"}:
-        return replace(entry, flags=entry.flags - {"loading"})
+        return entry.replaced(flags=entry.flags - {"loading"})
     return entry
 
 
@@ -96,21 +95,21 @@ def _before_72(entry: Command) -> Command:
     Since 7.2, COMMAND GETKEYS also accepts a command without arguments, and ZRANK an option.
     """
     if entry.name in _NOT_IN_SCRIPTS_BEFORE_72:
-        entry = replace(entry, flags=entry.flags | {"noscript"})
+        entry = entry.replaced(flags=entry.flags | {"noscript"})
     if entry.name in _TIPS_BEFORE_72:
-        entry = replace(entry, tips=_TIPS_BEFORE_72[entry.name])
+        entry = entry.replaced(tips=_TIPS_BEFORE_72[entry.name])
     if entry.name in _ARITY_BEFORE_72:
-        entry = replace(entry, arity=_ARITY_BEFORE_72[entry.name])
+        entry = entry.replaced(arity=_ARITY_BEFORE_72[entry.name])
     if entry.name in _DEPRECATED_SINCE_72:
-        return replace(entry, doc_flags=(), deprecated_since=None, replaced_by=None)
+        return entry.replaced(doc_flags=(), deprecated_since=None, replaced_by=None)
     if entry.name == "xread":
-        return replace(entry, complexity=_READING_COST)
+        return entry.replaced(complexity=_READING_COST)
     if entry.name == "wait":
         flags = entry.flags - {"blocking"}
-        return replace(entry, flags=flags, categories=with_implied("connection", " ".join(flags)))
+        return entry.replaced(flags=flags, categories=with_implied("connection", " ".join(flags)))
     if entry.name == "sinterstore":
         target, *others = entry.key_specs
-        return replace(entry, key_specs=(target._replace(flags=("RW", "update")), *others))
+        return entry.replaced(key_specs=(target._replace(flags=("RW", "update")), *others))
     return entry
 
 

@@ -43,7 +43,6 @@ STREAM_HEADS: Final = {resp: head + _NUMBER for resp, head in _KEY_HEADS.items()
 HEADS_OF_ONE: Final = {2: b"*1\r\n*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"%%1\r\n$%d\r\n%b\r\n*%d\r\n"}
 
 
-@dataclass(slots=True, eq=False)
 class ReadBudget:
     """The limits of one call, and what all its streams have used of them.
 
@@ -52,13 +51,24 @@ class ReadBudget:
     that reaches the limit is sent without entries.
     """
 
-    claim: int | None  # min-idle-time of CLAIM, None without CLAIM
-    # None for no limit.
-    max_count: int | None
-    max_size: int | None
-    entries: int = 0  # the number of entries so far
-    size: int = 0  # the bytes so far: entries, keys, and numbers of entries
-    _before: int = 0  # the size before the current stream
+    __slots__ = ("_before", "claim", "entries", "max_count", "max_size", "size")
+
+    def __init__(
+        self,
+        claim: int | None,
+        max_count: int | None,
+        max_size: int | None,
+        entries: int = 0,
+        size: int = 0,
+        _before: int = 0,
+    ) -> None:
+        self.claim = claim  # min-idle-time of CLAIM, None without CLAIM
+        # None for no limit.
+        self.max_count = max_count
+        self.max_size = max_size
+        self.entries = entries  # the number of entries so far
+        self.size = size  # the bytes so far: entries, keys, and numbers of entries
+        self._before = _before  # the size before the current stream
 
     def is_spent(self) -> bool:
         """Return True if no further entry may be sent; the remaining streams are then skipped."""

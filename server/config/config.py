@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +11,7 @@ from ...commands.spec.versions import NEWEST, VERSIONS
 from ...protocol.errors import ReplyError, shown
 from ...protocol.globs import is_glob, matcher
 from . import kinds
-from .directive import Directive, numbers, table
+from .directive import Directive, Setting, numbers, setting, table
 from .directive import directive as _directive
 from .directive import fixed as _fixed
 from .events import Events, mask_of
@@ -38,7 +37,6 @@ SIGNALS: Final = kinds.Flags("default", "save", "nosave", "now", "force")
 ACCESS: Final = kinds.Enum("no", "yes", "local")
 
 
-@dataclass(init=False, eq=False, repr=False)  # generating these methods would cost each start 7 ms
 class Config:
     """Every directive as a typed attribute, with Redis 8.10's defaults.
 
@@ -62,7 +60,7 @@ class Config:
     socket_mark_id: int = _fixed(0, kinds.Integer(0, UINT_MAX))
     proto_max_bulk_len: int = _directive(512 * _MB, kinds.Memory(minimum=_MB))
     client_query_buffer_limit: int = _directive(1024 * _MB, kinds.Memory(minimum=_MB))
-    client_output_buffer_limit: OutputLimits = _directive(  # noqa: RUF009 - a tuple, immutable
+    client_output_buffer_limit: OutputLimits = _directive(
         OutputLimits(
             OutputLimit(0, 0, 0), OutputLimit(256 * _MB, 64 * _MB, 60), OutputLimit(32 * _MB, 8 * _MB, 60)
         ),
@@ -75,7 +73,7 @@ class Config:
     acl_pubsub_default: str = _directive("resetchannels", kinds.Enum("allchannels", "resetchannels"))
     acllog_max_len: int = _directive(128, LONG)
     aclfile: str = _fixed("", TEXT)
-    users: list[list[bytes]] = field(default_factory=list)  # the words of each `user` line, name first
+    users: list[list[bytes]] = setting(list)  # the words of each `user` line, name first
     enable_debug_command: str = _fixed("no", ACCESS)
     enable_protected_configs: str = _fixed("no", ACCESS)
     enable_module_command: str = _fixed("no", ACCESS)
@@ -345,10 +343,10 @@ class Config:
     cluster_slot_migration_sync_buffer_drain_timeout: int = _directive(60000, LONG, since="8.4", hidden="8.4")
 
     # Not directives
-    renamed: dict[str, str] = field(default_factory=dict)  # rename-command: old names to new; "": disabled
-    sentinel: SentinelSettings | None = None  # None: not in sentinel mode
-    config_file: str | None = None  # absolute path; CONFIG REWRITE writes it
-    _listeners: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
+    renamed: dict[str, str] = setting(dict)  # rename-command: old names to new; "": disabled
+    sentinel: SentinelSettings | None = setting(None)  # None: not in sentinel mode
+    config_file: str | None = setting(None)  # absolute path; CONFIG REWRITE writes it
+    _listeners: dict[str, list[Callable[[], None]]] = setting(dict)
 
     def __init__(self, **values: Any) -> None:
         """Set the given attributes, and all others to their defaults."""
@@ -522,8 +520,9 @@ def _failed(name: bytes, why: str) -> ReplyError:
     )
 
 
-_DEFAULTS: Final = {entry.name: entry.default for entry in fields(Config) if entry.default is not MISSING}
+SETTINGS: Final = {name: value for name, value in vars(Config).items() if isinstance(value, Setting)}
+_DEFAULTS: Final = {name: each.default for name, each in SETTINGS.items() if not callable(each.default)}
 _FACTORIES: Final[dict[str, Callable[[], Any]]] = {
-    entry.name: entry.default_factory for entry in fields(Config) if entry.default_factory is not MISSING
+    name: each.default for name, each in SETTINGS.items() if callable(each.default)
 }
-DIRECTIVES: Final[Mapping[bytes, Directive]] = MappingProxyType(table(fields(Config)))
+DIRECTIVES: Final[Mapping[bytes, Directive]] = MappingProxyType(table(SETTINGS))

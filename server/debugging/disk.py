@@ -6,10 +6,10 @@ broken disk: it refuses writes with MISCONF and retries, or under ``appendfsync 
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Disk:
         persistence = self._server.persistence
         files = persistence.files
         if is_on and self._real is None:
-            self._real = replace(files)
+            self._real = copy.copy(files)
             files.write, files.fdatasync = self._write, self._sync
             persistence.rewrite.files_of_base = self._files_of_base
         elif not is_on and self._real is not None:
@@ -68,7 +68,11 @@ class Disk:
     def _files_of_base(self) -> FileOperations:
         """Decide in this process, because a forked child cannot count."""
         files = self._server.persistence.files
-        return files if self._find(b"rewrite", b"AOF-REWRITE") is None else replace(files, write=_fail)
+        if self._find(b"rewrite", b"AOF-REWRITE") is None:
+            return files
+        failing = copy.copy(files)
+        failing.write = _fail
+        return failing
 
 
 def _no_space() -> OSError:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...commands.runtime.redaction import redacted
 from ...commands.runtime.state import BLOCKED
@@ -28,8 +27,7 @@ MOST_BYTES: Final = 64 << 20
 _ENTRY_BYTES: Final = 500  # bytes of a command without its words and its reply
 
 
-@dataclass(frozen=True, slots=True)
-class Scripted:
+class Scripted(NamedTuple):
     """A write command that a script ran."""
 
     position: int  # the position of the script's command in its transaction, from 0; 0 outside a transaction
@@ -38,25 +36,60 @@ class Scripted:
     reply: bytes  # the encoded reply
 
 
-@dataclass(slots=True, eq=False)
 class Recorded:
-    """One command of a client."""
+    """One command of a client.
 
-    # Numbers all commands of the server in the order in which they ran; 0 before the command has run.
-    number: int
-    time: int  # when it ran, in milliseconds of the server's clock
-    # When its reply was due; None while it is blocked, and if its client disconnected while blocked.
-    answered: int | None
-    database: int  # the database that was selected when it ran
-    client_id: int
-    client_name: bytes  # the name of the client when it ran
-    words: list[bytes]  # the words as sent, with passwords redacted
-    reply: bytes | None  # the encoded reply that the command returned; None if there is none (yet)
-    # The ID of the fault that hit it, or 0; after a fault the client may not have received the reply.
-    fault: int = 0
-    # The write commands of its scripts: one script for EVAL and its like, any number for EXEC.
-    scripted: list[Scripted] = field(default_factory=list)
-    scripted_bytes: int = 0  # the approximate memory of ``scripted``
+    Attributes:
+        number: numbers all commands of the server in the order in which they ran; 0 before the command has run.
+        time: when it ran, in milliseconds of the server's clock.
+        answered: when its reply was due; None while it is blocked, and if its client disconnected while blocked.
+        database: the database that was selected when it ran.
+        client_name: the name of the client when it ran.
+        words: the words as sent, with passwords redacted.
+        reply: the encoded reply that the command returned; None if there is none (yet).
+        fault: the ID of the fault that hit it, or 0; after a fault the client may not have received the reply.
+        scripted: the write commands of its scripts: one script for EVAL and its like, any number for EXEC.
+        scripted_bytes: the approximate memory of ``scripted``.
+    """
+
+    __slots__ = (
+        *(
+            "answered",
+            "client_id",
+            "client_name",
+            "database",
+            "fault",
+            "number",
+            "reply",
+            "scripted",
+            "scripted_bytes",
+        ),
+        *("time", "words"),
+    )
+
+    def __init__(
+        self,
+        number: int,
+        time: int,
+        answered: int | None,
+        database: int,
+        client_id: int,
+        client_name: bytes,
+        words: list[bytes],
+        reply: bytes | None,
+        fault: int = 0,
+    ) -> None:
+        self.number = number
+        self.time = time
+        self.answered = answered
+        self.database = database
+        self.client_id = client_id
+        self.client_name = client_name
+        self.words = words
+        self.reply = reply
+        self.fault = fault
+        self.scripted: list[Scripted] = []
+        self.scripted_bytes = 0
 
     @property
     def size(self) -> int:

@@ -17,7 +17,6 @@ server's clock, so a virtual clock moves them.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from itertools import count
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
@@ -44,23 +43,34 @@ if TYPE_CHECKING:
 _TIDY_AT: Final = 64
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Waiter:
     """One blocked client: its keys, its deadline, and the command to re-run."""
 
-    client: Client
-    db: Database
-    keys: tuple[bytes, ...]
-    deadline: int | None  # in milliseconds of the server's clock; None: no limit
-    entry: CommandEntry
-    argv: list[bytes]
-    on_missing: bool  # also served when a key is deleted or changes its type
-    wants: type[Value] = Stream  # the type of value that it waits for
-    on_timeout: bytes | None = None  # the reply when the time is up; None: a null array
-    still_blocked: Callable[[], bool] | None = (
-        None  # a cheap check: True if the command would only block again
-    )
-    is_held: bool = False  # a fault delays it: neither a key nor its deadline may end the wait
+    def __init__(
+        self,
+        client: Client,
+        db: Database,
+        keys: tuple[bytes, ...],
+        deadline: int | None,
+        entry: CommandEntry,
+        argv: list[bytes],
+        on_missing: bool,
+        wants: type[Value] = Stream,
+        on_timeout: bytes | None = None,
+        still_blocked: Callable[[], bool] | None = None,
+    ) -> None:
+        self.client = client
+        self.db = db
+        self.keys = keys
+        self.deadline = deadline  # in milliseconds of the server's clock; None: no limit
+        self.entry = entry
+        self.argv = argv
+        self.on_missing = on_missing  # also served when a key is deleted or changes its type
+        self.wants = wants  # the type of value that it waits for
+        self.on_timeout = on_timeout  # the reply when the time is up; None: a null array
+        # A cheap check: True if the command would only block again.
+        self.still_blocked = still_blocked
+        self.is_held = False  # a fault delays it: neither a key nor its deadline may end the wait
 
 
 class Blocking:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...protocol import replies
@@ -13,12 +12,22 @@ if TYPE_CHECKING:
     from .state import Replication
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Wait:
-    offset: int  # of the last write of the client
-    replicas: int  # how many must have it
-    local: int | None  # WAITAOF: 1 if it must be on our disk, and they must have it on theirs; None: WAIT
-    synced: bool  # whether it is on our disk
+    __slots__ = ("local", "offset", "replicas", "synced")
+
+    def __init__(
+        self,
+        offset: int,
+        replicas: int,
+        local: int | None,
+        synced: bool,
+    ) -> None:
+        self.offset = offset  # of the last write of the client
+        self.replicas = replicas  # how many must have it
+        self.local = (
+            local  # WAITAOF: 1 if it must be on our disk, and they must have it on theirs; None: WAIT
+        )
+        self.synced = synced  # whether it is on our disk
 
 
 class Waits:

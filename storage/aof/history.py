@@ -6,7 +6,6 @@ them, and redis-server removes them when it starts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,12 +15,14 @@ if TYPE_CHECKING:
     from .manifest import FileInfo
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Generation:
     """A base and the incr files that continue it; together they hold all commands up to the next base."""
 
-    base: FileInfo | None = None
-    incr: list[FileInfo] = field(default_factory=list)
+    __slots__ = ("base", "incr")
+
+    def __init__(self, base: FileInfo | None, incr: list[FileInfo]) -> None:
+        self.base = base
+        self.incr = incr
 
     @property
     def files(self) -> list[FileInfo]:

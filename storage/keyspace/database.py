@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..collections.deadlines import Deadlines
@@ -20,15 +19,24 @@ if TYPE_CHECKING:
     from .metering import Meter
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class WatchedKey:
     """A key under WATCH."""
 
-    database: Database  # the database of the key; the key need not exist
-    key: bytes
-    version: int  # the version of the key when the watch began
-    was_due: bool  # True if the key had already expired when the watch began
-    touched: list[WatchedKey]  # the list that receives this watch at the next change of the key
+    __slots__ = ("database", "key", "touched", "version", "was_due")
+
+    def __init__(
+        self,
+        database: Database,
+        key: bytes,
+        version: int,
+        was_due: bool,
+        touched: list[WatchedKey],
+    ) -> None:
+        self.database = database  # the database of the key; the key need not exist
+        self.key = key
+        self.version = version  # the version of the key when the watch began
+        self.was_due = was_due  # True if the key had already expired when the watch began
+        self.touched = touched  # the list that receives this watch at the next change of the key
 
 
 class Database:

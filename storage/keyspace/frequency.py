@@ -7,7 +7,6 @@ One integer holds a counter and the minute of its last change. ``metering.Meter`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import random
 from typing import Final
 
@@ -17,12 +16,14 @@ _MINUTE: Final = 60_000
 _BITS: Final = 8
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Settings:
     """The settings lfu-log-factor and lfu-decay-time."""
 
-    log_factor: int = 10
-    decay_minutes: int = 1
+    __slots__ = ("decay_minutes", "log_factor")
+
+    def __init__(self, log_factor: int = 10, decay_minutes: int = 1) -> None:
+        self.log_factor = log_factor
+        self.decay_minutes = decay_minutes
 
 
 def stored(counter: int, now: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ..codecs.byte_source import ByteSource, EmptyValueError, PayloadRefusedError, RdbError
@@ -37,19 +36,19 @@ _PAUSE_AFTER: Final = 1 << 16
 _KEYS_AT_ONCE: Final = 4096  # keys to check between two pauses
 
 
-@dataclass(eq=False, repr=False)
 class RdbInfo:
     """Statistics and metadata of a load."""
 
-    version: int = 0  # of the RDB format; 0 until the head is read
-    # The fields at the head of the file: ``redis-ver``, ``ctime``, ``repl-id``, ``repl-offset`` …
-    aux: dict[bytes, bytes] = field(default_factory=dict)
-    keys: int = 0  # number of keys loaded
-    expired: int = 0  # number of expired keys in the file, dropped or loaded
-    skipped: int = 0  # number of keys left out because Rillet does not have their type
-    empty: int = 0  # number of keys left out because their collection has no element
-    expires: int = 0  # number of keys with an expiry, expired or not
-    checked: bool = False  # whether the file has a checksum and it is right
+    def __init__(self) -> None:
+        self.version = 0  # of the RDB format; 0 until the head is read
+        # The fields at the head of the file: ``redis-ver``, ``ctime``, ``repl-id``, ``repl-offset`` …
+        self.aux: dict[bytes, bytes] = {}
+        self.keys = 0  # number of keys loaded
+        self.expired = 0  # number of expired keys in the file, dropped or loaded
+        self.skipped = 0  # number of keys left out because Rillet does not have their type
+        self.empty = 0  # number of keys left out because their collection has no element
+        self.expires = 0  # number of keys with an expiry, expired or not
+        self.checked = False  # whether the file has a checksum and it is right
 
 
 def load_rdb(
@@ -144,26 +143,55 @@ def restore_value(payload: bytes, **checks: bool) -> Value:
     return value
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Loader:
     """One load: its arguments, its position in the file, and the attributes of the next key."""
 
-    source: ByteSource
-    keyspace: Keyspace | None
-    skip_unknown: bool
-    drop_expired: bool
-    on_dropped: Callable[[Database, bytes], None] | None
-    allow_duplicates: bool
-    sanitize: bool
-    log: Log
-    info: RdbInfo
-    now: int
-    database: int = 0
-    expiry: int | None = None
-    idle: int = 0  # seconds
-    frequency: int | None = None
-    last: tuple[Database, bytes, Value] | None = None  # the last key, which an extension field may complete
-    valkey: bool = False
+    __slots__ = (
+        *(
+            "allow_duplicates",
+            "database",
+            "drop_expired",
+            "expiry",
+            "frequency",
+            "idle",
+            "info",
+            "keyspace",
+            "last",
+        ),
+        *("log", "now", "on_dropped", "sanitize", "skip_unknown", "source", "valkey"),
+    )
+
+    def __init__(
+        self,
+        source: ByteSource,
+        keyspace: Keyspace | None,
+        skip_unknown: bool,
+        drop_expired: bool,
+        on_dropped: Callable[[Database, bytes], None] | None,
+        allow_duplicates: bool,
+        sanitize: bool,
+        log: Log,
+        info: RdbInfo,
+        now: int,
+    ) -> None:
+        self.source = source
+        self.keyspace = keyspace
+        self.skip_unknown = skip_unknown
+        self.drop_expired = drop_expired
+        self.on_dropped = on_dropped
+        self.allow_duplicates = allow_duplicates
+        self.sanitize = sanitize
+        self.log = log
+        self.info = info
+        self.now = now
+        self.database = 0
+        self.expiry: int | None = None
+        self.idle = 0  # seconds
+        self.frequency: int | None = None
+        self.last: tuple[Database, bytes, Value] | None = (
+            None  # the last key, which an extension field may complete
+        )
+        self.valkey = False
 
     def run(self) -> Iterator[None]:
         source = self.source

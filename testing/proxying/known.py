@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ...commands.spec.command import REGISTRY
@@ -31,8 +30,7 @@ def command_of(argv: Sequence[bytes]) -> Command:
     found = REGISTRY.get(name) if "|" not in name else None
     if found is not None:
         return found
-    return replace(
-        REGISTRY["ping"],
+    return REGISTRY["ping"].replaced(
         name=name.replace("|", " "),
         arity=-1,
         flags=frozenset(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from rillet.storage.collections.encoding_limits import Limits
 ROOT = Path(__file__).parents[2]
 # Read by a loop over their names.
 READ_BY_NAME = {
-    *(limit.name for limit in fields(Limits)),
+    *vars(Limits()),
     *(name.replace("-", "_") for name in OF_TLS),
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +13,7 @@ from support.fake_server import FakeServer, make_client, run
 from rillet.commands.acl import file as acl_file
 from rillet.commands.runtime.users import RuleError, User, Users, is_username, joined
 from rillet.protocol.errors import ReplyError
-from rillet.server.config.config import DIRECTIVES, Config
+from rillet.server.config.config import DIRECTIVES, SETTINGS, Config
 from rillet.server.config.file import _Loader, _rewritten
 from rillet.server.log import Log
 
@@ -33,7 +32,7 @@ OLD = st.sampled_from(
 
 
 def values(config):
-    found = {each.name: getattr(config, each.name) for each in fields(Config) if "kind" in each.metadata}
+    found = {name: getattr(config, name) for name, each in SETTINGS.items() if each.metadata is not None}
     return found | {"users": config.users}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,7 +38,7 @@ class Disk:
         self.count = 0
         self.before = before
         self.files = FileOperations(
-            **{field.name: self.watched(field.default) for field in fields(FileOperations)}
+            **{name: self.watched(real) for name, real in vars(FileOperations()).items()}
         )
 
     def watched(self, real):
