@@ -283,7 +283,7 @@ def test_a_restart_closes_it(crash):
 
 def test_a_connection_in_use_is_cut():
     async def test(server):
-        client = server.client()
+        client = server.client(socket_timeout=None)
         waiting = asyncio.ensure_future(client.blpop("q", 0))
         other = server.client()
         while not (await other.info("clients"))["blocked_clients"]:
