@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 from differential.as_redis_8 import full_in_redis_8, without_setid_of_reads
 from differential.judge import judge
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.aof import read_commands
 from support.masks import Masks
-from support.script import Answer, parse_script, parse_step, split_words
+from support.script import Answer, Player, parse_script, parse_step, split_words
 from support.wire import Node, encode_command, parse, split_replies
 
 
@@ -141,6 +143,19 @@ def test_a_script_knows_its_cases_and_protocols(tmp_path):
         ("B", "<"),
     ]
     assert one.steps[1].masks == ("id:.", "ms:0.1")
+
+
+@pytest.mark.parametrize("blocked", [0, 1])
+def test_an_impatient_player_waits_for_a_late_reply_but_not_for_a_blocked_client(blocked):
+    player = Player.__new__(Player)
+    text = b"blocked_clients:%d\r\n" % blocked
+    player.control = Mock(call=Mock(return_value=Node("$", b"%d" % len(text), text)))
+    late = Mock(read=Mock(side_effect=[TimeoutError, Node("+", b"OK")]))
+    if blocked:
+        with pytest.raises(TimeoutError):
+            player.reply(late)
+    else:
+        assert player.reply(late).header == b"OK"
 
 
 def test_annotations_of_an_aof_are_skipped():

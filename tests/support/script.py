@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NO_REPLY = "no reply"
+PATIENCE = 5.0  # seconds
 IMPATIENCE = 0.5
 UNKNOWN = re.compile(rb"ERR unknown (sub)?command|.*Invalid event class")
 STEP = re.compile(r"(?P<name>[A-Z])(?P<verb>:|>|<| raw| closed| silent)(?: (?P<rest>.*))?$")
@@ -195,7 +196,7 @@ class Player:
     """
 
     def __init__(
-        self, port: int, protocol: int, ports: Mapping[str, int] | None = None, patience: float = 5
+        self, port: int, protocol: int, ports: Mapping[str, int] | None = None, patience: float = PATIENCE
     ) -> None:
         self.port = port
         self.patience = patience
@@ -250,7 +251,7 @@ class Player:
             else:
                 wire.send(*split_words(self.masks.fill_in(step.rest)))
                 if step.verb == ":":
-                    reply = wire.read()
+                    reply = self.reply(wire)
                     if UNKNOWN.match(reply.value):
                         # What the case waits for is mostly what this command would have sent.
                         self.patience = min(self.patience, IMPATIENCE)
@@ -259,6 +260,17 @@ class Player:
             yield NO_REPLY
         except (ConnectionClosedError, ConnectionError):
             yield "closed"
+
+    def reply(self, wire: Wire) -> Node:
+        """Read a reply. An impatient player gives up where a client is blocked, not where the server is late."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return wire.read()
+            except TimeoutError:
+                text = self.control.call("INFO", "clients").value
+                if b"blocked_clients:0\r\n" not in text or time.monotonic() > until:
+                    raise
 
     def wait(self, what: str) -> bool:
         """Wait for a condition that no reply shows."""
