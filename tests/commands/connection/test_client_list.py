@@ -139,18 +139,6 @@ def test_list_is_text_in_resp3(server):
     assert talk(client, "CLIENT", "LIST").split(b"\r\n", 1)[1].startswith(b"txt:id=1 ")
 
 
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (("TYPE",), b"ERR syntax error"),
-        (("TYPE", "normal", "ID", "1"), b"ERR syntax error"),
-        (("ID", "1", "x"), b"ERR Invalid client ID"),
-    ],
-)
-def test_a_wrong_list(server, words, error):
-    assert talk(server.connect(), "CLIENT", "LIST", *words) == b"-%b\r\n" % error
-
-
 def killed(server):
     return [client.id for client in server.clients.values() if client.closed == "at once"]
 
@@ -202,24 +190,3 @@ def test_kill_may_include_oneself(server):
     assert talk(client, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no") == b":2\r\n"
     assert killed(server) == [2]
     assert client.closed == "after the reply"
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (("foo", "bar"), b"ERR syntax error"),
-        (("ID", "1", "TYPE"), b"ERR syntax error"),
-        (("ID", "0"), b"ERR client-id should be greater than 0"),
-        (("ID", "x"), b"ERR client-id should be greater than 0"),
-        (("TYPE", "foo"), b"ERR Unknown client type 'foo'"),
-        (("USER", "bob"), b"ERR No such user 'bob'"),
-        (("SKIPME", "maybe"), b"ERR syntax error"),
-        (("MAXAGE", "x"), b"ERR maxage is not an integer or out of range"),
-        (("MAXAGE", "0"), b"ERR maxage should be greater than 0"),
-    ],
-)
-def test_a_wrong_kill_kills_no_client(server, words, error):
-    client = server.connect()
-    server.connect()
-    assert talk(client, "CLIENT", "KILL", *words) == b"-%b\r\n" % error
-    assert killed(server) == []

@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 from support.thorough import examples
 from support.wired_server import WiredServer, talk
 
-from rillet.commands.runtime.state import State
 from rillet.protocol import globs
 from rillet.protocol.globs import matches
 from rillet.storage.keyspace import notifications as events
@@ -22,76 +21,11 @@ def bulks(*words):
     return b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
 
 
-@pytest.mark.parametrize(("resp", "head"), [(2, b"*"), (3, b">")])
-def test_subscribe_acknowledges_each_channel(server, resp, head):
-    client = server.connect(resp)
-    assert talk(client, "SUBSCRIBE", "a", "b", "a") == b"".join(
-        head + b"3\r\n" + bulks(b"subscribe", name) + b":%d\r\n" % count
-        for name, count in ((b"a", 1), (b"b", 2), (b"a", 2))
-    )
-    assert client.state is not State.PLAIN
-    assert talk(client, "PSUBSCRIBE", "x*") == head + b"3\r\n" + bulks(b"psubscribe", b"x*") + b":3\r\n"
-    assert talk(client, "SSUBSCRIBE", "s") == head + b"3\r\n" + bulks(b"ssubscribe", b"s") + b":1\r\n"
-
-
 @pytest.mark.parametrize(("resp", "head", "null"), [(2, b"*", b"$-1\r\n"), (3, b">", b"_\r\n")])
 def test_unsubscribe_from_nothing_names_null(server, resp, head, null):
     client = server.connect(resp)
     for name in (b"unsubscribe", b"punsubscribe", b"sunsubscribe"):
         assert talk(client, name) == head + b"3\r\n" + bulks(name) + null + b":0\r\n"
-
-
-def test_unsubscribe_without_names_ends_all_of_its_kind(server):
-    client = server.connect()
-    for words in (("SUBSCRIBE", "b", "a"), ("PSUBSCRIBE", "p"), ("SSUBSCRIBE", "s")):
-        talk(client, *words)
-    assert talk(client, "UNSUBSCRIBE") == b"".join(
-        b"*3\r\n" + bulks(b"unsubscribe", name) + b":%d\r\n" % count for name, count in ((b"a", 2), (b"b", 1))
-    )
-    assert talk(client, "UNSUBSCRIBE", "zzz") == b"*3\r\n" + bulks(b"unsubscribe", b"zzz") + b":1\r\n"
-    assert talk(client, "PUNSUBSCRIBE") == b"*3\r\n" + bulks(b"punsubscribe", b"p") + b":0\r\n"
-    assert client.state is not State.PLAIN
-    assert talk(client, "SUNSUBSCRIBE") == b"*3\r\n" + bulks(b"sunsubscribe", b"s") + b":0\r\n"
-    assert client.state is State.PLAIN
-
-
-def test_each_receiver_gets_its_own_protocol(server):
-    old, new, publisher = server.connect(2), server.connect(3), server.connect()
-    talk(old, "SUBSCRIBE", "c")
-    talk(new, "PSUBSCRIBE", "c*")
-    assert talk(publisher, "PUBLISH", "c", "hi") == b":2\r\n"
-    assert old.take() == b"*3\r\n" + bulks(b"message", b"c", b"hi")
-    assert new.take() == b">4\r\n" + bulks(b"pmessage", b"c*", b"c", b"hi")
-
-
-def test_a_message_to_the_publisher_follows_its_reply(server):
-    client = server.connect(3)
-    talk(client, "SUBSCRIBE", "c")
-    talk(client, "PSUBSCRIBE", "c*")
-    assert talk(client, "PUBLISH", "c", "m") == (
-        b":2\r\n>3\r\n" + bulks(b"message", b"c", b"m") + b">4\r\n" + bulks(b"pmessage", b"c*", b"c", b"m")
-    )
-
-
-def test_shard_channels_are_a_world_of_their_own(server):
-    client, publisher = server.connect(), server.connect()
-    talk(client, "SSUBSCRIBE", "c")
-    assert talk(publisher, "PUBLISH", "c", "m") == b":0\r\n"
-    assert talk(publisher, "SPUBLISH", "c", "m") == b":1\r\n"
-    assert talk(publisher, "SPUBLISH", "d", "m") == b":0\r\n"
-    assert client.take() == b"*3\r\n" + bulks(b"smessage", b"c", b"m")
-
-
-def test_subscribing_inside_a_transaction(server):
-    client = server.connect(3)
-    talk(client, "MULTI")
-    talk(client, "SSUBSCRIBE", "s")
-    talk(client, "SUBSCRIBE", "a")
-    talk(client, "PUBLISH", "a", "m")
-    assert talk(client, "EXEC") == (
-        b"*3\r\n-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client\r\n"
-        b">3\r\n" + bulks(b"subscribe", b"a") + b":1\r\n:1\r\n>3\r\n" + bulks(b"message", b"a", b"m")
-    )
 
 
 def test_acknowledgements_come_through_while_replies_are_off(server):

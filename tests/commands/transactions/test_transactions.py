@@ -24,19 +24,6 @@ def client():
     return WiredServer().connect()
 
 
-def test_exec_returns_the_queued_replies_in_order(client):
-    assert talk(client, "MULTI") == b"+OK\r\n"
-    assert client.state is not State.PLAIN
-    assert talk(client, "PING") == b"+QUEUED\r\n"
-    talk(client, "SELECT", "x")
-    talk(client, "ECHO", "hi")
-    assert talk(client, "EXEC") == (
-        b"*3\r\n+PONG\r\n-ERR value is not an integer or out of range\r\n$2\r\nhi\r\n"
-    )
-    assert client.state is State.PLAIN
-    assert client.server.calls.ran == ["ping", "select", "echo"]
-
-
 def test_nothing_may_block_while_exec_runs(client, monkeypatch):
     seen = []
     monkeypatch.setattr(client.server.calls, "call", lambda *_: seen.append(client.may_block) or b"+OK\r\n")
@@ -45,13 +32,6 @@ def test_nothing_may_block_while_exec_runs(client, monkeypatch):
     talk(client, "EXEC")
     assert seen == [False]
     assert client.may_block
-
-
-def test_a_selected_database_stays_after_exec(client):
-    talk(client, "MULTI")
-    talk(client, "SELECT", 2)
-    talk(client, "EXEC")
-    assert client.db.index == 2
 
 
 def test_discard_forgets_the_queue_and_the_watched_keys(client):
@@ -74,18 +54,6 @@ def test_an_aborted_transaction_runs_nothing_even_if_a_watched_key_changed(clien
     assert client.transaction is None
     assert client.watched == []
     assert client.server.calls.ran == []
-
-
-@pytest.mark.parametrize(("resp", "null"), [(2, b"*-1\r\n"), (3, b"_\r\n")])
-def test_exec_fails_after_a_watched_key_changed_and_only_once(resp, null):
-    client = WiredServer().connect(resp)
-    talk(client, "WATCH", "k")
-    client.db.modified(b"k")
-    assert watched_key_changed(client)
-    talk(client, "MULTI")
-    assert talk(client, "EXEC") == null
-    talk(client, "MULTI")
-    assert talk(client, "EXEC") == b"*0\r\n"
 
 
 @pytest.fixture
@@ -174,13 +142,6 @@ def test_a_watched_key_that_is_swapped_or_flushed_away_is_noticed_while_commands
         client.server.keyspace.swap(here, there)
     assert must_fail(client)
     assert talk(client, "EXEC") == b"*-1\r\n"
-
-
-def test_the_same_key_of_another_database_does_not_matter(client):
-    talk(client, "WATCH", "k")
-    client.server.keyspace.databases[1].modified(b"k")
-    talk(client, "MULTI")
-    assert talk(client, "EXEC") == b"*0\r\n"
 
 
 def test_a_watched_key_that_expires_fails_exec_before_anybody_noticed(client):

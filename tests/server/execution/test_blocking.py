@@ -15,7 +15,6 @@ from rillet.commands.runtime.state import State
 from rillet.protocol.replies import command
 
 NOGROUP = b"NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
-WRONGTYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
 
 
 @pytest.fixture
@@ -61,26 +60,6 @@ def is_quiet(wire) -> bool:
 # Serving
 
 
-def test_every_reader_gets_the_entry(wire, blocked):
-    readers = [blocked(*read()), blocked(*read(timeout=100_000)), blocked(*read(), protocol=3)]
-    wire.call("XADD", "s", "1-1", "f", "v")
-    for reader in readers:
-        assert ids(reader.read()) == {b"s": [b"1-1"]}
-
-
-def test_a_reader_is_served_by_the_stream_and_group_that_are_there_now(wire, blocked):
-    make_group(wire)
-    for again in (["XGROUP", "DESTROY", "s", "g"], ["DEL", "s"]):
-        reader = blocked(*read_group())
-        wire.call("MULTI")
-        wire.call(*again)
-        wire.call("XGROUP", "CREATE", "s", "g", 0, "MKSTREAM")
-        wire.call("XADD", "s", "*", "f", "v")
-        added = wire.call("EXEC").plain()[-1]
-        assert ids(reader.read())[b"s"][-1] == added
-        assert wire.call("XPENDING", "s", "g").plain()[0] > 0
-
-
 def test_a_wake_up_counts_two_hits_a_key_as_any_read_does(server, wire, blocked):
     make_group(wire)
     reader = blocked(*read_group())
@@ -88,24 +67,6 @@ def test_a_wake_up_counts_two_hits_a_key_as_any_read_does(server, wire, blocked)
     wire.call("XADD", "s", "1-1", "f", "v")
     assert ids(reader.read()) == {b"s": [b"1-1"]}
     assert int(server.info("keyspace_hits")) == before + 2
-
-
-def test_the_first_of_a_group_is_served_and_the_others_wait_on(server, wire, blocked):
-    make_group(wire)
-    consumers = [blocked(*read_group(name)) for name in ("a", "b", "c")]
-    for number, consumer in enumerate(consumers, 1):
-        wire.call("XADD", "s", f"{number}-1", "f", "v")
-        assert ids(consumer.read()) == {b"s": [f"{number}-1".encode()]}
-        server.wait_for_blocked(3 - number)
-
-
-def test_groups_are_served_independently(wire, blocked):
-    make_group(wire, group="g")
-    make_group(wire, group="h")
-    readers = [blocked(*read_group("a", "g")), blocked(*read_group("b", "g")), blocked(*read_group("c", "h"))]
-    wire.call("XADD", "s", "1-1", "f", "v")
-    assert ids(readers[0].read()) == ids(readers[2].read()) == {b"s": [b"1-1"]}
-    assert is_quiet(readers[1])
 
 
 def test_one_reader_waits_for_many_keys_and_gets_what_came(server, wire, blocked):
@@ -203,46 +164,7 @@ def test_a_served_reader_was_active_when_it_was_served():
     assert alone.clients[0].last_interaction == alone.server.clock.now
 
 
-def test_a_stream_that_appears_by_rename_serves(wire, blocked):
-    reader = blocked("XREAD", "BLOCK", 0, "STREAMS", "s", "0")
-    wire.call("XADD", "t", "5-1", "f", "v")
-    wire.call("RENAME", "t", "s")
-    assert ids(reader.read()) == {b"s": [b"5-1"]}
-
-
-def test_waiting_is_by_database(server, wire, blocked):
-    reader = blocked(*read())
-    wire.call("SELECT", 1)
-    wire.call("XADD", "s", "1-1", "f", "v")
-    assert is_quiet(reader)
-    wire.call("SELECT", 0)
-    wire.call("XADD", "s", "2-1", "f", "v")
-    assert ids(reader.read()) == {b"s": [b"2-1"]}
-
-
-def test_nothing_blocks_inside_a_transaction(wire):
-    make_group(wire)
-    wire.call("MULTI")
-    wire.call(*read())
-    wire.call(*read_group())
-    assert wire.call("EXEC").plain() == [None, None]
-
-
 # The end of what was waited for
-
-
-@pytest.mark.parametrize(
-    "end",
-    [["DEL s"], ["UNLINK s"], ["FLUSHDB"], ["FLUSHALL"], ["RENAME s t"], ["SWAPDB 0 1"], ["PEXPIRE s -1"]],
-)
-def test_a_deleted_key_ends_the_wait_of_a_group_reader_only(server, wire, blocked, end):
-    make_group(wire)
-    of_group, reader = blocked(*read_group()), blocked(*read())
-    for line in end:
-        wire.call(*line.split())
-    assert of_group.read().value == NOGROUP
-    server.wait_for_blocked(1)
-    assert is_quiet(reader)
 
 
 def test_a_key_that_expires_ends_the_wait(server, wire, blocked):
@@ -251,27 +173,6 @@ def test_a_key_that_expires_ends_the_wait(server, wire, blocked):
     reader = blocked(*read_group())
     server.clock.advance(hours=2)
     assert reader.read().value == NOGROUP
-
-
-def test_another_type_in_its_place_is_a_wrong_type(server, wire, blocked):
-    make_group(wire)
-    of_group, reader = blocked(*read_group()), blocked(*read())
-    wire.call("SET", "s", "v")
-    assert of_group.read().value == WRONGTYPE
-    assert is_quiet(reader)
-    wire.call("DEL", "s")
-    wire.call("XADD", "s", "1-1", "f", "v")
-    assert ids(reader.read()) == {b"s": [b"1-1"]}
-
-
-def test_a_group_that_is_destroyed_ends_the_wait_of_its_readers(server, wire, blocked):
-    make_group(wire, group="g")
-    make_group(wire, group="h")
-    one, other = blocked(*read_group("a", "g")), blocked(*read_group("a", "h"))
-    wire.call("XGROUP", "DESTROY", "s", "g")
-    assert one.read().value == NOGROUP
-    wire.call("XADD", "s", "1-1", "f", "v")
-    assert ids(other.read()) == {b"s": [b"1-1"]}
 
 
 # Time
@@ -315,23 +216,6 @@ def test_deadlines_of_served_readers_do_not_pile_up(server, wire):
 
 
 # CLIENT UNBLOCK
-
-
-def test_unblock_replies_as_after_a_timeout_or_with_an_error(server, wire, blocked):
-    with server.wire() as one:
-        number = one.call("CLIENT", "ID").plain()
-        for words, expected in (
-            ([], b"*-1\r\n"),
-            (["TIMEOUT"], b"*-1\r\n"),
-            (["ERROR"], b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n"),
-        ):
-            one.send(*read())
-            server.wait_for_blocked(1)
-            assert wire.call("CLIENT", "UNBLOCK", number, *words).plain() == 1
-            assert one.read().encode() == expected
-        assert wire.call("CLIENT", "UNBLOCK", number).plain() == 0
-        assert wire.call("CLIENT", "UNBLOCK", 10**9).plain() == 0
-        assert one.call("PING").value == b"PONG"
 
 
 def test_a_blocked_command_is_counted_once_when_it_ends(server, wire, blocked):

@@ -21,26 +21,6 @@ def error(wire, *words) -> bytes:
 # Lookup and arity
 
 
-def test_an_unknown_command_is_answered_with_its_first_arguments(wire):
-    assert error(wire, "FOO") == b"ERR unknown command 'FOO'"
-    assert (
-        error(wire, "foo", "a", "b c") == b"ERR unknown command 'foo', with args beginning with: 'a' 'b c' "
-    )
-
-
-def test_the_arguments_shown_of_an_unknown_command_are_cut_at_128_bytes(wire):
-    a = b"a" * 50
-    assert error(wire, "FOO", *[a] * 5) == (
-        b"ERR unknown command 'FOO', with args beginning with: '%b' '%b' '%b' " % (a, a, a[:22])
-    )
-    assert error(wire, "F" * 200) == b"ERR unknown command '%b'" % (b"F" * 128)
-
-
-def test_line_ends_in_an_unknown_command_do_not_break_the_protocol(wire):
-    assert error(wire, "a\r\nb", "c\nd") == b"ERR unknown command 'a  b', with args beginning with: 'c d' "
-    assert wire.call("PING").value == b"PONG"
-
-
 def test_an_unknown_subcommand_error_points_to_help(wire):
     assert error(wire, "client", "nope") == b"ERR unknown subcommand 'nope'. Try CLIENT HELP."
     assert error(wire, "client") == b"ERR wrong number of arguments for 'client' command"
@@ -48,11 +28,6 @@ def test_an_unknown_subcommand_error_points_to_help(wire):
 
 def test_a_name_with_a_bar_is_no_way_to_a_subcommand(wire):
     assert error(wire, "client|id") == b"ERR unknown command 'client|id'"
-
-
-def test_names_are_found_in_any_case(wire):
-    assert wire.call("pInG").value == b"PONG"
-    assert wire.call("cLiEnT", "iD").kind == ":"
 
 
 @pytest.mark.parametrize(
@@ -112,20 +87,6 @@ def test_before_auth_only_some_commands_run():
 # Transactions
 
 
-def test_a_rejection_while_queueing_aborts_the_transaction(wire):
-    for refused in (["FOO"], ["GET"], ["WATCH", "k"], ["SHUTDOWN"]):
-        assert wire.call("MULTI").value == b"OK"
-        error(wire, *refused)
-        assert wire.call("SET", "k", "v").value == b"QUEUED"
-        # WATCH answers an error of its own and is no rejection.
-        if refused[0] == "WATCH":
-            assert wire.call("EXEC").plain() == [b"OK"]
-            wire.call("DEL", "k")
-        else:
-            assert error(wire, "EXEC") == ABORTED
-            assert wire.call("EXISTS", "k").plain() == 0
-
-
 def test_a_command_is_queued_without_a_look_at_the_watched_keys(wire, monkeypatch):
     looked_at = []
     was_modified = runtime_client.was_modified
@@ -142,30 +103,6 @@ def test_a_command_is_queued_without_a_look_at_the_watched_keys(wire, monkeypatc
     assert len(wire.call("EXEC").plain()) == 6
 
 
-def test_exec_itself_refused_ends_the_transaction(wire):
-    wire.call("MULTI")
-    assert error(wire, "EXEC", "x") == (
-        b"EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"
-    )
-    assert error(wire, "EXEC") == b"ERR EXEC without MULTI"
-
-
-def test_a_nested_multi_leaves_the_transaction_open(wire):
-    wire.call("MULTI")
-    assert error(wire, "MULTI") == b"ERR MULTI calls can not be nested"
-    assert wire.call("EXEC").plain() == []
-
-
-def test_a_runtime_error_is_an_element_and_the_rest_runs(wire):
-    wire.call("SET", "k", "v")
-    wire.call("MULTI")
-    wire.call("XLEN", "k")
-    wire.call("SET", "k", "w")
-    reply = wire.call("EXEC")
-    assert [child.kind for child in reply.children] == ["-", "+"]
-    assert wire.call("GET", "k").value == b"w"
-
-
 def test_too_much_queued_for_exec_drops_the_connection():
     with LiveServer(client_query_buffer_limit=1024 * 1024) as server, server.wire() as wire:
         wire.call("MULTI")
@@ -179,26 +116,6 @@ def test_too_much_queued_for_exec_drops_the_connection():
 
 
 # Subscribers
-
-
-def test_a_resp2_subscriber_may_only_say_a_few_things(wire):
-    wire.call("SUBSCRIBE", "c")
-    assert error(wire, "GET", "k") == (
-        b"ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
-        b"context"
-    )
-    assert error(wire, "MULTI").startswith(b"ERR Can't execute 'multi'")
-    assert wire.call("PING").plain() == [b"pong", b""]
-    wire.call("UNSUBSCRIBE", "c")
-    assert wire.call("GET", "k").is_null
-
-
-def test_a_resp3_subscriber_may_say_everything(server):
-    with server.wire(3) as wire:
-        assert wire.call("SUBSCRIBE", "c").kind == ">"
-        assert wire.call("PING").value == b"PONG"
-        wire.send("PUBLISH", "c", "m")
-        assert [wire.read().kind, wire.read().kind] == [":", ">"]
 
 
 # A disk that refuses
