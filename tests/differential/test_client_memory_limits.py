@@ -6,8 +6,8 @@ import contextlib
 import re
 
 import pytest
-from support.live import eventually
-from support.servers import start_server
+from support.live import eventually, wait_for_input
+from support.servers import start_servers
 from support.wire import encode_command
 
 KINDS = ("rillet", "redis810")
@@ -16,18 +16,8 @@ KEYS = [f"{number:0100}" for number in range(2000)]
 
 @pytest.fixture(scope="module")
 def pair():
-    with start_server("rillet") as mine, start_server("redis810") as real:
-        yield {"rillet": mine, "redis810": real}
-
-
-def wait_for_input(other, number, size):
-    """Wait until a client's requests have come, or it is gone."""
-
-    def have_come():
-        line = other.call("CLIENT", "LIST", "ID", number).value
-        return not line or int(re.search(rb"tot-net-in=(\d+)", line)[1]) >= size
-
-    eventually(have_come)
+    with start_servers("rillet", "redis810") as both:
+        yield both
 
 
 def held(process, *requests, protocol=2):

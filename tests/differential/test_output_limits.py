@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 import pytest
-from support.live import eventually
-from support.servers import start_server
+from support.live import eventually, wait_for_input
+from support.servers import start_servers
 from support.wire import ConnectionClosedError, encode_command
 
 KINDS = ("rillet", "redis810")
@@ -21,8 +21,8 @@ SET_AFTER = ("SET", "after", "1")
 
 @pytest.fixture(scope="module")
 def pair():
-    with start_server("rillet") as mine, start_server("redis810") as real:
-        yield {"rillet": mine, "redis810": real}
+    with start_servers("rillet", "redis810") as both:
+        yield both
 
 
 @dataclass
@@ -106,16 +106,6 @@ def is_closed(wire):
     except (ConnectionClosedError, ConnectionError):
         return True
     return False
-
-
-def wait_for_input(other, number, size):
-    """Wait until a client's requests have come, or it is gone."""
-
-    def have_come():
-        line = other.call("CLIENT", "LIST", "ID", number).value
-        return not line or int(re.search(rb"tot-net-in=(\d+)", line)[1]) >= size
-
-    eventually(have_come)
 
 
 def told(process, story):

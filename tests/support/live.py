@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,3 +73,13 @@ class LiveServer(rillet.testing.Server):
 def words(text: str) -> list[list[bytes]]:
     """Commands written one a line."""
     return [line.encode().split() for line in text.strip().splitlines()]
+
+
+def wait_for_input(wire: Wire, number: bytes, size: int) -> None:
+    """Wait until so many bytes of the client with this ID have come, or it is gone."""
+
+    def have_come() -> bool:
+        line = wire.call("CLIENT", "LIST", "ID", number).value
+        return not line or int(re.search(rb"tot-net-in=(\d+)", line)[1]) >= size
+
+    eventually(have_come)

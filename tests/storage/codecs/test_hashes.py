@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.payloads import payload, ziplist
 from support.servers import start_servers
 from support.thorough import examples
 
-from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.codecs.encoding import encode_length, encode_string
 from rillet.storage.codecs.listpack import integer, pack, text
 from rillet.storage.collections.encoding_limits import Limits
@@ -38,24 +38,10 @@ def state(value):
     return value.fields, value.times.when if value.times else {}
 
 
-def payload(value_type, body, version=11):
-    data = bytes((value_type,)) + body + version.to_bytes(2, "little")
-    return data + crc64(data).to_bytes(8, "little")
-
-
 def short_zipmap(pairs):
     return bytes((len(pairs),)) + b"".join(
         bytes((len(field),)) + field + bytes((len(content), 2)) + content + b"??" for field, content in pairs
     )
-
-
-def ziplist(words):
-    body, before = b"", 0
-    for word in words:
-        entry = bytes((before, len(word))) + word
-        body, before, last = body + entry, len(entry), 10 + len(body)
-    head = (11 + len(body)).to_bytes(4, "little") + last.to_bytes(4, "little")
-    return head + len(words).to_bytes(2, "little") + body + b"\xff"
 
 
 WORDS = [word for pair in SMALL for word in pair]

@@ -8,10 +8,10 @@ from struct import pack as packed
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.payloads import payload, ziplist
 from support.servers import start_servers
 from support.thorough import examples
 
-from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.codecs.encoding import encode_length, encode_string
 from rillet.storage.codecs.listpack import pack, text
 from rillet.storage.collections.encoding_limits import Limits
@@ -26,23 +26,9 @@ NAMES = [b"b", b"a", b"12", b"\x00\r\n", b""]
 SCORES = {b"low": -inf, b"a": 0.1, b"12": 3.0, b"b": 3.0, b"": 1e20, b"high": inf}
 
 
-def payload(value_type, body, version=11):
-    data = bytes((value_type,)) + body + version.to_bytes(2, "little")
-    return data + crc64(data).to_bytes(8, "little")
-
-
 def intset(numbers, size):
     body = b"".join(int(number).to_bytes(size, "little", signed=True) for number in numbers)
     return size.to_bytes(4, "little") + len(numbers).to_bytes(4, "little") + body
-
-
-def ziplist(words):
-    body, before = b"", 0
-    for word in words:
-        entry = bytes((before, len(word))) + word
-        body, before, last = body + entry, len(entry), 10 + len(body)
-    head = (11 + len(body)).to_bytes(4, "little") + last.to_bytes(4, "little")
-    return head + len(words).to_bytes(2, "little") + body + b"\xff"
 
 
 def state(value):
