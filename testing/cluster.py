@@ -46,6 +46,8 @@ class ClusterNode(Server):
         id: 40 hexadecimal digits, as in CLUSTER NODES.
     """
 
+    _default_transport = "tcp"  # of a cluster's clients
+
     def __init__(self, topology: Topology, node: Node, port: int, directives: dict[str, Any]) -> None:
         super().__init__(port=port, **directives)
         self.node = node

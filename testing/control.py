@@ -43,7 +43,7 @@ class Control:
         password: the password to log in with; None: do not log in.
         username: the user that the password belongs to; None: ``default``.
         hidden: send ``DEBUG CONTROL``; otherwise the server treats the connection as any client.
-        connect: opens the socket; then ``host`` only appears in errors.
+        connect: opens the socket, with a timeout in seconds; then ``host`` only appears in errors.
         state: describes what the server is doing, for the error when it does not answer.
 
     Raises:
@@ -58,7 +58,7 @@ class Control:
         *,
         username: str | None = None,
         hidden: bool = True,
-        connect: Callable[[], socket.socket] | None = None,
+        connect: Callable[[float], socket.socket] | None = None,
         state: Callable[[], str] = str,
     ) -> None:
         import hiredis
@@ -71,8 +71,12 @@ class Control:
             self._socket = (
                 socket.create_connection((host, port), timeout=CONTROL_SECONDS)
                 if connect is None
-                else connect()
+                else connect(CONTROL_SECONDS)
             )
+        except TimeoutError as error:
+            raise ControlError(
+                f"The server has not answered a new connection in {CONTROL_SECONDS:g} seconds. {self._state()}"
+            ) from error
         except OSError as error:
             place = f"{host}:{port}" if connect is None else host
             raise ControlError(f"The server at {place} cannot be reached: {error}") from error

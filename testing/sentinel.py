@@ -244,6 +244,8 @@ class Sentinel(InWith):
 class _Node(Server):
     """A server that restarts in the role in which it stopped, as if CONFIG REWRITE had saved that."""
 
+    _default_transport = "tcp"  # of clients that ask a sentinel
+
     def _end(self) -> None:
         role = _role(self) if self.running else []
         if role[:1] == [b"master"]:
@@ -255,6 +257,8 @@ class _Node(Server):
 
 class SentinelServer(Server):
     """The sentinel process alone; ``lines`` are the lines of sentinel.conf without the word ``sentinel``."""
+
+    _default_transport = "tcp"
 
     def __init__(self, lines: list[str], *, port: int = 0, process: bool = False) -> None:
         super().__init__(port=port, process=process)

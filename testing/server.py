@@ -21,7 +21,7 @@ from ..storage.files import replace_file
 from ..storage.gc_pause import gc_paused
 from .clients import client_like, for_client, need_redis
 from .clock import Clock
-from .control import CONTROL_SECONDS, Control, ControlError
+from .control import Control, ControlError
 from .faults import HasFaults
 from .folders import TemporaryFolder
 from .forks import let_go_in_forks
@@ -56,8 +56,9 @@ class Server(HasSpies, HasFaults, InWith):
         process: run in its own process instead of a thread.
         seed: the data at the start and after each ``reset``: the path of a dump file (RDB), of an append-only
             folder or of a file of commands, or a dict of keys and values. See docs/testing/snapshots.md.
-        transport: ``tcp`` or ``memory``. With ``memory``, clients from ``client`` use no socket, and the calling thread
-            runs the server's code. See docs/testing/transports.md.
+        transport: ``memory`` or ``tcp``. With ``memory``, clients from ``client`` use no socket, and the calling thread
+            runs the server's code. None: ``memory``, but ``tcp`` with ``process=True``, for an ``AsyncServer`` and for
+            the nodes of a cluster or of Sentinel. See docs/testing/transports.md.
         directives: any redis.conf directive with underscores, e.g. ``appendonly=True``, ``requirepass="x"``.
             Without ``dir``, the server works in a temporary folder that ``stop`` removes.
 
@@ -68,15 +69,19 @@ class Server(HasSpies, HasFaults, InWith):
         log: the last lines of the server's log; they also go to the logger ``rillet``.
     """
 
+    _default_transport = "memory"  # unless it runs in a process of its own
+
     def __init__(
         self,
         *,
         port: int = 0,
         process: bool = False,
         seed: Seed | None = None,
-        transport: str = "tcp",
+        transport: str | None = None,
         **directives: object,
     ) -> None:
+        if transport is None:
+            transport = "tcp" if process else self._default_transport
         check_transport(transport)
         if transport == "memory" and process:
             raise ValueError("A server in a process of its own has no transport in memory")
@@ -507,13 +512,13 @@ class Server(HasSpies, HasFaults, InWith):
             state=self._state,
         )
 
-    def _dial(self) -> Any:
+    def _dial(self, seconds: float) -> Any:
         """Connect to the server in memory."""
         from .channel import dial
 
         if self._server is None:
             raise ConnectionRefusedError(111, "Connection refused")
-        return dial(self._server, CONTROL_SECONDS)
+        return dial(self._server, seconds)
 
     def _state(self) -> str:
         """Describe what an unresponsive server is doing."""
@@ -537,6 +542,8 @@ class Server(HasSpies, HasFaults, InWith):
 
 class AsyncServer(Server):
     """A server for ``async with``; ``client`` returns a ``redis.asyncio`` client."""
+
+    _default_transport = "tcp"  # of the clients, too
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self.start)

@@ -40,7 +40,7 @@ class Stage:
     def __init__(self, *, durable: bool = False, paced: bool = False, database: int = 0) -> None:
         self.database = database  # the database of the audit's own commands
         self._folder = tempfile.mkdtemp(prefix="rillet-audit-")
-        self._server: Server | Proxy = Server(dir=self._folder, appendonly=durable)
+        self._server: Server | Proxy = Server(transport="tcp", dir=self._folder, appendonly=durable)
         self._recording = self._server.recording(last=REMEMBERED)
         self._before: list[RecordedCommand] = []  # of the server's earlier lives
         self._clients_before = 0

@@ -12,7 +12,6 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SECONDS: Final = 30
 _FILES: Final = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname", "db"}
 
 
@@ -40,14 +39,14 @@ class Upstream:
         )
         return transport
 
-    def socket(self) -> socket.socket:
-        """Open a socket for a test's own commands to the server; raise OSError on failure."""
+    def socket(self, seconds: float) -> socket.socket:
+        """Open a socket with a timeout for a test's own commands to the server; raise OSError on failure."""
         if self.path:
             made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            made.settimeout(_SECONDS)
+            made.settimeout(seconds)
             made.connect(self.path)
             return made
-        made = socket.create_connection((self.host, self.port), _SECONDS)
+        made = socket.create_connection((self.host, self.port), seconds)
         return made if self.tls is None else self.tls.wrap_socket(made, server_hostname=self.host)
 
     def url(self, host: str, port: int) -> str:

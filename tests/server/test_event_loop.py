@@ -9,7 +9,7 @@ PROGRAM = """
 import sys
 sys.modules["uvloop"] = None
 import rillet.testing
-with rillet.testing.Server(appendonly=True) as server:
+with rillet.testing.Server(appendonly=True, transport="tcp") as server:
     client = server.client()
     client.xadd("s", {"a": "b"}, id="1-0")
     client.xgroup_create("s", "g", "0")

@@ -88,7 +88,7 @@ class Held:
         self.kind = "rillet"
         self.dir = Path(tempfile.mkdtemp(prefix="rillet-held-"))
         directives = {name.replace("-", "_"): value for name, value in FLAGS.items()}
-        self.server = Server(process=process, dir=str(self.dir), **directives).start()
+        self.server = Server(process=process, transport="tcp", dir=str(self.dir), **directives).start()
 
     @property
     def port(self) -> int:

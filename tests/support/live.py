@@ -24,6 +24,8 @@ DEADLINE = 60.0
 class LiveServer(rillet.testing.Server):
     """A server in a thread: raw connections to it, its objects, its log, its AOF."""
 
+    _default_transport = "tcp"  # in production's loop
+
     def wire(self, protocol: int = 2) -> Wire:
         return Wire(self.port, protocol, timeout=DEADLINE)
 

@@ -26,8 +26,8 @@ WAYS = [{}, RESP3 and {"protocol": 2}, {"db": 3, "client_name": "me", "decode_re
 
 @pytest.fixture(
     scope="module",
-    params=[{}, {"transport": "memory"}, {"process": True}],
-    ids=["thread", "thread in memory", "process"],
+    params=[{}, {"transport": "tcp"}, {"process": True}],
+    ids=["thread", "thread by tcp", "process"],
 )
 def running(request):
     with rillet.testing.Server(**request.param, slowlog_log_slower_than=-1) as server:

@@ -132,8 +132,10 @@ def stuck():
     free, threads = threading.Event(), []
 
     def block(server: rillet.testing.Server) -> None:
+        hangs = threading.Event()
         threads.append(server._thread)
-        server._server.loop.call_soon_threadsafe(free.wait)
+        server._server.loop.call_soon_threadsafe(lambda: (hangs.set(), free.wait()))
+        assert hangs.wait(60)
 
     block.free = free.set
     yield block
@@ -150,6 +152,22 @@ def test_a_thread_that_does_not_stop_is_left_behind_with_an_error_that_shows_whe
         server.stop()
     assert not server.running
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("transport", ["memory", "tcp"])
+def test_a_hanging_server_is_named_by_old_and_new_connections(transport, monkeypatch, stuck):
+    with rillet.testing.Server(transport=transport) as server:
+        monkeypatch.setattr("rillet.testing.control.CONTROL_SECONDS", 0.1)
+        server._control._socket.settimeout(0.1)
+        stuck(server)
+        try:
+            for _ in range(2):  # the first call closes the connection
+                with pytest.raises(
+                    rillet.testing.ControlError, match=r"(?s)not answered .* in 0.1 seconds.*in wait"
+                ):
+                    server.reset()
+        finally:
+            stuck.free()
 
 
 def test_a_server_that_does_not_answer_shows_where_its_thread_is(impatient, stuck):

@@ -106,9 +106,11 @@ def test_a_reset_in_memory_closes_clients_by_tcp_and_ends_an_endless_script(serv
 
 def test_it_is_switched_on_and_off_by_name():
     with rillet.testing.Server() as server:
-        assert not is_in_memory(server.client())
+        assert is_in_memory(server.client())
     with rillet.testing.Server(transport="tcp") as server:
         assert not is_in_memory(server.client())
+    assert rillet.testing.Server(process=True)._transport == "tcp"
+    assert rillet.testing.AsyncServer()._transport == "tcp"
     with pytest.raises(ValueError, match="tcp, memory"):
         rillet.testing.Server(transport="pigeons")
     with pytest.raises(ValueError, match="process"):

@@ -165,7 +165,8 @@ def on_loop(server: rillet.testing.Server, function: Callable[[], Any]) -> Any:
 @pytest.fixture(scope="module")
 def servers():
     """Return two servers: one to use and reset, and one that stays new."""
-    quiet = {"slowlog_log_slower_than": -1}  # a busy machine makes any command slow
+    # A busy machine makes any command slow; and another loop has parts of its own.
+    quiet = {"slowlog_log_slower_than": -1, "transport": "tcp"}
     with rillet.testing.Server(**quiet) as used, rillet.testing.Server(**quiet) as new:
         yield used, new
 

@@ -61,7 +61,7 @@ class Deployment:
         secret = {"requirepass": PASSWORD, "masterauth": PASSWORD} if self.password else {}
         if self.kind == "rillet":
             place = {} if master is None else {"replicaof": ("127.0.0.1", master)}
-            return Server(repl_diskless_sync_delay=0, **secret, **place).start()
+            return Server(transport="tcp", repl_diskless_sync_delay=0, **secret, **place).start()
         flags = ["--repl-diskless-sync-delay", "0", "--save", "", "--bind", "127.0.0.1"]
         flags += [word for name, value in secret.items() for word in (f"--{name}", value)]
         node = RedisProcess(self.kind, self.folder, flags)
