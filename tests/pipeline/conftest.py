@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from support.servers import KINDS
 from support.spark.quick import JAVA, QUICK, quick_home
 
 from rillet.pipeline.redis.connection import Connection
@@ -49,6 +50,20 @@ def spark(tmp_path_factory):
     logging.getLogger("py4j").setLevel(logging.ERROR)
     yield found
     found.stop()
+
+
+@pytest.fixture(params=KINDS)
+def server(request, running):
+    """A server of each kind."""
+    return running(request.param)
+
+
+@pytest.fixture
+def connection(server):
+    """A connection to a server of each kind, which is empty."""
+    with Connection(Endpoint(port=server.port)) as connection:
+        connection.call("FLUSHALL")
+        yield connection
 
 
 @pytest.fixture(params=["rillet", "redis7"])

@@ -7,17 +7,11 @@ import json
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support.pipeline.group_scene import Scene
-from support.servers import KINDS
 
 from rillet.pipeline.redis.connection import ServerError
 from rillet.pipeline.source.losses import DataLossError
 
 EVERYTHING = ReadAllAvailable()
-
-
-@pytest.fixture(params=KINDS)
-def server(request, running):
-    return running(request.param)
 
 
 # What other consumers left

@@ -9,7 +9,6 @@ import logging
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from support import servers
 from support.deployments.replication import Proxy, follow, in_step, start
 from support.pipeline.spark_engine import Engine
 
@@ -22,13 +21,6 @@ from rillet.pipeline.source.offsets import OffsetError
 
 opened = []
 SCHEMA = default_schema("", group_columns())
-
-
-@pytest.fixture(params=servers.KINDS)
-def connection(request, running):
-    with Connection(Endpoint(port=running(request.param).port)) as connection:
-        connection.call("FLUSHALL")
-        yield connection
 
 
 @pytest.fixture(autouse=True)

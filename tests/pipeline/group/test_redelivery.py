@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.pipeline.group_scene import Scene
 from support.pipeline.micro_batches import Crash
-from support.servers import KINDS
 from support.thorough import examples
 
 from rillet.pipeline.group.offset import GroupOffset
@@ -59,11 +58,6 @@ class PoisonedScene(Scene):
 
     def dead_ids(self):
         return [words[3] for words in self.dead_letters()]
-
-
-@pytest.fixture(params=KINDS)
-def server(request, running):
-    return running(request.param)
 
 
 def test_a_batch_that_runs_again_is_another_delivery(server):

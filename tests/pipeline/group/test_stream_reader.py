@@ -23,11 +23,6 @@ EVERYTHING = ReadAllAvailable()
 HAVE_MAXSIZE = {"rillet", "redis810"}
 
 
-@pytest.fixture(params=KINDS)
-def server(request, running):
-    return running(request.param)
-
-
 def test_entries_are_read_once_and_acknowledged(server):
     with Scene(server) as scene:
         added = scene.add(5)

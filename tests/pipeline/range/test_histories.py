@@ -17,7 +17,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from support import servers
 from support.deployments.replication import Proxy, follow, in_step, start
 from support.pipeline.spark_engine import Engine
 from support.thorough import examples
@@ -33,13 +32,6 @@ from rillet.pipeline.source.options import RangeStreamOptions
 opened = []
 names = (f"history-{number}" for number in itertools.count())
 WAYS = [{}, {"maxrowspertrigger": "7"}, {"minpartitions": "3"}]
-
-
-@pytest.fixture(params=servers.KINDS)
-def connection(request, running):
-    with Connection(Endpoint(port=running(request.param).port)) as connection:
-        connection.call("FLUSHALL")
-        yield connection
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StringType, StructType
-from support import servers
 from support.pipeline.spark_engine import Engine
 
 from rillet.pipeline.range.batch_reader import RangeBatchReader
@@ -14,17 +13,10 @@ from rillet.pipeline.range.partitions import pack
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.range.task import StreamRange
 from rillet.pipeline.redis.connection import Connection
-from rillet.pipeline.redis.options import Endpoint, Options
+from rillet.pipeline.redis.options import Options
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.losses import DataLossError
 from rillet.pipeline.source.options import BatchOptions, RangeStreamOptions
-
-
-@pytest.fixture(params=servers.KINDS)
-def connection(request, running):
-    with Connection(Endpoint(port=running(request.param).port)) as connection:
-        connection.call("FLUSHALL")
-        yield connection
 
 
 def options(connection=None, *, streaming=True, **given):

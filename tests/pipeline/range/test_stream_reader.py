@@ -7,7 +7,6 @@ from itertools import chain
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
-from support import servers
 from support.pipeline.range_queries import add, close_opened, engine, position, read_ids
 
 from rillet.pipeline.redis import ids, stream_state
@@ -15,13 +14,6 @@ from rillet.pipeline.redis.connection import Connection, ServerError
 from rillet.pipeline.redis.options import Endpoint, OptionError
 from rillet.pipeline.source import offsets
 from rillet.pipeline.source.losses import DataLossError
-
-
-@pytest.fixture(params=servers.KINDS)
-def connection(request, running):
-    with Connection(Endpoint(port=running(request.param).port)) as connection:
-        connection.call("FLUSHALL")
-        yield connection
 
 
 @pytest.fixture
@@ -124,7 +116,7 @@ def test_bytes_per_trigger_take_at_least_one_entry(connection):
     assert spark.trigger() is None
 
 
-@pytest.mark.parametrize("connection", ["rillet", "redis810"], indirect=True)
+@pytest.mark.parametrize("server", ["rillet", "redis810"], indirect=True)
 def test_long_entries_are_not_fetched_by_the_thousand_to_count_their_bytes(connection):
     connection.pipeline([("XADD", "s", f"{number}-0", "f", b"x" * 10_000) for number in range(1, 201)])
     spark = engine(connection, streams="s", maxbytespertrigger="20000", fetchsize="1000")

@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from support.deployments.replication import Proxy, follow, in_step, start
 from support.pipeline.micro_batches import Crash, Faults, fail_connections
 from support.pipeline.sink_scene import Query, Scene, numbers_of, rows
-from support.servers import KINDS, start_server
+from support.servers import start_server
 
 from rillet.pipeline.redis.connection import Connection, ConnectionLost
 from rillet.pipeline.redis.options import Endpoint, OptionError
@@ -22,11 +22,6 @@ from rillet.pipeline.sink.options import SinkOptions
 from rillet.pipeline.source.losses import DataLossError
 
 REAL = ["redis810", "valkey", "rillet"]
-
-
-@pytest.fixture(params=KINDS)
-def server(request, running):
-    return running(request.param)
 
 
 def picture(scene):

@@ -22,11 +22,6 @@ from rillet.pipeline.sink.delivery import SinkError
 from rillet.pipeline.sink.exactly_once import Publisher
 
 
-@pytest.fixture(params=KINDS)
-def server(request, running):
-    return running(request.param)
-
-
 def test_a_batch_that_was_published_is_skipped(server, monkeypatch):
     with Scene(server) as scene:
         query = Query(scene, monkeypatch)

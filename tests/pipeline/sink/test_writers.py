@@ -9,18 +9,12 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from support.pipeline.micro_batches import Crash, Faults, fail_connections
 from support.pipeline.sink_scene import Scene, numbers_of, rows
-from support.servers import KINDS
 
 from rillet.pipeline.redis.options import OptionError
 from rillet.pipeline.sink import writers
 from rillet.pipeline.sink.delivery import SinkError
 from rillet.pipeline.sink.rows import RowError
 from rillet.pipeline.sink.writers import BatchWriter
-
-
-@pytest.fixture(params=KINDS)
-def server(request, running):
-    return running(request.param)
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
