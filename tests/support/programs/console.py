@@ -20,6 +20,7 @@ from support import needs
 # `make test` has the browser on Rillet, `make test-console` on each kind of server.
 KINDS = ("rillet", *(pytest.param(kind, marks=pytest.mark.browser) for kind in ("redis7", "valkey")))
 WIDTH, PHONE = 1320, 375
+COLOURS = ("color-contrast", "link-in-text-block")  # the rules of axe that a color scheme can break
 PATIENCE = (
     int(os.environ.get("RILLET_CONSOLE_PATIENCE", "60")) * 1000
 )  # milliseconds; bounds a broken test only
@@ -182,10 +183,12 @@ def scene(client, entries=12):
         client.xclaim("orders", "billing", "Bob", 0, ["1-0"])
 
 
-def violations(page):
+def violations(page, *rules):
+    """What axe finds wrong with a page, by all its rules or by some."""
+    options = {"resultTypes": ["violations"]} | ({"runOnly": rules} if rules else {})
     if not page.evaluate("'axe' in window"):
         page.evaluate(f"{axe()}; null")
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    found = page.evaluate("options => axe.run(document, options)", options)
     return [
         (one["id"], [node["target"] for node in one["nodes"]][:3], one["nodes"][0].get("failureSummary"))
         for one in found["violations"]
