@@ -104,7 +104,12 @@ class Driver:
                 stderr=log,
                 start_new_session=True,
                 env=os.environ
-                | {"SPARK_HOME": str(home), "SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": "127.0.0.1"},
+                | {
+                    "PYTHONPATH": str(Path(__file__).parents[2]),
+                    "SPARK_HOME": str(home),
+                    "SPARK_CONF_DIR": str(conf),
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                },
             )
 
     def go(self) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions
+from support.spark.quick import JAVA
 
 from rillet.pipeline import session
 
@@ -66,7 +67,6 @@ def connect_port() -> dict[str, int]:
 
 
 def main(url: str, folder: Path, master: str, work: str) -> None:
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     spark = session(
         "to be killed",
         **(connect_port() if master == CONNECT else {}),
@@ -75,9 +75,9 @@ def main(url: str, folder: Path, master: str, work: str) -> None:
             if master == CONNECT
             else master,
             "spark.driver.memory": "768m",
-            "spark.driver.extraJavaOptions": f"{java} -Dderby.system.home={folder}",
+            "spark.driver.extraJavaOptions": f"{JAVA} -Dderby.system.home={folder}",
             "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": java,
+            "spark.executor.extraJavaOptions": JAVA,
             "spark.task.maxFailures": "20",
             "spark.deploy.maxExecutorRetries": "-1",
             "spark.local.dir": str(folder / "local"),
