@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from support.servers import KINDS
+from support.spark.forked_python import forked_python
 from support.spark.quick import JAVA, QUICK, quick_home
 
+from rillet.pipeline import worker_python
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 
@@ -28,12 +30,24 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def spark_python(tmp_path_factory):
+    """The Python of Spark's processes: this one, but for its name."""
+    is_this_one = worker_python.is_this_one
+    with forked_python(tmp_path_factory.mktemp("python")) as python, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            worker_python, "is_this_one", lambda worker: worker == str(python) or is_this_one(worker)
+        )
+        yield python
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory, spark_python):
     from rillet.pipeline import session
 
     folder = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_HOME", str(quick_home(folder)))
+        patch.setenv("PYSPARK_PYTHON", str(spark_python))
         found = session(
             "tests",
             **{
