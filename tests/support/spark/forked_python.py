@@ -65,11 +65,10 @@ def forked_python(folder: Path) -> Iterator[Path]:
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONHASHSEED": "0"},  # as SparkContext has it for its workers
     ) as forks:
-        assert forks.stdin is not None
         assert forks.stdout is not None
         assert forks.stdout.readline() == b"listening\n"
         yield program
-        forks.stdin.close()
+        forks.terminate()  # a fork of this process may have its standard input, too
 
 
 def _serve(address: str) -> None:
