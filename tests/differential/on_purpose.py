@@ -419,6 +419,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the last time alone",
         "an append-only file must load again",
     ),
+    "value-get": Purpose(
+        "`SET key value GET IFEQ GET` (and IFNE): a comparison with the word GET, as it is propagated",
+        "`SET key value IFEQ`, which no server loads",
+        "`SET key value IFEQ GET`",
+        "an append-only file must load again",
+    ),
     "entries-read": Purpose(
         "entries-read of a group beyond 9223372036854775807 (entries-added before 8.10)",
         "becomes negative",
