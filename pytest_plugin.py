@@ -130,9 +130,10 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.Fix
 
     For a parameter ``request``, pytest creates and inspects a function twice, which takes 26 us of each test.
     """
-    if fixturedef.argname in _TOLD:
-        _request[:] = (request,)
-    elif fixturedef.scope != "function":
+    if fixturedef.scope == "function":
+        if fixturedef.argname in _TOLD:
+            _request[:] = (request,)
+    else:
         used = sys.modules.get(f"{__package__}.testing.fixtures")
         if used is not None:
             used.begin_wide(fixturedef, request)

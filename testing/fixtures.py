@@ -61,8 +61,7 @@ def begin_wide(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) 
     """Reset the session's server before a class, module or session fixture that uses it.
 
     Reset it only if a test has used it since the last such fixture. Otherwise its data comes from another wider
-    fixture,
-    and is kept.
+    fixture, and is kept.
     """
     if fixture.argname == "rillet_session_server" or not _USED:
         return

@@ -251,6 +251,27 @@ def test_fixtures_of_a_wider_scope_begin_clean_whatever_ran_before(tmp_path, ord
     run_tests(tmp_path, code, *words).outcome(passed=3)
 
 
+WIDE_NAMESAKE = """
+import pytest
+
+@pytest.fixture(scope="module")
+def rillet(rillet_session_server):
+    client = rillet_session_server.client()
+    assert client.dbsize() == 0
+    return client
+
+def test_one_that_leaves_data(rillet_server):
+    rillet_server.client().set("left", 1)
+
+def test_one_that_begins_clean(rillet):
+    rillet.ping()
+"""
+
+
+def test_a_wider_fixture_of_the_users_that_is_named_as_ours_begins_clean(tmp_path):
+    run_tests(tmp_path, WIDE_NAMESAKE).outcome(passed=2)
+
+
 ASYNC = """
 import pytest
 
