@@ -31,9 +31,8 @@ SLOW: Final = 30  # entries of the slow log
 WATCH_SECONDS: Final = 60.0
 WATCH_COMMANDS: Final = 20_000  # then the watch ends, so that a busy server is not slowed for long
 WATCH_BYTES: Final = 64 << 20  # bytes of all lines
-WATCH_LINE: Final = (
-    1 << 20
-)  # of one: the server holds it as a whole for each that watches, escaped up to four times as long
+# Of one: the server holds it as a whole for each that watches, escaped up to four times as long.
+WATCH_LINE: Final = 1 << 20
 KEPT: Final = 300  # commands kept: the last ones
 LINE_BYTES: Final = 2_000  # bytes of a command that are examined
 HIDDEN: Final = b"(hidden)"

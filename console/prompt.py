@@ -394,7 +394,7 @@ class Prompt:
             self._closed.popitem(last=False)
 
     async def close_idle(self) -> None:
-        """Close the connections of prompts that have been idle for long; their next line reports it."""
+        """Close the connections that have been idle for long; the next command typed at such a prompt says so."""
         self._evict([name for name, one in self._sessions.items() if one.may_go(IDLE_SECONDS)])
         await self._sweep()
 

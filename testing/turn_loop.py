@@ -65,9 +65,8 @@ def _run_reader(key: selectors.SelectorKey, events: int) -> bool:
 class _Wire(selector_events._SelectorSocketTransport):  # type: ignore[misc, name-defined]  # noqa: SLF001
     """The transport of a socket: reads and writes of usual sizes take less time than asyncio's."""
 
-    max_size = (
-        1 << 16
-    )  # of a read; the allocator maps and unmaps asyncio's 256 KiB for each read, which takes 4 us
+    # Of a read; the allocator maps and unmaps asyncio's 256 KiB for each read, which takes 4 us.
+    max_size = 1 << 16
 
     def write(self, data: bytes) -> None:
         """Implement ``asyncio.WriteTransport.write``."""

@@ -103,7 +103,7 @@ class NackOptions:
         return where_known_of_many(args[:at], self.ids, args[at + 1 + len(self.ids) :])
 
     def next_count(self, count: int) -> int:
-        """Return the delivery count that an entry with the delivery count ``count`` has after XNACK."""
+        """Return the delivery count that XNACK gives an entry whose count was ``count``."""
         if self.retry_count is not None:
             return self.retry_count
         if self.mode == b"SILENT":

@@ -93,7 +93,11 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[Lag, ...]:
 
 
 def read_whole(sources: Iterable[Mapping[str, Any]]) -> tuple[Lag, ...]:
-    """Return the lag of a query's ledgers together, and the numbers of entries that group mode did not process."""
+    """Return what concerns all sources of a query: at most one lag of its ledgers, and one of its sources in group mode.
+
+    The first adds up the bytes of the append-only files still to be read; the second counts the entries that were not
+    processed, because they were gone or dead-lettered.
+    """
     trees = [(_tree(source.get("endOffset")), _tree(source.get("latestOffset"))) for source in sources]
     ledgers = [latest for _, latest in trees if latest.get("mode") == "ledger"]
     groups = [end for end, _ in trees if end.get("mode") == "group"]

@@ -87,9 +87,10 @@ class ClusterConnection(Connection):
     def pipeline(self, commands: Sequence[Sequence[Word]], *, repeatable: bool | None = None) -> list[Reply]:
         """Send each command to its node, in one round trip per node; return the replies in the order of the commands.
 
-        A transaction has all its keys in one slot, and must be a pipeline of its own.
+        A transaction has all its keys in one slot, and must be a pipeline of its own. ``repeatable``: True if
+        all may be sent twice; None: if all of them only read.
 
-        Raises ConnectionLost: not every reply came; or a transaction was redirected, and none of it ran.
+        Raises ConnectionLost: not every reply came, or a transaction was redirected, so that nothing of it ran.
         """
         names = [command_name(words) for words in commands]
         if "MULTI" in names:

@@ -37,7 +37,7 @@ _MANY: Final = 10  # deliveries, from which on messages are counted together
 
 @dataclass(frozen=True)
 class Report:
-    """All data of a page."""
+    """Everything that the page of a report shows."""
 
     aof: str  # the folder that was read
     settings: Settings  # the user's choices

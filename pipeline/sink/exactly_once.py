@@ -80,7 +80,7 @@ class Progress:
 
 
 def marker_of(options: SinkOptions, query: str) -> str:
-    """Return the key of a query's marker, in the same cluster slot as its stream."""
+    """Return the key of the marker that records a query's last batch, in the cluster slot of its stream."""
     if options.marker:
         return options.marker
     stream = options.stream or _NO_STREAM

@@ -26,7 +26,7 @@ shorter commands run between two checks."""
 
 
 class Turns:
-    """The queue of connections of one server that have commands waiting to run."""
+    """One server's queue of connections that have commands waiting to run."""
 
     def __init__(self, server: Server) -> None:
         self.slice = SLICE  # nanoseconds that a connection may run at a time. A command is never interrupted.

@@ -71,8 +71,9 @@ class Replica:
         """The Redis version whose commands it understands, as two numbers.
 
         Rillet and Valkey report their versions. Valkey of any version counts as Redis 7.2, from which it was forked.
-        Redis reports none: from 8.0 on it counts as the version that this server answers as, which a master of that
-        version assumes, too, and otherwise as 7.0. repl-rdb-version replaces this assumption.
+        Redis reports none. A replica that offers a second connection for the snapshot is at least Redis 8.0: it counts
+        as the version that this server answers as, as a master of that version assumes, too. Any other counts as 7.0.
+        ``repl-rdb-version`` replaces these assumptions.
         """
         server = self.connection.server
         if self.rillet is not None:

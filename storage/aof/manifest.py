@@ -150,7 +150,7 @@ class Manifest:
         return Manifest(self.base, list(self.history), [*self.incr, info])
 
     def with_end(self, end_offset: int | None) -> Manifest:
-        """Return a copy whose last incr file ends at an offset; None if the file is still appended to."""
+        """Return a copy whose last incr file ends at ``end_offset``, which is None while the file is appended to."""
         return Manifest(
             self.base, self.history, [*self.incr[:-1], self.incr[-1]._replace(end_offset=end_offset)]
         )

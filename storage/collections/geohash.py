@@ -124,7 +124,7 @@ def _unsigned(score: float) -> int:
 
 
 def decode(score: float) -> Place:
-    """Return the approximate place of a 52-bit number: the middle of the smallest cell with that number."""
+    """Return the centre of the cell that a geohash of 52 bits, the score of a member, denotes."""
     return decode_all((score,))[0]
 
 

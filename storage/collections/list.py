@@ -96,7 +96,10 @@ class List(Collection):
     # Changes. Methods that add take list-max-listpack-size as ``limit``; after a removal the caller calls ``shrunk``.
 
     def push_left(self, elements: Sequence[bytes], limit: int) -> None:
-        """Insert elements at the front one by one, so that the last one becomes the first of the list."""
+        """Insert elements at the front one by one, so that the last one becomes the first of the list.
+
+        ``limit``: the directive ``list-max-listpack-size``, which decides the encoding that OBJECT ENCODING shows.
+        """
         self._expect(elements, limit)
         count = len(elements)
         if self._start < count:
@@ -111,7 +114,7 @@ class List(Collection):
             self._start -= count
 
     def push_right(self, elements: Sequence[bytes], limit: int) -> None:
-        """Append elements in this order."""
+        """Append elements in this order; ``limit`` as in ``push_left``."""
         self._expect(elements, limit)
         self._items += elements
 

@@ -47,7 +47,7 @@ class Idempotency(Freeable):
         Args:
             pid: the producer.
             iid: its name for the message.
-            now: milliseconds, to ignore iids that are too old. None ignores none (while an AOF is loaded).
+            now: milliseconds, to ignore iids that are too old. None, while an AOF is loaded: no iid is too old.
         """
         known = self.producers.get(pid)
         found = None if known is None else known.get(iid)

@@ -110,9 +110,9 @@ def ack_lost(bench: Bench) -> str:
 
 
 def blame(bench: Bench, other: str) -> None:
-    """Attribute a failure to another promise if that one is broken and no further message is processed.
+    """Explain the failure of an experiment by another promise of the audit, if the worker has broken that one and stopped.
 
-    Raises NotTried: the other promise is the cause.
+    Raises NotTried, which names the other promise. Otherwise return: the failure has a cause of its own.
     """
     if bench.verdict_of(other) == BROKEN and not bench.goes_on(seconds=bench.plan.brief / 5):
         raise NotTried(f"it stops before that: see {other}")

@@ -141,10 +141,10 @@ class RealStage(Stage):
         """Do nothing: waits take real time."""
 
     def freeze(self) -> None:
-        """Do nothing."""
+        """Do nothing: the clock of a real server cannot be stopped."""
 
     def resume(self) -> None:
-        """Do nothing."""
+        """Do nothing, as ``freeze``."""
 
     def now(self) -> int:
         """Return the server's time in milliseconds."""

@@ -71,7 +71,7 @@ class Session:
     def confirmations(self, name: str, argv: list[bytes]) -> int:
         """Return how many confirmations an (un)subscription gets: one per channel, or per subscription if it names none.
 
-        Call it when the first one arrives, because the number depends on the subscriptions until then.
+        Call it when the first confirmation arrives: the number depends on the subscriptions held at that moment.
         """
         return len(argv) - 1 or max(1, len(self._of(name)))
 

@@ -300,9 +300,8 @@ class Story:
                 self.themes = [other for other in self.themes if other not in others]
         self.lines = [line for name in self.themes for line in lines_of(THEMES[name][1])]
         self.pauses = any("PAUSE" in line for line in self.lines)
-        self._may_unblock = (
-            self.maker._shows_rules or not self.pauses
-        )  # of a client that is paused it ends 7.0.15
+        # UNBLOCK of a client that is paused ends 7.0.15.
+        self._may_unblock = self.maker._shows_rules or not self.pauses
         self.writes = lines_of(WRITES)
 
     def command(self) -> Words:

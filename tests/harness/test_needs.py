@@ -11,9 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SPECS = "tests/commands/spec/test_specs.py::"
-NEEDY = (
-    SPECS + "test_command_info_of_xclaim_is_that_of_redis"
-)  # of Redis 8.10.2 in two protocols, of 7.0 likewise
+# Of Redis 8.10.2 in two protocols, of 7.0 likewise.
+NEEDY = SPECS + "test_command_info_of_xclaim_is_that_of_redis"
 OTHER = SPECS + "test_command_alone_is_served_with_and_without_a_subcommand"
 
 

@@ -114,9 +114,8 @@ class Functions:
                 if known.lower() == wanted:
                     return function
         if len(self._libraries) < len(self.sources):
-            _ = (
-                self.interpreter
-            )  # the function may be in a library that needs lupa to compile: this raises the error
+            # The function may be in a library that needs lupa to compile: this raises the error.
+            _ = self.interpreter
         return None
 
     # Changing them

@@ -65,14 +65,14 @@ class Scripts:
         return script
 
     def add(self, body: bytes, interpreter: Interpreter, *, from_eval: bool) -> Script:
-        """Compile a script, add it to the cache and return it; one that is there already is returned.
+        """Return a script from the cache; compile and add it if it is not there.
 
         Raises ReplyError: it does not compile.
 
         Args:
             body: the source.
             interpreter: compiles it.
-            from_eval: EVAL sent it, so it may be dropped later; else SCRIPT LOAD.
+            from_eval: whether EVAL sent it, so that it may be dropped later. A script of SCRIPT LOAD stays.
         """
         script = self._by_body.get(body)
         if script is not None:

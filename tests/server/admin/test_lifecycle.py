@@ -200,9 +200,8 @@ WAIT 1 9223372036854775807
 )
 def test_waiting_without_an_aof_replies_as_valkey(rillet_process, own_valkey, line):
     with rillet_process.wire() as ours, own_valkey.wire() as theirs:
-        offset = (
-            rb":\d+\r\n\*0" if line == "ROLE" else rb"(?!)"
-        )  # 8.10 counts what only the append-only file got
+        # 8.10 counts what only the append-only file got.
+        offset = rb":\d+\r\n\*0" if line == "ROLE" else rb"(?!)"
         replies = [wire.call(*line.split()).encode() for wire in (ours, theirs)]
         assert re.sub(offset, b"", replies[0]) == re.sub(offset, b"", replies[1])
 

@@ -21,9 +21,8 @@ from support import needs
 KINDS = ("rillet", *(pytest.param(kind, marks=pytest.mark.browser) for kind in ("redis7", "valkey")))
 WIDTH, PHONE = 1320, 375
 COLOURS = ("color-contrast", "link-in-text-block")  # the rules of axe that a color scheme can break
-PATIENCE = (
-    int(os.environ.get("RILLET_CONSOLE_PATIENCE", "60")) * 1000
-)  # milliseconds; bounds a broken test only
+# Milliseconds; bounds a broken test only.
+PATIENCE = int(os.environ.get("RILLET_CONSOLE_PATIENCE", "60")) * 1000
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",

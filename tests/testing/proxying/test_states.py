@@ -332,9 +332,8 @@ def compare(proxy, real, steps, chance, looks):
 
 def made(chance, kind):
     """A random story."""
-    sent = (
-        SENT if kind != "redis810" else [each for each in SENT if "wrong" not in each]
-    )  # see the test of wrong passwords
+    # See the test of wrong passwords.
+    sent = SENT if kind != "redis810" else [each for each in SENT if "wrong" not in each]
     steps = []
     for _ in range(chance.randint(1, 5)):
         if steps and chance.random() < 0.4:
