@@ -88,6 +88,13 @@ HOLDS = {
     "SDOWN and ODOWN": ["server/sentinel/watch.py: Watch._judge", "server/sentinel/monitor.py: Monitor.note_down"],
     "the ID of `XADD *`": ["commands/streams/xadd.py: XADD"],
     "the end of idle clients (`timeout`)": ["server/net/clients.py: Clients.close_idle"],
+    "the last snapshot of SHUTDOWN and SIGTERM": [
+        "server/persistence/rdb.py: Snapshots.save_at_end",
+        "server/ending.py: Ending",
+    ],
+    "begin and end of a load: when keys expire again": [
+        "server/persistence/aof.py: Persistence.begin_loading, Persistence.end_loading"
+    ],
     "a directive of redis.conf": ["server/config/config.py: DIRECTIVES"],
     "an option of the Spark formats": ["pipeline/redis/options.py: option"],
     "which reply through a proxy belongs to which request": [
