@@ -352,7 +352,7 @@ def _quick():
 )
 def test_a_worker_of_another_build_is_judged_rightly(zygote, ahead, source, promise, result):
     def work(source, promise, result):
-        waits = 20 if source == CLAIMS_BY_A_TIMER else 4
+        waits = {CLAIMS_BY_A_TIMER: 20, GIVES_UP_AT_ITS_THIRD_START: 8}.get(source, 4)
         return audit(zygote, BEGIN + source, ["works", promise], timeout=waits)
 
     found = ahead(work)
